@@ -1,0 +1,1 @@
+"""The one-command local stack: embedded PostgreSQL, web, worker, beat and their supervisor."""

@@ -1,0 +1,58 @@
+"""Who owns the embedded database of a var directory, and who else is using it.
+
+The owner holds `postgres.lock`; a command that borrows the running server holds `postgres.users` shared, and an owner
+that is itself only a command waits for its borrowers before it stops the server. The kernel drops both when a process
+dies, whatever it died of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from apps.cli.stack.paths import private_dir
+
+
+class VarLock:
+    def __init__(self, var: Path, name: str) -> None:
+        self.path = private_dir(var) / name
+        self._file: IO[str] | None = None
+
+    def take(self, *, shared: bool = False, wait: bool = False) -> bool:
+        """True when the lock is held now; the holder of an exclusive lock writes its number into the file."""
+        file = self.path.open("a+", encoding="ascii")
+        operation = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
+        try:
+            fcntl.flock(file, operation)
+        except BlockingIOError:
+            file.close()
+            return False
+        if not shared:
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+        self._file = file
+        return True
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def holder(self) -> str:
+        with contextlib.suppress(OSError):
+            return self.path.read_text(encoding="ascii").strip() or "unknown"
+        return "unknown"
+
+
+@contextlib.contextmanager
+def held(lock: VarLock) -> Iterator[None]:
+    """Keep a lock that is already taken until the block ends."""
+    try:
+        yield
+    finally:
+        lock.release()

