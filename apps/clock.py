@@ -1,0 +1,60 @@
+"""The one clock. Views, tasks and commands ask it; everything below gets the instant as an argument."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error
+from django.core.exceptions import ImproperlyConfigured
+
+VARIABLE = "FAIRSHARE_CLOCK"
+
+
+def now() -> datetime:
+    """Aware UTC. FAIRSHARE_CLOCK names an instant, or a file that holds one and is read at every call."""
+    given = os.environ.get(VARIABLE)
+    if not given:
+        return datetime.now(UTC)
+    if not _may_be_set():
+        raise ImproperlyConfigured(_REFUSAL)
+    return _instant(given)
+
+
+_REFUSAL = f"{VARIABLE} sets the clock of a test: unset it, or set FAIRSHARE_TESTING=1 where nothing real is counted."
+
+
+def _may_be_set() -> bool:
+    return os.environ.get("FAIRSHARE_TESTING") == "1" or bool(settings.DEBUG)
+
+
+def _instant(given: str) -> datetime:
+    text, place = given, VARIABLE
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        place = f"{VARIABLE}={given}"
+        try:
+            text = Path(given).read_text(encoding="utf-8").strip()
+            instant = datetime.fromisoformat(text)
+        except OSError as error:
+            raise ImproperlyConfigured(f"{place} is neither an instant nor a readable file.") from error
+        except ValueError as error:
+            raise ImproperlyConfigured(f"{place} holds {text[:40]!r}, which is no instant.") from error
+    if instant.tzinfo is None:
+        raise ImproperlyConfigured(f"{place} gives {text!r} without a zone; write 2026-01-31T12:00:00Z.")
+    return instant.astimezone(UTC)
+
+
+def check_clock(**_: Any) -> list[CheckMessage]:
+    """A set clock outside tests stops the start, before it dates anything wrongly."""
+    if not os.environ.get(VARIABLE):
+        return []
+    try:
+        now()
+    except ImproperlyConfigured as error:
+        return [Error(str(error), id="fairshare.E001")]
+    return []
