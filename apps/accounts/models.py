@@ -1,0 +1,129 @@
+"""People, their tokens, the names jobs run under, and the log of who did what."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+
+
+class User(AbstractUser):
+    """A person who signs in."""
+
+    time_zone = models.CharField(max_length=64, blank=True, default="")
+
+    class Meta(AbstractUser.Meta):
+        db_table = "accounts_user"
+
+    def __str__(self) -> str:
+        return self.get_full_name() or self.username
+
+
+class Account(models.Model):
+    """The name under which jobs run, as a usage source or scheduler knows it."""
+
+    namespace = models.CharField(max_length=128)
+    user_name = models.CharField(max_length=256, blank=True, default="")
+    group_name = models.CharField(max_length=256, blank=True, default="")
+    dn = models.CharField(max_length=1024, blank=True, default="")
+    fqan = models.CharField(max_length=512, blank=True, default="")
+    project = models.CharField(max_length=256, blank=True, default="")
+    person = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="accounts")
+    first_seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["namespace", "user_name", "group_name", "dn", "fqan", "project"], name="accounts_account_name"
+            ),
+            models.CheckConstraint(
+                condition=~Q(user_name="") | ~Q(dn="") | ~Q(group_name=""), name="accounts_account_has_a_name"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["user_name"], name="accounts_account_user"),
+            models.Index(fields=["person"], name="accounts_account_person"),
+        ]
+
+    def __str__(self) -> str:
+        name = self.user_name or self.dn or self.group_name
+        return f"{name} ({self.group_name})" if self.group_name and self.group_name != name else name
+
+
+class Token(models.Model):
+    """A hashed, scoped, expiring key of one person: `fsh_<id>_<secret>`, shown once.
+
+    A token is bound by name, not by foreign key, because this room knows no policies and no sources.
+    """
+
+    class Scope(models.TextChoices):
+        SELF_READ = "self:read", "Read my own priorities and usage"
+        PRIORITIES_READ = "priorities:read", "Look up priorities"
+        USAGE_WRITE = "usage:write", "Send usage records"
+        POLICIES_READ = "policies:read", "Read policies and their trees"
+        POLICIES_WRITE = "policies:write", "Propose and publish changes"
+        FEDERATION = "federation", "Exchange policies and usage with a peer"
+        ADMIN = "admin", "Everything its owner may do"
+
+    public_id = models.CharField(max_length=16, unique=True)
+    name = models.CharField(max_length=128)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    scopes = ArrayField(models.CharField(max_length=32, choices=Scope.choices))
+    policy_slug = models.CharField(max_length=64, blank=True, default="")
+    subtree_uid = models.UUIDField(null=True, blank=True)
+    source_slug = models.CharField(max_length=64, blank=True, default="")
+    digest = models.BinaryField(max_length=32)
+    pepper_version = models.PositiveSmallIntegerField(default=0)
+    last_four = models.CharField(max_length=4)
+    previous_digest = models.BinaryField(max_length=32, null=True, blank=True)
+    previous_until = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(expires_at__gt=models.F("created_at")), name="accounts_token_expires"),
+            models.CheckConstraint(condition=~Q(scopes=[]), name="accounts_token_has_a_scope"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} (fsh_{self.public_id}_…{self.last_four})"
+
+
+class AuditEvent(models.Model):
+    """One row of the append-only, hash-chained log. The database refuses UPDATE, DELETE and TRUNCATE."""
+
+    class Outcome(models.TextChoices):
+        DONE = "done", "Done"
+        REFUSED = "refused", "Refused"
+        FAILED = "failed", "Failed"
+
+    id = models.BigIntegerField(primary_key=True)  # without gaps, so that a missing row shows
+    at = models.DateTimeField()
+    actor_id = models.BigIntegerField(null=True)
+    actor_name = models.CharField(max_length=256)
+    verb = models.CharField(max_length=64)
+    outcome = models.CharField(max_length=16, choices=Outcome.choices, default=Outcome.DONE)
+    policy_slug = models.CharField(max_length=64, blank=True, default="")
+    entry_uid = models.UUIDField(null=True)
+    subject = models.CharField(max_length=512, blank=True, default="")
+    reason = models.TextField(blank=True, default="")
+    details = models.JSONField(default=dict)
+    via = models.CharField(max_length=16)
+    request_id = models.CharField(max_length=64, blank=True, default="")
+    address = models.GenericIPAddressField(null=True)
+    token_prefix = models.CharField(max_length=32, blank=True, default="")
+    previous_hash = models.BinaryField(max_length=32)
+    hash = models.BinaryField(max_length=32)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["policy_slug", "entry_uid", "-id"], name="accounts_audit_entry"),
+            models.Index(fields=["actor_id", "-id"], name="accounts_audit_actor"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.actor_name} {self.verb} {self.subject}"

@@ -1,0 +1,85 @@
+"""Arrays as one checksummed, compressed blob: how revision trees and snapshots are stored and loaded.
+
+Layout before compression: b"FSB1", a little-endian u4 header length, the header as JSON
+(`{"columns": [[name, dtype, shape, offset, n_bytes], …], "meta": {…}}`), then the columns, 16-byte aligned.
+A list of strings is stored as two columns, `<name>.utf8` (u1) and `<name>.ends` (i8).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import zstandard
+
+_MAGIC = b"FSB1"
+_ALIGN = 16
+_MOST_BYTES = 8 * 1024**3
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Column = Array | Sequence[str]
+
+
+class CorruptBlob(ValueError):
+    """The stored bytes are not what was written."""
+
+
+def pack(columns: Mapping[str, Column], meta: Mapping[str, Any] | None = None) -> tuple[bytes, str]:
+    """Return the blob and its SHA-256 (hex). Same columns and meta: same bytes."""
+    arrays: dict[str, Array] = {}
+    for name, column in columns.items():
+        if isinstance(column, np.ndarray):
+            arrays[name] = np.ascontiguousarray(column)
+        else:
+            arrays.update(_string_columns(name, column))
+    described, chunks, offset = [], [], 0
+    for name, array in arrays.items():
+        described.append([name, array.dtype.str, list(array.shape), offset, array.nbytes])
+        padding = -array.nbytes % _ALIGN
+        chunks += [array.tobytes(), b"\0" * padding]
+        offset += array.nbytes + padding
+    header = json.dumps({"columns": described, "meta": dict(meta or {})}, sort_keys=True).encode()
+    header += b" " * (-(len(_MAGIC) + 4 + len(header)) % _ALIGN)
+    raw = b"".join([_MAGIC, struct.pack("<I", len(header)), header, *chunks])
+    blob = zstandard.ZstdCompressor(level=1).compress(raw)
+    return blob, hashlib.sha256(blob).hexdigest()
+
+
+def unpack(blob: bytes | memoryview, digest: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return columns (read-only arrays; lists for strings) and meta.
+
+    Raises:
+        CorruptBlob: the bytes don't have that digest, or aren't a blob.
+    """
+    if hashlib.sha256(blob).hexdigest() != digest:
+        raise CorruptBlob("The stored bytes don't match their checksum.")
+    raw = zstandard.ZstdDecompressor().decompress(blob, max_output_size=_MOST_BYTES)
+    if raw[:4] != _MAGIC:
+        raise CorruptBlob("The stored bytes are of another kind.")
+    (header_length,) = struct.unpack_from("<I", raw, 4)
+    header = json.loads(raw[8 : 8 + header_length])
+    start = 8 + header_length
+    found: dict[str, Any] = {}
+    for name, dtype, shape, offset, n_bytes in header["columns"]:
+        count = n_bytes // np.dtype(dtype).itemsize
+        found[name] = np.frombuffer(raw, dtype=dtype, count=count, offset=start + offset).reshape(shape)
+    for name in [name for name in found if name.endswith(".ends")]:
+        stem = name.removesuffix(".ends")
+        found[stem] = _strings(found.pop(f"{stem}.utf8"), found.pop(name))
+    return found, header["meta"]
+
+
+def _string_columns(name: str, strings: Sequence[str]) -> dict[str, Array]:
+    encoded = [string.encode() for string in strings]
+    ends = np.cumsum(np.fromiter((len(part) for part in encoded), dtype=np.int64, count=len(encoded)))
+    return {f"{name}.utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8), f"{name}.ends": ends.astype(np.int64)}
+
+
+def _strings(utf8: Array, ends: Array) -> list[str]:
+    text = utf8.tobytes()
+    starts = [0, *ends[:-1].tolist()] if len(ends) else []
+    return [text[start:end].decode() for start, end in zip(starts, ends.tolist(), strict=True)]

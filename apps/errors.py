@@ -1,0 +1,68 @@
+"""What a room may refuse. Faces map each class to an HTTP status or an exit code, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """One wrong place in what somebody sent: where it is, and what to do about it."""
+
+    where: str
+    message: str
+
+
+class DomainError(Exception):
+    """A refusal with a stable code, a sentence that says what to do next, and the wrong places."""
+
+    code = "refused"
+
+    def __init__(self, message: str, *, code: str | None = None, fields: Sequence[FieldProblem] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or type(self).code
+        self.fields = tuple(fields)
+
+
+class Invalid(DomainError):
+    """The input is wrong; the same input will be refused again."""
+
+    code = "invalid"
+
+
+class NotAllowed(DomainError):
+    """The actor may see this, and may not do that."""
+
+    code = "not_allowed"
+
+
+class NotFound(DomainError):
+    """It does not exist, or the actor may not know that it does: both read the same."""
+
+    code = "not_found"
+
+
+class Conflict(DomainError):
+    """Somebody else changed it first."""
+
+    code = "conflict"
+
+
+class Stale(DomainError):
+    """The caller's copy is out of date (If-Match)."""
+
+    code = "stale"
+
+
+class TooLarge(DomainError):
+    """Over a stated limit."""
+
+    code = "too_large"
+
+
+class Unavailable(DomainError):
+    """Not now; the same request may succeed later."""
+
+    code = "unavailable"

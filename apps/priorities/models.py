@@ -1,0 +1,102 @@
+"""Which account counts for which entry, and the computed priority trees."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+
+class Mapping(models.Model):
+    """The version of a policy's rules: part of the fingerprint of what is computed from them."""
+
+    policy = models.OneToOneField("policies.Policy", on_delete=models.CASCADE, related_name="mapping")
+    version = models.PositiveIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"mapping of {self.policy_id}"
+
+
+class MappingRule(models.Model):
+    """One rule from accounts to an entry. Rules are tried in order; all matches of the first matching rule count.
+
+    `target_uid` names an entry; `suffix` goes on below it by name, with {user}, {group}, {project} filled in,
+    as deep as such entries exist.
+    """
+
+    class Kind(models.TextChoices):
+        EXACT = "exact", "This account"
+        GLOB = "glob", "Accounts whose names match"
+        GROUP = "group", "Accounts of a group or FQAN"
+        EACH = "each", "Every matching user becomes a child"
+        DEFAULT = "default", "All the rest"
+
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="mapping_rules")
+    position = models.PositiveIntegerField()
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    namespace = models.CharField(max_length=128, blank=True, default="")  # "" is any
+    user_pattern = models.CharField(max_length=256, blank=True, default="")  # "" is any; glob, or literal for exact
+    group_pattern = models.CharField(max_length=256, blank=True, default="")
+    fqan_pattern = models.CharField(max_length=512, blank=True, default="")
+    target_uid = models.UUIDField()
+    suffix = models.CharField(max_length=256, blank=True, default="")
+    member_shares = models.FloatField(default=1)  # for `each`
+    archive_after_idle_days = models.PositiveIntegerField(null=True, blank=True)  # for `each`
+
+    class Meta:
+        ordering = ["policy", "position"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["policy", "position"], name="priorities_rule_position", deferrable=models.Deferrable.DEFERRED
+            ),
+            models.CheckConstraint(
+                condition=Q(member_shares__gte=0, member_shares__lte=1e15), name="priorities_rule_shares_finite"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.position}: {self.kind}"
+
+
+class Snapshot(models.Model):
+    """The computed priority tree of one revision at one instant, as a checksummed blob. A row exists only when ready."""
+
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="snapshots")
+    revision_number = models.PositiveIntegerField()
+    mapping_version = models.PositiveIntegerField()
+    watermarks = models.JSONField()  # source slug → watermark that was read
+    settings = models.JSONField()
+    engine_version = models.CharField(max_length=32)
+    fingerprint = models.CharField(max_length=64)
+    as_of = models.DateTimeField()
+    computed_at = models.DateTimeField()
+    duration_s = models.FloatField()
+    n_ranked = models.PositiveIntegerField()
+    is_live = models.BooleanField(default=True)  # false: computed for a past instant on request, never served as newest
+    is_kept = models.BooleanField(default=False)  # referenced: never pruned
+    run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="snapshots")
+    data = models.BinaryField()
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["policy", "fingerprint"], name="priorities_snapshot_once")]
+        indexes = [
+            models.Index(fields=["policy", "is_live", "-id"], name="priorities_snapshot_newest"),
+            models.Index(fields=["policy", "as_of"], name="priorities_snapshot_as_of"),
+        ]
+
+    def __str__(self) -> str:
+        return f"snapshot {self.pk} of {self.policy_id} as of {self.as_of}"
+
+
+class UnmappedUsage(models.Model):
+    """Accounts of the newest snapshot that match no entry, with what they used: shown, never dropped."""
+
+    snapshot = models.ForeignKey(Snapshot, on_delete=models.CASCADE, related_name="unmapped")
+    account = models.ForeignKey("accounts.Account", on_delete=models.CASCADE)
+    usage = models.FloatField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["snapshot", "account"], name="priorities_unmapped_once")]
+
+    def __str__(self) -> str:
+        return f"{self.account_id}: {self.usage}"

@@ -1,0 +1,67 @@
+"""One unit of background work, as a row: the broker is only a doorbell."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+
+class Run(models.Model):
+    """Leased, fenced, resumable. Whoever holds the newest `fence` may write its results; nobody else."""
+
+    class State(models.TextChoices):
+        QUEUED = "queued", "Waiting for a worker"
+        RUNNING = "running", "At work"
+        SUCCEEDED = "succeeded", "Done"
+        FAILED = "failed", "Failed"
+        CANCELLED = "cancelled", "Cancelled"
+
+    kind = models.CharField(max_length=32)
+    state = models.CharField(max_length=16, choices=State.choices, default=State.QUEUED)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    subject = models.CharField(max_length=128)  # what it works on, "policy:grid"; at most one at work a kind and subject
+    arguments = models.JSONField(default=dict)
+    idempotency_key = models.CharField(max_length=128, null=True, blank=True)  # noqa: DJ001 - null means "no key", unique
+    due_at = models.DateTimeField()
+    lease_until = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    fence = models.PositiveIntegerField(default=0)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    max_attempts = models.PositiveSmallIntegerField(default=5)
+    cancel_requested = models.BooleanField(default=False)
+    progress_done = models.BigIntegerField(default=0)
+    progress_total = models.BigIntegerField(null=True, blank=True)
+    message = models.CharField(max_length=512, blank=True, default="")
+    cursor = models.JSONField(default=dict)  # where to go on after a crash, written with the work itself
+    counts = models.JSONField(default=dict)
+    result = models.JSONField(default=dict)
+    error_code = models.CharField(max_length=64, blank=True, default="")
+    error = models.TextField(blank=True, default="")
+    created_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["kind", "idempotency_key"], name="runs_run_idempotent"),
+            models.UniqueConstraint(
+                fields=["kind", "subject"], condition=Q(state="running"), name="runs_run_single_flight"
+            ),
+            models.UniqueConstraint(
+                fields=["kind", "subject"],
+                condition=Q(state="queued", idempotency_key=None),
+                name="runs_run_coalesced",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="running") | Q(lease_until__isnull=False), name="runs_run_running_has_a_lease"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["due_at"], condition=Q(state="queued"), name="runs_run_due"),
+            models.Index(fields=["lease_until"], condition=Q(state="running"), name="runs_run_leases"),
+            models.Index(fields=["kind", "subject", "-id"], name="runs_run_of_subject"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject} #{self.pk}"

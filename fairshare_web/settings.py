@@ -1,0 +1,243 @@
+"""All settings, in one file. Environment is read by the typed readers of `environment.py` only.
+
+Secrets may be given as NAME or as NAME_FILE (a path whose content is the value).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dj_database_url
+from csp.constants import NONE, SELF
+
+from apps.cli.stack.paths import broker_dirs, read_or_make_secret, socket_dir, var_dir
+from fairshare_web.environment import env_bool, env_int, env_list, env_str, env_time_zone
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+# --- First run -------------------------------------------------------------------------------------------------------
+VAR = var_dir()
+TESTING = env_bool("FAIRSHARE_TESTING", default=False)
+PRODUCTION = env_bool("FAIRSHARE_PRODUCTION", default=False)
+DEBUG = env_bool("FAIRSHARE_DEBUG", default=False)
+SECRET_KEY = env_str("SECRET_KEY", default="") or read_or_make_secret("secret_key")
+SECRET_KEY_FALLBACKS = env_list("SECRET_KEY_FALLBACKS")
+ALLOWED_HOSTS = env_list("FAIRSHARE_ALLOWED_HOSTS", default="localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env_list("FAIRSHARE_TRUSTED_ORIGINS")
+FAIRSHARE_PORT = env_int("FAIRSHARE_PORT", default=8000)
+FAIRSHARE_CLOCK = env_str("FAIRSHARE_CLOCK", default="")
+
+# --- What a site decides ---------------------------------------------------------------------------------------------
+FAIRSHARE_SITE = env_str("FAIRSHARE_SITE", default="local")  # origin name of this site's own usage sources
+FAIRSHARE_TICK_S = env_int("FAIRSHARE_TICK_S", default=60)  # priorities are computed for instants on this grid
+FAIRSHARE_LEASE_S = env_int("FAIRSHARE_LEASE_S", default=60)  # a worker silent for this long loses its run
+FAIRSHARE_SWEEP_S = env_int("FAIRSHARE_SWEEP_S", default=10)  # how often expired leases are looked for
+FAIRSHARE_SNAPSHOT_POLL_S = 1.0  # a new snapshot is served at most 2 s after it is ready
+FAIRSHARE_TOKEN_PEPPERS = env_list("FAIRSHARE_TOKEN_PEPPERS") or [read_or_make_secret("token_pepper")]
+FAIRSHARE_METRICS_ADDRESSES = env_list("FAIRSHARE_METRICS_ADDRESSES", default="127.0.0.1,::1")
+FAIRSHARE_UPLOAD_BYTES = env_int("FAIRSHARE_UPLOAD_BYTES", default=2 * 1024**3)
+
+# --- Applications ----------------------------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.humanize",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "axes",
+    "csp",
+    "django_celery_beat",
+    "django_filters",
+    "django_htmx",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "rest_framework",
+    "apps.accounts",
+    "apps.runs",
+    "apps.policies",
+    "apps.usage",
+    "apps.priorities",
+    "apps.dashboard",
+    "apps.api",
+    "apps.cli",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "apps.api.health.HealthMiddleware",  # answers without session or database
+    "apps.api.lookup.LookupMiddleware",  # token look-ups: no session, no database (priorities/lookup endpoints)
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",  # closed by default
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "apps.dashboard.errors.DomainErrorMiddleware",
+    "axes.middleware.AxesMiddleware",  # last, by its own rule
+]
+ROOT_URLCONF = "fairshare_web.urls"
+WSGI_APPLICATION = "fairshare_web.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "apps.dashboard.navigation.shell",
+            ]
+        },
+    }
+]
+
+# --- Database --------------------------------------------------------------------------------------------------------
+_DATABASE_URL = env_str("DATABASE_URL", default="")
+DATABASES = {
+    "default": dj_database_url.parse(_DATABASE_URL)
+    if _DATABASE_URL
+    else {
+        "ENGINE": "django.db.backends.postgresql",
+        "HOST": str(socket_dir(VAR)),
+        "USER": "fairshare",
+        "NAME": "fairshare",
+    }
+}
+DATABASES["default"].setdefault("OPTIONS", {})
+DATABASES["default"]["OPTIONS"].update(
+    {"connect_timeout": 3, "options": "-c lock_timeout=30s -c idle_in_transaction_session_timeout=600s -c TimeZone=UTC"}
+)
+DATABASES["default"]["CONN_MAX_AGE"] = env_int("FAIRSHARE_CONN_MAX_AGE", default=60)
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+
+# --- Background work -------------------------------------------------------------------------------------------------
+CELERY_BROKER_URL = env_str("CELERY_BROKER_URL", default="") or "filesystem://"
+if CELERY_BROKER_URL == "filesystem://":
+    # The broker is only a doorbell: files in var/ ring it when no Redis or RabbitMQ is given.
+    CELERY_BROKER_TRANSPORT_OPTIONS = {**broker_dirs(VAR), "polling_interval": 0.1}
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SERIALIZER = "json"
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BEAT_SCHEDULE = {
+    "sweep-runs": {"task": "apps.runs.tasks.sweep_runs", "schedule": float(FAIRSHARE_SWEEP_S)},
+    "recompute-stale": {"task": "apps.priorities.tasks.recompute_stale", "schedule": float(FAIRSHARE_TICK_S)},
+    "prune-snapshots": {"task": "apps.priorities.tasks.prune_snapshots", "schedule": 3600.0},
+}
+CELERY_TIMEZONE = "UTC"
+
+# --- People ----------------------------------------------------------------------------------------------------------
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+LOGIN_URL = "dashboard:sign-in"
+LOGIN_REDIRECT_URL = "dashboard:overview"
+LOGOUT_REDIRECT_URL = "dashboard:sign-in"
+AXES_FAILURE_LIMIT = 8
+AXES_COOLOFF_TIME = 0.25  # hours
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # a stranger can't lock a manager out
+AXES_RESET_ON_SUCCESS = True
+AXES_IPWARE_PROXY_COUNT = env_int("FAIRSHARE_PROXY_COUNT", default=0)
+AXES_LOCKOUT_TEMPLATE = "dashboard/sign_in/locked.html"
+SESSION_COOKIE_AGE = 12 * 3600
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_HTTPONLY = True
+CSRF_FAILURE_VIEW = "apps.dashboard.errors.csrf_failure"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
+SECURE_SSL_REDIRECT = PRODUCTION and env_bool("FAIRSHARE_SSL_REDIRECT", default=True)
+SECURE_HSTS_SECONDS = 31_536_000 if PRODUCTION else 0
+if env_bool("FAIRSHARE_BEHIND_TLS_PROXY", default=False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+        "object-src": [NONE],
+    }
+}
+
+# --- Language, time, files -------------------------------------------------------------------------------------------
+LANGUAGE_CODE = "en"
+USE_I18N = True
+USE_TZ = True
+TIME_ZONE = env_time_zone("FAIRSHARE_TIME_ZONE", default="UTC")
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = VAR / "static"
+WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = TESTING or DEBUG
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if TESTING or DEBUG
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+DATA_UPLOAD_MAX_MEMORY_SIZE = 33 * 1024**2  # REST body 32 MB; usage uploads are streamed to disk
+MEDIA_ROOT = VAR / "media"
+FILE_UPLOAD_TEMP_DIR = None
+FORMAT_MODULE_PATH = None
+
+# --- REST ------------------------------------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "apps.api.authentication.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["apps.api.rendering.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["apps.api.parsing.StrictJSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "apps.api.errors.problem_handler",
+    "DEFAULT_THROTTLE_RATES": {},
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Fairshare",
+    "DESCRIPTION": "Shares, usage and priorities of a cluster or grid.",
+    "VERSION": "1",
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {"axes": {"level": "WARNING"}, "django.server": {"level": "WARNING"}},
+}
