@@ -1,0 +1,186 @@
+"""What stands around every page: policy switch, sections, account menu, age of the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import SimpleLazyObject
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+
+from apps.dashboard import presentation
+from apps.dashboard.actor import actor_of
+from apps.errors import DomainError
+from apps.policies import selectors as policies
+from apps.priorities import selectors as priorities
+
+THEME_COOKIE = "theme"
+THEMES = ("light", "dark")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One link of the navigation; `pages` are the URL names under which it is the current one."""
+
+    label: str
+    url: str
+    icon: str
+    current: bool = False
+    count: int = 0
+    alert: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    title: str
+    items: Sequence[Item]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyLink:
+    slug: str
+    title: str
+    note: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputLine:
+    label: str
+    value: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class FreshnessChip:
+    """Shape, time, revision and the one problem that matters most; the rest is in the popover."""
+
+    state: str
+    as_of: Any
+    revision: int | None
+    problem: str
+    label: str
+    inputs: Sequence[InputLine] = field(default_factory=tuple)
+    note: str = ""
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """Context processor. Lazy, so that fragments and the API never pay for it."""
+    return {"shell": SimpleLazyObject(lambda: Shell(request))}
+
+
+def current_policy_slug(request: HttpRequest) -> str | None:
+    """The policy a page is about: from its address, else from `?policy=`, else the first one visible."""
+    match = request.resolver_match
+    if match and "policy" in match.kwargs:
+        return str(match.kwargs["policy"])
+    asked = request.GET.get("policy")
+    visible = policies.list_policies(actor=actor_of(request))
+    slugs = [policy.slug for policy in visible]
+    return asked if asked in slugs else next(iter(slugs), None)
+
+
+class Shell:
+    """Reads what the frame needs, each part once, and never fails a page: an error page has a frame too."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+
+    @property
+    def theme(self) -> str:
+        chosen = self._request.COOKIES.get(THEME_COOKIE, "")
+        return chosen if chosen in THEMES else ""
+
+    @property
+    def language(self) -> str:
+        return get_language() or "en"
+
+    @property
+    def site(self) -> str:
+        return str(settings.FAIRSHARE_SITE)
+
+    @cached_property
+    def user(self) -> dict[str, str] | None:
+        user = getattr(self._request, "user", None)
+        return {"name": str(user)} if user is not None and user.is_authenticated else None
+
+    @cached_property
+    def policies(self) -> list[PolicyLink]:
+        if not self.user:
+            return []
+        try:
+            visible = list(policies.list_policies(actor=actor_of(self._request)))
+        except (DomainError, DatabaseError):
+            return []
+        return [
+            PolicyLink(
+                policy.slug,
+                policy.name,
+                _("revision %(n)s") % {"n": policy.head_number},
+                reverse("dashboard:policy", kwargs={"policy": policy.slug}),
+            )
+            for policy in visible
+        ]
+
+    @cached_property
+    def policy(self) -> PolicyLink | None:
+        match = self._request.resolver_match
+        slug = str(match.kwargs.get("policy", "")) if match else ""
+        slug = slug or self._request.GET.get("policy", "")
+        named = next((policy for policy in self.policies if policy.slug == slug), None)
+        return named or next(iter(self.policies), None)
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        if not self.user:
+            return []
+        first = [
+            self._item(_("Overview"), "layout-dashboard", "overview"),
+            self._item(_("My priority"), "user-star", "my-priority"),
+        ]
+        sections = [Section("", first)]
+        if self.policy:
+            pages = ("policy", "entry", "shares")
+            tree = Item(_("Policy tree"), self.policy.url, "list-tree", current=self._is_at(*pages))
+            sections.append(Section(_("Policy"), [tree]))
+        return sections
+
+    @cached_property
+    def account(self) -> list[Item]:
+        return [self._item(_("My priority"), "user-star", "my-priority")]
+
+    @cached_property
+    def freshness(self) -> FreshnessChip | None:
+        if not self.user or not self.policy:
+            return None
+        try:
+            return chip(priorities.freshness(policy_slug=self.policy.slug, actor=actor_of(self._request)))
+        except (DomainError, DatabaseError):
+            return None
+
+    def _item(self, label: str, icon: str, *names: str) -> Item:
+        return Item(label, reverse(f"dashboard:{names[0]}"), icon, current=self._is_at(*names))
+
+    def _is_at(self, *names: str) -> bool:
+        match = self._request.resolver_match
+        return bool(match and match.namespace == "dashboard" and match.url_name in names)
+
+
+def chip(fresh: priorities.Freshness) -> FreshnessChip:
+    """Freshness in words."""
+    problem = fresh.problems[0] if fresh.problems else ""
+    label = _("Age of the numbers")
+    lines = [
+        InputLine(line.label, presentation.age(line.age_s) if line.age_s is not None else _("nothing yet"), line.state)
+        for line in fresh.inputs
+    ]
+    more = len(fresh.problems) - 1
+    note = _("and %(n)s more") % {"n": more} if more > 0 else ""
+    return FreshnessChip(fresh.state, fresh.as_of, fresh.revision, problem, label, lines, note)

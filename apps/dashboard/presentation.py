@@ -1,0 +1,156 @@
+"""Numbers into words, in one place: what a page says for a share, a balance, an amount or an age."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import isfinite
+
+from django.utils import formats, timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.dashboard.figures.bullet import State, tolerance
+
+NBSP = "\u00a0"
+MINUS = "\u2212"
+UNKNOWN = "\u2013"
+SECONDS_PER_HOUR = 3600.0
+
+
+def percent(fraction: float | None, decimals: int = 1) -> str:
+    """33.6 %; a dash when unknown; "<0.1 %" for something that is not nothing."""
+    if fraction is None or not isfinite(fraction):
+        return UNKNOWN
+    points = fraction * 100
+    smallest = 10.0**-decimals
+    if 0 < points < smallest / 2:
+        return f"<{_number(smallest, decimals)}{NBSP}%"
+    return f"{_number(points, decimals)}{NBSP}%"
+
+
+def points(fraction: float) -> str:
+    """The size of a difference of shares, without sign and unit: 8.2."""
+    return _number(abs(fraction) * 100, 1)
+
+
+def change(before: float, after: float) -> str:
+    """A signed change of shares in points: +7.4, −3.3, ±0."""
+    difference = round((after - before) * 100, 1)
+    if difference == 0:
+        return "±0"
+    return f"{'+' if difference > 0 else MINUS}{_number(abs(difference), 1)}"
+
+
+def signed(value: float | None, decimals: int = 3) -> str:
+    """A priority: +0.036, −0.315, 0.000."""
+    if value is None or not isfinite(value):
+        return UNKNOWN
+    rounded = round(value, decimals)
+    sign = "+" if rounded > 0 else MINUS if rounded < 0 else ""
+    return f"{sign}{_number(abs(rounded), decimals)}"
+
+
+def factor(value: float | None) -> str:
+    return UNKNOWN if value is None or not isfinite(value) else _number(value, 4)
+
+
+def shares(value: float | None) -> str:
+    """Stored shares as somebody typed them; None is *inherit*."""
+    if value is None:
+        return _("inherit")
+    return formats.number_format(f"{value:.10g}" if abs(value) < 1e15 else value, force_grouping=False)
+
+
+def count(value: int) -> str:
+    return formats.number_format(value, 0, force_grouping=True)
+
+
+def core_hours(core_seconds: float | None) -> str:
+    """Core-hours without unit: 214,806; one decimal below ten; <0.1 for a trace."""
+    if core_seconds is None:
+        return UNKNOWN
+    hours = core_seconds / SECONDS_PER_HOUR
+    if 0 < hours < 0.05:
+        return f"<{_number(0.1, 1)}"
+    return _number(hours, 1 if 0 < hours < 10 else 0)
+
+
+def age(seconds: float) -> str:
+    """How old an input is: 40 s, 4 min, 9 h, 3 d."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}{NBSP}s"
+    if whole < 3600:
+        return f"{whole // 60}{NBSP}min"
+    if whole < 2 * 86400:
+        return f"{whole // 3600}{NBSP}h"
+    return f"{whole // 86400}{NBSP}d"
+
+
+def duration(seconds: float) -> str:
+    """A window or a half-life in the largest unit that fits evenly: 7 d, 36 h, 90 s."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size and seconds % size == 0:
+            return f"{count(int(seconds // size))}{NBSP}{unit}"
+    return f"{count(int(seconds))}{NBSP}s"
+
+
+def clock_time(at: datetime, now: datetime) -> str:
+    """12:04 for today, "1 Dec, 12:04" this year, else with the year."""
+    here, today = timezone.localtime(at), timezone.localtime(now)
+    if here.date() == today.date():
+        return formats.date_format(here, "H:i")
+    if here.year == today.year:
+        return formats.date_format(here, "j M, H:i")
+    return formats.date_format(here, "j M Y, H:i")
+
+
+def day(at: datetime, now: datetime) -> str:
+    here = timezone.localtime(at)
+    return formats.date_format(here, "j M" if here.year == timezone.localtime(now).year else "j M Y")
+
+
+def seconds_between(earlier: datetime, later: datetime) -> float:
+    return max((later - earlier) / timedelta(seconds=1), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """Shape, number and word of one comparison; `state` is shape and colour."""
+
+    state: State
+    amount: str
+    word: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.amount} {self.word}".strip()
+
+    @property
+    def icon(self) -> str:
+        return "idle" if self.state is State.NO_DATA else self.state.value
+
+
+def balance(actual: float | None, target: float | None, *, has_usage: bool = True) -> Balance:
+    """Over, under or on target by the tolerance; nobody ran and part was promised: no demand."""
+    if actual is None or target is None:
+        return Balance(State.NO_DATA, "", _("no data"))
+    if not has_usage and target > 0:
+        return Balance(State.IDLE, "", _("no demand"))
+    difference = actual - target
+    if abs(difference) <= tolerance(target) * (1 + 1e-9):
+        return Balance(State.ON, "", _("on target"))
+    if difference > 0:
+        return Balance(State.OVER, points(difference), _("over"))
+    return Balance(State.UNDER, points(difference), _("under"))
+
+
+def points_phrase(difference: float) -> str:
+    """8.2 points, for sentences."""
+    shown = round(abs(difference) * 100, 1)
+    return ngettext("%(n)s point", "%(n)s points", 1 if shown == 1 else 2) % {"n": points(difference)}
+
+
+def _number(value: float, decimals: int) -> str:
+    return formats.number_format(round(value, decimals), decimals, force_grouping=True)

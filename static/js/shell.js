@@ -1,0 +1,23 @@
+// Keys and live regions that every page shares. Pages work without it.
+const status = document.getElementById("status");
+
+/** Say something once to people who don't see the page move. */
+export function announce(text) {
+  if (status) status.textContent = text;
+}
+
+document.addEventListener("keydown", (event) => {
+  const inField = event.target.closest?.("input, textarea, select, [contenteditable]");
+  if (event.key !== "/" || inField || event.ctrlKey || event.metaKey || event.altKey) return;
+  const field = document.querySelector("[data-slash]");
+  if (!field) return;
+  event.preventDefault();
+  field.focus();
+});
+
+// A request that never reached the server has no body to show: say so in words, keep what was typed.
+document.addEventListener("htmx:sendError", () => {
+  const template = document.getElementById("offline-note");
+  const problem = document.getElementById("problem");
+  if (template && problem) problem.replaceChildren(template.content.cloneNode(true));
+});
