@@ -1,0 +1,87 @@
+"""Three months of jobs for the sample grid, the same at every call with the same end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from apps.cli.sample.grid import SEED, SITES, STORY, Behaviour, Grid, Member
+
+DAYS = 92
+_JOBS_A_DAY = 420
+_SIZES = (1, 1, 2, 4, 8, 8, 16, 32, 64)
+_QUEUES = ("batch", "batch", "batch", "long", "debug")
+_HOUR_S = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class SampleJob:
+    """One job as a site's accounting tells it; `end_at` is None while it runs."""
+
+    site: str
+    number: int
+    member: Member
+    queue: str
+    submit_at: datetime
+    start_at: datetime
+    end_at: datetime | None
+    cpus: int
+    requested_s: int
+
+
+def jobs(grid: Grid, *, end_at: datetime) -> Iterator[SampleJob]:
+    """Every job in order of submission, over the `DAYS` before `end_at`; those that end later are still running."""
+    rng = random.Random(SEED + 1)  # noqa: S311 - a story, not a secret
+    begin_at = end_at - timedelta(days=DAYS)
+    sites, cores = [name for name, _ in SITES], [cores for _, cores in SITES]
+    number = 1000
+    for day in range(DAYS):
+        weights = [_appetite(grid, member, day) for member in grid.members]
+        weekend = (begin_at + timedelta(days=day)).weekday() >= 5
+        n_jobs = int(_JOBS_A_DAY * (0.55 if weekend else 1.0))
+        members = rng.choices(grid.members, weights=weights, k=n_jobs)
+        instants = sorted(rng.random() for _ in range(n_jobs))
+        for member, instant in zip(members, instants, strict=True):
+            number += 1
+            submit_at = begin_at + timedelta(seconds=int((day + instant) * 86_400))
+            yield _job(rng, number, member, rng.choices(sites, weights=cores)[0], submit_at, end_at)
+
+
+def _appetite(grid: Grid, member: Member, day: int) -> float:
+    """Expected part of the day's work: the organisation's share, split by its members' appetites, bent by the story."""
+    behaviour = STORY.get(member.vo, Behaviour())
+    if not behaviour.first_day <= day <= behaviour.last_day:
+        return 0.0
+    late = behaviour.late_factor is not None and day >= behaviour.late_from_day
+    factor = behaviour.late_factor if late and behaviour.late_factor is not None else behaviour.factor
+    fellows = sum(other.appetite for other in grid.members if other.vo == member.vo)
+    return grid.vo_shares[member.vo] * factor * member.appetite / fellows
+
+
+def _job(
+    rng: random.Random, number: int, member: Member, site: str, submit_at: datetime, end_at: datetime
+) -> SampleJob:
+    queue = rng.choice(_QUEUES)
+    run_s = int(min(rng.lognormvariate(8.6, 1.1), 47 * _HOUR_S if queue == "long" else 23 * _HOUR_S))
+    if queue == "debug":
+        run_s = min(run_s, 1800)
+    wait_s = int(rng.expovariate(1 / 2400))
+    start_at = submit_at + timedelta(seconds=wait_s)
+    stop_at = start_at + timedelta(seconds=run_s)
+    if start_at >= end_at:  # it would still be waiting: let it start with the last hour instead
+        start_at = end_at - timedelta(seconds=min(wait_s, _HOUR_S))
+        stop_at = start_at + timedelta(seconds=run_s)
+        submit_at = min(submit_at, start_at)
+    return SampleJob(
+        site=site,
+        number=number,
+        member=member,
+        queue=queue,
+        submit_at=submit_at,
+        start_at=start_at,
+        end_at=stop_at if stop_at <= end_at else None,
+        cpus=rng.choice(_SIZES),
+        requested_s=(run_s // _HOUR_S + 1 + rng.randrange(4)) * _HOUR_S,
+    )

@@ -1,0 +1,150 @@
+"""Rules of the house that import contracts can't see."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from django.apps import apps as installed
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ["engine", "accounts", "runs", ("policies", "usage"), "priorities", ("dashboard", "api", "cli")]
+LONGEST_FILE = 420
+DOMAIN_ROOMS = ("accounts", "runs", "policies", "usage", "priorities")
+OUR_MODULES = [path for path in sorted((ROOT / "apps").rglob("*.py")) if "migrations" not in path.parts]
+
+
+def _level(room: str) -> int:
+    for level, layer in enumerate(LAYERS):
+        if room == layer or room in layer:
+            return level
+    raise AssertionError(f"{room} has no place in the layers")
+
+
+def _tracked(*patterns: str) -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout: tracked files can't be listed")
+    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
+
+
+def test_foreign_keys_point_downwards() -> None:
+    ours = {config.label for config in installed.get_app_configs() if config.name.startswith("apps.")}
+    upward = [
+        f"{model._meta.label}.{field.name}"
+        for model in installed.get_models()
+        if model._meta.app_label in ours
+        for field in model._meta.get_fields()
+        if field.concrete and field.is_relation and field.related_model is not None
+        if (related := field.related_model._meta.app_label) in ours
+        if related != model._meta.app_label and _level(related) >= _level(model._meta.app_label)
+    ]
+    assert upward == []
+
+
+def test_every_constraint_and_index_has_a_name_of_ours() -> None:
+    for room in DOMAIN_ROOMS:
+        for model in installed.get_app_config(room).get_models():
+            for thing in [*model._meta.constraints, *model._meta.indexes]:
+                if model.__name__ != "User":
+                    assert thing.name.startswith(f"{room}_"), f"{model._meta.label}: {thing.name}"
+
+
+def test_files_stay_short_enough_to_read() -> None:
+    long = {
+        str(path.relative_to(ROOT)): n
+        for path in OUR_MODULES
+        if (n := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_FILE
+    }
+    assert long == {}
+
+
+def test_no_module_is_named_for_having_no_name() -> None:
+    nameless = {"utils", "util", "helpers", "helper", "common", "misc", "base_utils", "core"}
+    assert [path for path in OUR_MODULES if path.stem in nameless] == []
+
+
+def test_migrations_are_named() -> None:
+    automatic = [path for path in (ROOT / "apps").rglob("migrations/*.py") if re.search(r"_auto_|_initial", path.name)]
+    assert automatic == []
+
+
+def test_time_is_read_in_one_place() -> None:
+    readers = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in OUR_MODULES
+        if path.name != "clock.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and node.attr in {"now", "utcnow", "today"}
+        and isinstance(node.value, ast.Name)
+        and node.value.id in {"timezone", "datetime", "date"}
+    ]
+    assert readers == []
+
+
+def test_signals_of_our_own_are_just_one() -> None:
+    made = [
+        path
+        for path in OUR_MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Signal"
+    ]
+    assert [str(path.relative_to(ROOT)) for path in made] == ["apps/policies/signals.py"]
+
+
+def test_every_setting_is_in_the_readme() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in [*OUR_MODULES, *(ROOT / "fairshare_web").glob("*.py")])
+    named = set(re.findall(r"[\"'](FAIRSHARE_[A-Z_]+|DATABASE_URL|CELERY_BROKER_URL|SECRET_KEY(?:_FALLBACKS)?)[\"']", source))
+    internal = {"FAIRSHARE_SNAPSHOT_POLL_S"}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert sorted(name for name in named - internal if f"`{name}`" not in readme) == []
+
+
+def test_the_readme_names_every_room() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rooms = [path.name for path in (ROOT / "apps").iterdir() if (path / "__init__.py").exists()]
+    assert [room for room in rooms if f"`apps/{room}`" not in readme] == []
+
+
+def test_documentation_links_lead_somewhere() -> None:
+    broken = [
+        f"{page.name}: {target}"
+        for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert broken == []
+
+
+def test_tracked_files_name_no_machine_and_no_registry() -> None:
+    own_checkout = str(ROOT)
+    suspects = re.compile(rf"{re.escape(own_checkout)}|pypi\.org|pythonhosted|registry\.npmjs|index-url [^$]", re.I)
+    named = [
+        str(path.relative_to(ROOT))
+        for path in _tracked("*.py", "*.toml", "*.lock", "*.md", "*.html", "*.js", "*.css", "Makefile", ".ci/*")
+        if path.name != "test_architecture.py" and suspects.search(path.read_text(encoding="utf-8", errors="replace"))
+    ]
+    assert named == []
+
+
+def test_no_real_trace_is_tracked() -> None:
+    assert [path.name for path in _tracked("*.swf", "*.swf.gz", "*.log.gz", "*.events.gz")] == []
+
+
+def test_templates_carry_no_inline_style_or_script() -> None:
+    inline = re.compile(r"\sstyle=|<style|<script(?![^>]*\ssrc=)(?![^>]*application/json)|\son[a-z]+=|\|safe\b|hx-on", re.I)
+    found = [
+        f"{path.relative_to(ROOT)}: {match.group(0).strip()}"
+        for path in (ROOT / "templates").rglob("*.html")
+        if (match := inline.search(path.read_text(encoding="utf-8")))
+    ]
+    assert found == []
+
+
+def test_nothing_marks_markup_safe_by_hand() -> None:
+    marked = [path for path in OUR_MODULES if re.search(r"\bmark_safe\b|\bSafeString\(", path.read_text(encoding="utf-8"))]
+    assert marked == []
