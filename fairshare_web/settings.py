@@ -68,6 +68,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
+    "apps.api.requests.RequestIdMiddleware",
     "apps.api.health.HealthMiddleware",  # answers without session or database
     "apps.api.lookup.LookupMiddleware",  # token look-ups: no session, no database (priorities/lookup endpoints)
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -102,12 +103,14 @@ TEMPLATES = [
 
 # --- Database --------------------------------------------------------------------------------------------------------
 _DATABASE_URL = env_str("DATABASE_URL", default="")
+FAIRSHARE_EMBEDDED_DATABASE = not _DATABASE_URL
 DATABASES = {
     "default": dj_database_url.parse(_DATABASE_URL)
     if _DATABASE_URL
     else {
         "ENGINE": "django.db.backends.postgresql",
         "HOST": str(socket_dir(VAR)),
+        "PORT": "5432",  # names the socket; PGPORT in somebody's environment must not
         "USER": "fairshare",
         "NAME": "fairshare",
     }

@@ -11,6 +11,7 @@ urlpatterns = [
     path("", include("apps.api.health_urls")),
     path("", include("apps.dashboard.urls")),
 ]
-handler403 = "apps.dashboard.errors.forbidden"
-handler404 = "apps.dashboard.errors.not_found"
-handler500 = "apps.dashboard.errors.server_error"
+handler400 = "fairshare_web.errors.bad_request"
+handler403 = "fairshare_web.errors.forbidden"
+handler404 = "fairshare_web.errors.not_found"
+handler500 = "fairshare_web.errors.server_error"

@@ -1,0 +1,1 @@
+"""The JSON face: REST v1, health and metrics."""

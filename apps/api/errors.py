@@ -1,0 +1,216 @@
+"""The one place where a refusal becomes HTTP: RFC 9457 problem documents with stable codes."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from rest_framework import exceptions
+from rest_framework.response import Response
+
+from apps.api.rendering import dumps
+from apps.api.requests import request_id
+from apps.errors import (
+    Conflict,
+    DomainError,
+    FieldProblem,
+    Invalid,
+    NotAllowed,
+    NotFound,
+    Stale,
+    TooLarge,
+    Unavailable,
+)
+
+log = logging.getLogger(__name__)
+
+CONTENT_TYPE = "application/problem+json"
+RETRY_AFTER_S = 5
+NOT_FOUND = "There is nothing here, or nothing that you may see."
+_STATUS: dict[type[DomainError], int] = {
+    Invalid: 422,
+    NotAllowed: 403,
+    NotFound: 404,
+    Conflict: 409,
+    Stale: 412,
+    TooLarge: 413,
+    Unavailable: 503,
+}
+
+
+class Refusal(DomainError):
+    """A refusal of this face alone: bad syntax, a missing precondition, a page that is no longer kept."""
+
+    code = "bad_request"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        status: int = 400,
+        fields: Iterable[FieldProblem] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message, code=code, fields=tuple(fields))
+        self.status = status
+        self.headers = dict(headers or {})
+
+
+class TokenRefused(Refusal):
+    """The token is unknown, wrong, expired or revoked: which of them is nobody's business."""
+
+    def __init__(self, message: str = "The token is unknown, wrong, expired or revoked.") -> None:
+        challenge = {"WWW-Authenticate": 'Bearer realm="fairshare", error="invalid_token"'}
+        super().__init__(message, code="invalid_token", status=401, headers=challenge)
+
+
+def problem(
+    request: HttpRequest,
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    fields: Iterable[FieldProblem] = (),
+    headers: Mapping[str, str] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> HttpResponse:
+    document = {
+        "type": f"/api/v1/docs#problem-{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "code": code,
+        "detail": detail,
+        "fields": [{"where": field.where, "message": field.message} for field in fields],
+        "request_id": request_id(request),
+        **(extra or {}),
+    }
+    response = HttpResponse(dumps(document), status=status, content_type=CONTENT_TYPE)
+    response["Cache-Control"] = "no-store"
+    for name, value in (headers or {}).items():
+        response[name] = value
+    return response
+
+
+def domain_problem(request: HttpRequest, error: DomainError) -> HttpResponse:
+    headers: dict[str, str] = {}
+    if isinstance(error, Refusal):
+        status, headers = error.status, error.headers
+    else:
+        status = _domain_status(error)
+    if status in (413, 429, 503):
+        headers.setdefault("Retry-After", str(RETRY_AFTER_S))
+    if status == 401:
+        headers.setdefault("WWW-Authenticate", 'Bearer realm="fairshare"')
+    if isinstance(error, NotFound):  # one text for all of them: what is hidden reads like what isn't there
+        return problem(request, 404, "not_found", NOT_FOUND)
+    conflicts = getattr(error, "conflicts", None)
+    extra = {"conflicts": conflicts} if conflicts is not None else None
+    return problem(request, status, error.code, error.message, fields=error.fields, headers=headers, extra=extra)
+
+
+def _domain_status(error: DomainError) -> int:
+    if error.code in ("unauthenticated", "invalid_token"):
+        return 401
+    return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 400)
+
+
+def database_problem(request: HttpRequest) -> HttpResponse:
+    return problem(
+        request,
+        503,
+        "database_down",
+        "The database doesn't answer. Priorities are still served to tokens; try the rest again later.",
+        headers={"Retry-After": str(RETRY_AFTER_S)},
+    )
+
+
+def problem_handler(error: Exception, context: dict[str, Any]) -> Response | HttpResponse | None:
+    """DRF's hook. What it doesn't know goes up to `server_error`, where it is logged with its traceback."""
+    request: HttpRequest = context["request"]._request
+    if isinstance(error, DomainError):
+        return domain_problem(request, error)
+    if isinstance(error, OperationalError | InterfaceError):
+        log.warning("%s %s: no database: %s", request.method, request.path, error)
+        return database_problem(request)
+    if isinstance(error, Http404):
+        return problem(request, 404, "not_found", NOT_FOUND)
+    if isinstance(error, PermissionDenied):
+        return problem(request, 403, "not_allowed", "You may see this, but not do that.")
+    if isinstance(error, RequestDataTooBig):
+        return too_large(request)
+    if isinstance(error, exceptions.APIException):
+        return _framework_problem(request, error)
+    return None
+
+
+def _framework_problem(request: HttpRequest, error: exceptions.APIException) -> HttpResponse:
+    headers: dict[str, str] = {}
+    if challenge := getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = challenge
+    if (wait := getattr(error, "wait", None)) is not None:
+        headers["Retry-After"] = str(max(1, int(wait + 0.999)))
+    elif error.status_code in (413, 429, 503):
+        headers["Retry-After"] = str(RETRY_AFTER_S)
+    if isinstance(error, exceptions.ValidationError):
+        fields = list(_field_problems(error.detail))
+        detail = "Some fields are wrong: " + "; ".join(f"{field.where}: {field.message}" for field in fields[:3])
+        return problem(request, 400, "invalid", detail, fields=fields)
+    code = str(error.default_code)
+    detail = str(error.detail)
+    if isinstance(error, exceptions.PermissionDenied) and detail.startswith("CSRF"):
+        code, detail = "csrf_failed", "The form token is missing or wrong: load the page again, or use a bearer token."
+    return problem(request, error.status_code, code, detail, headers=headers)
+
+
+def _field_problems(detail: Any, where: str = "") -> Iterable[FieldProblem]:
+    if isinstance(detail, dict):
+        for name, inner in detail.items():
+            place = where if name == "non_field_errors" else f"{where}.{name}" if where else str(name)
+            yield from _field_problems(inner, place)
+    elif isinstance(detail, list):
+        for i, inner in enumerate(detail):
+            nested = isinstance(inner, dict | list)
+            yield from _field_problems(inner, f"{where}[{i}]" if nested else where)
+    else:
+        yield FieldProblem(where or "body", str(detail))
+
+
+def too_large(request: HttpRequest) -> HttpResponse:
+    return problem(
+        request,
+        413,
+        "too_large",
+        "The body is over 32 MB: send it in parts.",
+        headers={"Retry-After": str(RETRY_AFTER_S)},
+    )
+
+
+def not_found(request: HttpRequest, *_: object, **__: object) -> HttpResponse:
+    return problem(request, 404, "not_found", NOT_FOUND)
+
+
+def forbidden(request: HttpRequest, *_: object) -> HttpResponse:
+    return problem(request, 403, "not_allowed", "You may see this, but not do that.")
+
+
+def bad_request(request: HttpRequest, error: Exception | None = None) -> HttpResponse:
+    if isinstance(error, RequestDataTooBig):
+        return too_large(request)
+    hint = "It is malformed" if isinstance(error, SuspiciousOperation) else "It can't be read"
+    return problem(request, 400, "bad_request", f"The request was refused. {hint}.")
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Django has logged the traceback; called inside its `except`, so the cause is at hand."""
+    if isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+        return database_problem(request)
+    name = request_id(request)
+    log.error("request %s failed", name)
+    return problem(request, 500, "internal", f"A defect of the service; its log tells more about request {name}.")

@@ -1,0 +1,138 @@
+"""JSON in, strictly: what other parsers guess at, turn into infinity or drop silently is refused, naming the place."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+from rest_framework.parsers import BaseParser
+
+from apps.api.errors import Refusal
+from apps.errors import FieldProblem
+
+BODY_BYTES = 32 * 1024**2
+MOST_DEPTH = 200  # a policy document of depth 64 nests 130 deep
+MOST_DIGITS = 19
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
+
+_ESCAPED = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")  # what can't be stored as text can only come escaped
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class _Bad:
+    """Stands where something was refused, until its place is known."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        self.message = message
+
+
+def loads(body: bytes) -> Any:
+    """Parse one JSON document.
+
+    Raises:
+        Refusal: 400 with the place; codes bad_json, bad_text, too_deep, not_finite, number_too_long, duplicate_key.
+    """
+    _refuse_depth(body)
+    found: list[_Bad] = []
+    try:
+        data = _decoder(found).decode(body.decode())
+    except UnicodeDecodeError as error:
+        raise _refusal("bad_json", f"byte {error.start}", "is not UTF-8.") from error
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise _refusal("bad_json", place, f"is not JSON: {error.msg}.") from error
+    if found or _ESCAPED.search(body):
+        for where, bad in _bad_places(data):
+            raise _refusal(bad.code, where, bad.message)
+    return data
+
+
+def _refusal(code: str, where: str, message: str) -> Refusal:
+    return Refusal(f"The body {message} ({where})", code=code, fields=[FieldProblem(where, f"The body {message}")])
+
+
+def _refuse_depth(body: bytes) -> None:
+    """Counted before parsing, because parsers recurse."""
+    if body.count(b"[") + body.count(b"{") <= MOST_DEPTH:
+        return
+    depth = 0
+    for match in _TOKEN.finditer(body):
+        first = body[match.start()]
+        if first in b"[{":
+            depth += 1
+            if depth > MOST_DEPTH:
+                raise _refusal("too_deep", f"byte {match.start()}", f"nests deeper than {MOST_DEPTH}.")
+        elif first in b"]}":
+            depth -= 1
+
+
+def _decoder(found: list[_Bad]) -> json.JSONDecoder:
+    def bad(code: str, message: str) -> _Bad:
+        found.append(_Bad(code, message))
+        return found[-1]
+
+    def number(text: str) -> float | _Bad:
+        value = float(text)
+        return value if math.isfinite(value) else bad("not_finite", f"has {text[:20]}, which is no finite number.")
+
+    def whole(text: str) -> int | _Bad:
+        too_long = len(text.lstrip("-")) > MOST_DIGITS
+        return bad("number_too_long", f"has a number of {len(text)} digits.") if too_long else int(text)
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        data = dict(items)
+        if len(data) < len(items):
+            seen: set[str] = set()
+            twice = next(name for name, _ in items if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            data[twice] = bad("duplicate_key", f"has the key {twice[:60]!r} twice in one object.")
+        return data
+
+    return json.JSONDecoder(
+        object_pairs_hook=pairs,
+        parse_constant=lambda text: bad("not_finite", f"has {text}, which is no JSON."),
+        parse_float=number,
+        parse_int=whole,
+    )
+
+
+def _bad_places(data: Any) -> Iterator[tuple[str, _Bad]]:
+    """In reading order, without recursion."""
+    waiting: list[tuple[str, Any]] = [("", data)]
+    while waiting:
+        where, value = waiting.pop()
+        if isinstance(value, _Bad):
+            yield where or "body", value
+        elif isinstance(value, str) and _UNSTORABLE.search(value):
+            yield where or "body", _Bad("bad_text", "has a NUL or half a character pair in a text.")
+        elif isinstance(value, dict):
+            if any(_UNSTORABLE.search(name) for name in value):
+                yield where or "body", _Bad("bad_text", "has a NUL or half a character pair in a key.")
+            waiting += [(f"{where}.{name}" if where else name, inner) for name, inner in reversed(value.items())]
+        elif isinstance(value, list):
+            waiting += [(f"{where}[{i}]", value[i]) for i in range(len(value) - 1, -1, -1)]
+
+
+def read_bounded(stream: IO[bytes], limit: int = BODY_BYTES) -> bytes:
+    """The whole body, or 413 before more than the limit is in memory."""
+    body = stream.read(limit + 1)
+    if len(body) > limit:
+        raise Refusal("The body is over 32 MB: send it in parts.", code="too_large", status=413)
+    return body
+
+
+class StrictJSONParser(BaseParser):
+    media_type = "application/json"
+
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
+        request = (parser_context or {}).get("request")
+        encoding = request.headers.get("Content-Encoding", "identity") if request is not None else "identity"
+        if encoding.strip().lower() not in ("", "identity"):
+            message = f"Content-Encoding {encoding[:40]} is taken for usage records only: send it plain."
+            raise Refusal(message, code="unsupported_encoding", status=415)
+        return loads(read_bounded(stream))

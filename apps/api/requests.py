@@ -1,0 +1,41 @@
+"""What is asked of every request, whatever it is for: an id to find it in the log, and where it comes from."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+
+HEADER = "X-Request-Id"
+_KEY = "HTTP_X_REQUEST_ID"
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class RequestIdMiddleware:
+    """Takes over the caller's id if it is a harmless one, else makes one; `request.headers` has it from here on."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if not _ID.fullmatch(request.META.get(_KEY, "")):
+            request.META[_KEY] = uuid.uuid4().hex
+        response = self.get_response(request)
+        response[HEADER] = request.META[_KEY]
+        return response
+
+
+def request_id(request: HttpRequest) -> str:
+    return str(request.META.get(_KEY, ""))
+
+
+def client_address(request: HttpRequest) -> str | None:
+    """The nearest address we don't run ourselves: proxies count from the right, as far as the site says it has some."""
+    hops = [part.strip() for part in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if part.strip()]
+    n_proxies = settings.AXES_IPWARE_PROXY_COUNT or 0
+    if n_proxies and len(hops) >= n_proxies:
+        return hops[-n_proxies]
+    return str(request.META.get("REMOTE_ADDR", "")) or None

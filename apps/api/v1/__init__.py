@@ -1,0 +1,1 @@
+"""REST v1, one file a resource, the serializer beside its view."""

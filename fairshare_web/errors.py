@@ -1,0 +1,31 @@
+"""Django has one handler a status for all faces: below /api/ it is a problem document, elsewhere a page."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponseBase
+from django.views import defaults
+
+from apps.api import errors as api
+from apps.dashboard import errors as pages
+
+
+def _is_api(request: HttpRequest) -> bool:
+    return request.path_info.startswith("/api/")
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    if _is_api(request):
+        return api.bad_request(request, exception)
+    return defaults.bad_request(request, exception)
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    return api.forbidden(request) if _is_api(request) else pages.forbidden(request, exception)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    return api.not_found(request) if _is_api(request) else pages.not_found(request, exception)
+
+
+def server_error(request: HttpRequest) -> HttpResponseBase:
+    return api.server_error(request) if _is_api(request) else pages.server_error(request)
