@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 from celery import Celery
@@ -11,6 +12,9 @@ from celery.signals import worker_process_init
 from apps.cli.stack.lifeline import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
+
+# Messages are JSON and say nothing but "look": a worker that runs as root, in a container, is no danger through them.
+warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
 
 app = Celery("fairshare")
 app.config_from_object("django.conf:settings", namespace="CELERY")

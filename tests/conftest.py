@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import django
@@ -72,3 +73,18 @@ def chromium_path() -> str:
     if not found:
         missing("no Chromium: apt-get install chromium, or set CHROME_BIN")
     return str(found)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _flush_despite_the_audit_log() -> Iterator[None]:
+    """The audit log refuses TRUNCATE, which is how transactional tests clean up after themselves: let them alone."""
+    from django.db.backends.postgresql.operations import DatabaseOperations
+
+    original = DatabaseOperations.execute_sql_flush
+
+    def flush(self: DatabaseOperations, sql_list: list[str]) -> None:
+        original(self, ["SET LOCAL session_replication_role = replica", *sql_list])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DatabaseOperations, "execute_sql_flush", flush)
+        yield

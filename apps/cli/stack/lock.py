@@ -24,7 +24,7 @@ class VarLock:
 
     def take(self, *, shared: bool = False, wait: bool = False) -> bool:
         """True when the lock is held now; the holder of an exclusive lock writes its number into the file."""
-        file = self.path.open("a+", encoding="ascii")
+        file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+", encoding="ascii")
         operation = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
         try:
             fcntl.flock(file, operation)

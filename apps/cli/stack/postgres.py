@@ -179,6 +179,7 @@ class PostgresServer:
         self.end_strays()
         command = [*self._command("postgres", signal.SIGINT), "-D", str(self.data), "-k", str(self.sockets)]
         command += ["-h", "", "-p", str(PORT), "-c", "unix_socket_permissions=0700"]
+        command += ["-c", "log_checkpoints=off"]
         for name, value in self.options.items():
             command += ["-c", f"{name}={value}"]
         with self.log.open("ab") as log:

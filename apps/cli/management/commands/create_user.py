@@ -1,0 +1,43 @@
+"""`manage.py create_user NAME`: a person who may sign in."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.accounts.actor import COMMAND
+from apps.accounts.services import make_user
+from apps.errors import DomainError
+
+
+class Command(BaseCommand):
+    help = "Creates a person who signs in, and prints what it made."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("name")
+        parser.add_argument("--email", default="")
+        parser.add_argument("--admin", action="store_true", help="may do everything")
+        parser.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        password: str | None = None
+        if options["password_stdin"]:
+            password = sys.stdin.readline().rstrip("\r\n")
+            if not password:
+                raise CommandError("No password on standard input.", returncode=2)
+        try:
+            user, made = make_user(
+                username=options["name"],
+                email=options["email"],
+                password=password,
+                is_admin=options["admin"],
+                actor=COMMAND,
+            )
+        except DomainError as error:
+            raise CommandError(error.message) from error
+        self.stdout.write(f"{'administrator' if options['admin'] else 'user'} {user.username}")
+        if made:
+            self.stdout.write(f"password {made}")

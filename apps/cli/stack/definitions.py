@@ -1,0 +1,59 @@
+"""What the stack consists of, below the database: web, worker, beat."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from apps.cli.stack.lifeline import SUPERVISED
+from apps.cli.stack.paths import REPOSITORY
+
+HOST = "127.0.0.1"  # the first run is nobody else's business; a reverse proxy serves the world
+_CELERY = ("-m", "celery", "--quiet", "-A", "fairshare_web")
+_WEB_THREADS = 16  # each may hold a database connection
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    name: str
+    command: tuple[str, ...]
+
+
+def environment(var: Path, port: int) -> Mapping[str, str]:
+    return {
+        **os.environ,
+        "FAIRSHARE_VAR": str(var),
+        "FAIRSHARE_PORT": str(port),
+        "PYTHONUNBUFFERED": "1",
+        SUPERVISED: str(os.getpid()),
+    }
+
+
+def python(*arguments: str) -> tuple[str, ...]:
+    return (sys.executable, *arguments)
+
+
+def manage(*arguments: str) -> tuple[str, ...]:
+    return python(str(REPOSITORY / "manage.py"), *arguments)
+
+
+def web(port: int) -> Definition:
+    command = python("-m", "granian", "--interface", "wsgi", "--host", HOST, "--port", str(port), "--no-ws")
+    command += ("--workers", "1", "--respawn-failed-workers", "--workers-kill-timeout", "10")
+    command += ("--blocking-threads", str(_WEB_THREADS), "--log-level", "warning")
+    return Definition("web", (*command, "fairshare_web.wsgi:application"))
+
+
+def worker(port: int) -> Definition:
+    # Gossip, mingling and heartbeats would fill the file broker with messages nobody needs.
+    command = python(*_CELERY, "worker", "--loglevel", "WARNING", "--concurrency", "2", "-n", f"worker-{port}@%h")
+    return Definition("worker", (*command, "--without-gossip", "--without-mingle", "--without-heartbeat"))
+
+
+def beat() -> Definition:
+    # The schedule is in the database, so there is no file and no second beat to guard against but our own lock.
+    command = python(*_CELERY, "beat", "--loglevel", "WARNING", "--pidfile=", "--max-interval", "5")
+    return Definition("beat", command)

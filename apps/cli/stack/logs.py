@@ -1,0 +1,42 @@
+"""Each process writes its own file in var/log; the supervisor repeats new lines with the name in front."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+_LARGEST = 20 * 1024**2
+_CHUNK = 256 * 1024
+
+
+class LogEcho:
+    def __init__(self, path: Path, name: str, say: Callable[[str], None]) -> None:
+        self.path = path
+        self._prefix = f"{name:<8} | "
+        self._say = say
+        path.touch(mode=0o600)
+        self._read = path.stat().st_size
+        self._rest = b""
+
+    def pump(self) -> None:
+        size = self.path.stat().st_size
+        if size < self._read:  # truncated by somebody
+            self._read = 0
+        if size > self._read:
+            with self.path.open("rb") as file:
+                file.seek(max(self._read, size - _CHUNK))  # a flood is in the file; the terminal gets its end
+                text = self._rest + file.read(_CHUNK)
+                self._read = file.tell()
+            *lines, self._rest = text.split(b"\n")
+            for line in lines:
+                self._say(self._prefix + line.decode("utf-8", errors="replace").rstrip())
+        if size > _LARGEST:
+            self._rotate()
+
+    def _rotate(self) -> None:
+        """Writers append, so a truncated file goes on from its start; one older file is kept."""
+        shutil.copyfile(self.path, self.path.with_suffix(".log.1"))
+        with self.path.open("r+b") as file:
+            file.truncate(0)
+        self._read = 0

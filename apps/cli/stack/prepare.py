@@ -1,0 +1,70 @@
+"""The steps between database and web server, in one process: tables, static files, first people, sample site."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+import django
+from django.conf import settings
+from django.core.management import call_command, get_commands
+
+from apps.cli.stack.first_run import password_for
+from apps.cli.stack.paths import write_once
+
+_STARTED_EMPTY = "started-empty"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="prepare")
+    parser.add_argument("--no-sample", action="store_true")
+    chosen = parser.parse_args(arguments)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
+    django.setup()
+    call_command("migrate", interactive=False, verbosity=0)
+    _collect_static()
+    _fill(no_sample=chosen.no_sample)
+    return 0
+
+
+def _collect_static() -> None:
+    """Only when a file changed: compressing all of them takes seconds."""
+    if settings.WHITENOISE_USE_FINDERS:
+        return
+    stamp = Path(settings.STATIC_ROOT) / ".collected"
+    wanted = _fingerprint_of_static()
+    if not stamp.exists() or stamp.read_text(encoding="ascii") != wanted:
+        call_command("collectstatic", interactive=False, clear=True, verbosity=0)
+        stamp.write_text(wanted, encoding="ascii")
+
+
+def _fingerprint_of_static() -> str:
+    from django.contrib.staticfiles.finders import get_finders
+
+    digest = hashlib.sha256(settings.STORAGES["staticfiles"]["BACKEND"].encode())
+    for finder in get_finders():
+        for name, storage in finder.list([]):
+            digest.update(f"{name} {storage.size(name)} {storage.get_modified_time(name)}\n".encode())
+    return digest.hexdigest()
+
+
+def _fill(*, no_sample: bool) -> None:
+    from apps.accounts.actor import COMMAND
+    from apps.accounts.models import User
+    from apps.accounts.services import make_user
+    from apps.policies.models import Policy
+
+    started_empty = Path(settings.VAR) / _STARTED_EMPTY
+    if no_sample and not Policy.objects.exists():
+        write_once(started_empty, "The sample site is not wanted here: remove this file to get it.\n")
+    if not User.objects.filter(is_superuser=True).exists():
+        make_user(username="admin", email="", password=password_for("admin"), is_admin=True, actor=COMMAND)
+    if not started_empty.exists() and not Policy.objects.exists() and "load_sample" in get_commands():
+        call_command("load_sample")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
