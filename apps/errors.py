@@ -32,6 +32,12 @@ class Invalid(DomainError):
     code = "invalid"
 
 
+class Unauthenticated(DomainError):
+    """Nobody knows who is asking: no sign-in, or a token that doesn't hold."""
+
+    code = "unauthenticated"
+
+
 class NotAllowed(DomainError):
     """The actor may see this, and may not do that."""
 

@@ -1,0 +1,39 @@
+"""What the actor may see of people, tokens and accounts."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Account, Token, User
+from apps.errors import NotFound
+
+
+def list_tokens(*, actor: Actor, everybody: bool = False) -> list[Token]:
+    """The actor's own tokens, newest first; `everybody` shows an administrator all."""
+    tokens = Token.objects.select_related("user").order_by("-id")
+    if everybody and actor.is_admin:
+        return list(tokens)
+    if actor.user is None:
+        return []
+    return list(tokens.filter(user=actor.user))
+
+
+def get_token(*, token_id: int, actor: Actor) -> Token:
+    token = Token.objects.select_related("user").filter(pk=token_id).first()
+    if token is None or not (actor.is_admin or (actor.user is not None and token.user_id == actor.user.pk)):
+        raise NotFound("There is no such token.")
+    return token
+
+
+def get_user(*, username: str, actor: Actor) -> User:
+    user = User.objects.filter(username=username).first()
+    if user is None or not (actor.is_admin or (actor.user is not None and actor.user.pk == user.pk)):
+        raise NotFound(f"There is no user {username}.")
+    return user
+
+
+def list_accounts_of(user: User) -> list[Account]:
+    """The accounts of a person: those tied to them, else those that carry their user name."""
+    named = Q(person=None, user_name=user.username)
+    return list(Account.objects.filter(Q(person=user) | named).order_by("namespace", "group_name", "user_name", "id"))

@@ -1,0 +1,260 @@
+"""People and their tokens: made, rotated, revoked, verified."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import Q
+from django.utils.translation import gettext as _
+
+from apps.accounts import audit
+from apps.accounts.actor import Actor, TokenBounds
+from apps.accounts.models import Token, User
+from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Unauthenticated
+
+DAYS = 90
+MOST_DAYS = 365
+ROTATION_GRACE = timedelta(hours=24)
+LAST_USED_EVERY = timedelta(seconds=60)
+# What a person may give their own token; the rest (looking everybody up, writing usage, …) an administrator gives.
+OWN_SCOPES = frozenset({Token.Scope.SELF_READ, Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE})
+_FORM = re.compile(r"fsh_([0-9a-z]{12})_([0-9a-f]{64})")
+_DAY_S = 86_400
+
+
+def allowed_scopes(actor: Actor) -> list[str]:
+    """The scopes that the actor may put into a token."""
+    return [scope for scope in Token.Scope.values if actor.is_admin or scope in OWN_SCOPES]
+
+
+@transaction.atomic
+def make_token(
+    *,
+    name: str,
+    scopes: Sequence[str],
+    user: User,
+    policy_slug: str = "",
+    subtree_uid: UUID | None = None,
+    source_slug: str = "",
+    days: int = DAYS,
+    at: datetime,
+    actor: Actor,
+) -> tuple[Token, str]:
+    """Return the token and its text, which exists only here and now."""
+    _refuse_stranger(actor, user)
+    chosen = _checked_scopes(scopes, actor)
+    if not name.strip() or len(name) > 128:
+        raise _invalid("name", _("Give the token a name of 1 to 128 characters."))
+    if not 1 <= days <= MOST_DAYS:
+        raise _invalid("days", _("A token holds for 1 to %(most)d days.") % {"most": MOST_DAYS})
+    if subtree_uid is not None and not policy_slug:
+        raise _invalid("policy", _("A subtree belongs to a policy: name it too."))
+    public_id, secret = _new_public_id(), secrets.token_hex(32)
+    version = len(settings.FAIRSHARE_TOKEN_PEPPERS) - 1
+    token = Token.objects.create(
+        public_id=public_id,
+        name=name.strip(),
+        user=user,
+        scopes=chosen,
+        policy_slug=policy_slug,
+        subtree_uid=subtree_uid,
+        source_slug=source_slug,
+        digest=_digest(secret, version),
+        pepper_version=version,
+        last_four=secret[-4:],
+        created_at=at,
+        expires_at=at + timedelta(seconds=days * _DAY_S),
+    )
+    audit.record(
+        actor=actor,
+        verb="token.made",
+        at=at,
+        policy_slug=policy_slug,
+        subject=str(token),
+        details={"user": user.username, "scopes": chosen, "days": days, "source": source_slug},
+    )
+    return token, f"fsh_{public_id}_{secret}"
+
+
+@transaction.atomic
+def rotate_token(*, token_id: int, at: datetime, actor: Actor) -> tuple[Token, str]:
+    """A new secret under the same name and expiry; the old one holds for another day."""
+    token = _own_token(token_id, actor)
+    if token.revoked_at or token.expires_at <= at:
+        raise Conflict(_("This token has ended: make a new one."), code="token_ended")
+    secret = secrets.token_hex(32)
+    token.previous_digest = token.digest
+    token.previous_until = min(at + ROTATION_GRACE, token.expires_at)
+    token.pepper_version = len(settings.FAIRSHARE_TOKEN_PEPPERS) - 1
+    token.digest = _digest(secret, token.pepper_version)
+    token.last_four = secret[-4:]
+    token.save()
+    audit.record(actor=actor, verb="token.rotated", at=at, policy_slug=token.policy_slug, subject=str(token))
+    return token, f"fsh_{token.public_id}_{secret}"
+
+
+@transaction.atomic
+def revoke_token(*, token_id: int, at: datetime, actor: Actor) -> None:
+    token = _own_token(token_id, actor)
+    if token.revoked_at:
+        return
+    token.revoked_at = at
+    token.save(update_fields=["revoked_at"])
+    audit.record(actor=actor, verb="token.revoked", at=at, policy_slug=token.policy_slug, subject=str(token))
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedToken:
+    """A token that held when it was looked up, and the instant up to which it may go on to."""
+
+    user: User
+    bounds: TokenBounds
+    valid_until: datetime
+
+
+def verify_token(text: str, *, at: datetime) -> tuple[User, TokenBounds]:
+    """Whose token it is and what it may do.
+
+    Raises:
+        Unauthenticated: it is not a token, not ours, expired, revoked, or its owner is no longer active.
+    """
+    verified = look_up_token(text, at=at)
+    return verified.user, verified.bounds
+
+
+def look_up_token(text: str, *, at: datetime) -> VerifiedToken:
+    """As `verify_token`, with the end of its validity."""
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise _refused()
+    public_id, secret = match.groups()
+    token = Token.objects.select_related("user").filter(public_id=public_id).first()
+    valid_until = _held_until(token, secret, at)
+    if token is None or valid_until is None or token.revoked_at or not token.user.is_active:
+        raise _refused()
+    _note_use(token, at)
+    bounds = TokenBounds(
+        prefix=f"fsh_{public_id}",
+        scopes=frozenset(token.scopes),
+        policy_slug=token.policy_slug,
+        subtree_uid=token.subtree_uid,
+        source_slug=token.source_slug,
+    )
+    return VerifiedToken(user=token.user, bounds=bounds, valid_until=valid_until)
+
+
+@transaction.atomic
+def make_user(
+    *, username: str, email: str, password: str | None, is_admin: bool, at: datetime | None = None, actor: Actor
+) -> tuple[User, str | None]:
+    """Add a person. Without a password one is made, and returned this once."""
+    if not actor.is_admin:
+        raise NotAllowed(_("Only administrators add people."))
+    user = User(username=username, email=email, is_superuser=is_admin, is_staff=is_admin)
+    made = None if password is not None else secrets.token_urlsafe(15)
+    try:
+        user.clean_fields(exclude=["password"])
+        validate_password(password or made or "", user)
+    except ValidationError as error:
+        raise _from_validation(error) from error
+    if User.objects.filter(username=username).exists():
+        raise Conflict(_("There is a user %(name)s already.") % {"name": username}, code="user_exists")
+    user.set_password(password if password is not None else made)
+    if at is not None:
+        user.date_joined = at
+    user.save()
+    audit.record(actor=actor, verb="user.made", at=user.date_joined, subject=username, details={"is_admin": is_admin})
+    return user, made
+
+
+def _refuse_stranger(actor: Actor, user: User) -> None:
+    """A token can't grow: only a person, or an unbound token that carries `admin`, makes another."""
+    bounds = actor.token
+    if bounds is not None:
+        is_bound = bounds.policy_slug or bounds.subtree_uid or bounds.source_slug
+        if is_bound or not actor.has_scope(Token.Scope.ADMIN):
+            raise NotAllowed(_("Sign in to make tokens: a token can't."))
+    if not actor.is_admin and (actor.user is None or actor.user.pk != user.pk):
+        raise NotAllowed(_("You can make tokens for yourself only."))
+
+
+def _checked_scopes(scopes: Iterable[str], actor: Actor) -> list[str]:
+    chosen = sorted({str(scope) for scope in scopes})
+    unknown = [scope for scope in chosen if scope not in Token.Scope.values]
+    if unknown or not chosen:
+        message = _("Choose at least one of: %(scopes)s.") % {"scopes": ", ".join(Token.Scope.values)}
+        raise _invalid("scopes", message)
+    above = [scope for scope in chosen if scope not in allowed_scopes(actor)]
+    if above:
+        raise NotAllowed(_("Only an administrator gives a token %(scopes)s.") % {"scopes": ", ".join(above)})
+    return chosen
+
+
+def _own_token(token_id: int, actor: Actor) -> Token:
+    token = Token.objects.select_for_update(of=("self",)).select_related("user").filter(pk=token_id).first()
+    if token is None or not (actor.is_admin or (actor.user is not None and token.user_id == actor.user.pk)):
+        raise NotFound(_("There is no such token."))
+    _refuse_stranger(actor, token.user)
+    return token
+
+
+def _held_until(token: Token | None, secret: str, at: datetime) -> datetime | None:
+    """Until when this secret opens this token; takes as long for a token that doesn't exist."""
+    version = token.pepper_version if token else 0
+    given = _digest(secret, version)
+    if hmac.compare_digest(given, bytes(token.digest) if token else b"\0" * 32) and token:
+        return token.expires_at if at < token.expires_at else None
+    if token is None or token.previous_digest is None or token.previous_until is None:
+        return None
+    previous = bytes(token.previous_digest)
+    versions = range(len(settings.FAIRSHARE_TOKEN_PEPPERS))  # the old secret may be from before a new pepper
+    opens = [hmac.compare_digest(_digest(secret, candidate), previous) for candidate in versions]
+    return token.previous_until if any(opens) and at < token.previous_until else None
+
+
+def _digest(secret: str, version: int) -> bytes:
+    """A fast keyed hash is right for 256 random bits; argon2 is for what people make up."""
+    peppers: list[str] = settings.FAIRSHARE_TOKEN_PEPPERS
+    pepper = peppers[version] if version < len(peppers) else secrets.token_hex(32)
+    return hmac.new(pepper.encode(), secret.encode(), hashlib.sha256).digest()
+
+
+def _note_use(token: Token, at: datetime) -> None:
+    if token.last_used_at is not None and at - token.last_used_at < LAST_USED_EVERY:
+        return
+    unnoted = Q(last_used_at=None) | Q(last_used_at__lt=at - LAST_USED_EVERY)
+    Token.objects.filter(unnoted, pk=token.pk).update(last_used_at=at)
+
+
+def _new_public_id() -> str:
+    alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
+    return "".join(secrets.choice(alphabet) for _place in range(12))
+
+
+def _refused() -> Unauthenticated:
+    return Unauthenticated(_("This token is not valid: it is unknown, expired or revoked."), code="invalid_token")
+
+
+def _invalid(where: str, message: str) -> Invalid:
+    return Invalid(message, fields=[FieldProblem(where, message)])
+
+
+def _from_validation(error: ValidationError) -> Invalid:
+    by_field = getattr(error, "error_dict", None)
+    problems = (
+        [FieldProblem(where, " ".join(one.messages)) for where, ones in by_field.items() for one in ones]
+        if by_field
+        else [FieldProblem("password", message) for message in error.messages]
+    )
+    return Invalid(" ".join(problem.message for problem in problems), fields=problems)

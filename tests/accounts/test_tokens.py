@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from unittest.mock import patch
+from uuid import uuid4
+
+import pytest
+from django.db import OperationalError, connection
+from django.test import override_settings
+
+from apps.accounts.actor import COMMAND, Actor, TokenBounds
+from apps.accounts.models import AuditEvent, Token, User
+from apps.accounts.selectors import list_tokens
+from apps.accounts.services import make_token, make_user, revoke_token, rotate_token, verify_token
+from apps.accounts.token_cache import FRESH_S, OUTAGE_S, RETRY_S, TokenCache
+from apps.errors import Conflict, Invalid, NotAllowed, NotFound, Unauthenticated, Unavailable
+
+pytestmark = pytest.mark.django_db
+DAY = timedelta(days=1)
+
+
+def _made(user: User, at: datetime, scope: str = "priorities:read", days: int = 90) -> tuple[Token, str]:
+    return make_token(name="scheduler", scopes=[scope], user=user, days=days, at=at, actor=COMMAND)
+
+
+def test_a_token_says_whose_it_is_and_what_it_may(alice: User, at: datetime) -> None:
+    uid = uuid4()
+    _token, text = make_token(
+        name="slurm",
+        scopes=["priorities:read", "usage:write"],
+        user=alice,
+        policy_slug="grid",
+        subtree_uid=uid,
+        source_slug="c1",
+        at=at,
+        actor=COMMAND,
+    )
+    user, bounds = verify_token(text, at=at)
+    assert user == alice
+    assert bounds.scopes == {"priorities:read", "usage:write"}
+    assert (bounds.policy_slug, bounds.subtree_uid, bounds.source_slug) == ("grid", uid, "c1")
+    assert text.startswith(bounds.prefix + "_")
+
+
+def test_the_database_holds_no_usable_token(alice: User, at: datetime) -> None:
+    _token, text = _made(alice, at)
+    secret = text.rsplit("_", 1)[1]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT row_to_json(t)::text FROM accounts_token t")
+        stored = "".join(row[0] for row in cursor.fetchall())
+        cursor.execute("SELECT row_to_json(a)::text FROM accounts_auditevent a")
+        stored += "".join(row[0] for row in cursor.fetchall())
+    assert secret not in stored
+    assert bytes.fromhex(secret).hex() not in stored
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda text: text[:-1] + ("0" if text[-1] != "0" else "1"),
+        lambda text: text.replace("fsh_", "xyz_"),
+        lambda text: text[:-10],
+        lambda text: "fsh_" + "0" * 12 + text[16:],
+        lambda text: text + "\n",
+        lambda text: "",
+        lambda text: "fsh_é_\ud800",
+    ],
+)
+def test_anything_else_is_refused_alike(alice: User, at: datetime, spoil: object) -> None:
+    _token, text = _made(alice, at)
+    assert callable(spoil)
+    with pytest.raises(Unauthenticated) as refused:
+        verify_token(spoil(text), at=at)
+    assert refused.value.code == "invalid_token"
+
+
+def test_a_token_ends_with_its_days(alice: User, at: datetime) -> None:
+    _token, text = _made(alice, at, days=1)
+    verify_token(text, at=at + DAY - timedelta(seconds=1))
+    with pytest.raises(Unauthenticated):
+        verify_token(text, at=at + DAY)
+
+
+def test_a_revoked_token_and_that_of_a_deactivated_person_are_refused(alice: User, at: datetime) -> None:
+    token, text = _made(alice, at)
+    _other, other_text = _made(alice, at)
+    revoke_token(token_id=token.pk, at=at, actor=Actor(user=alice, via="page"))
+    with pytest.raises(Unauthenticated):
+        verify_token(text, at=at)
+    verify_token(other_text, at=at)
+    User.objects.filter(pk=alice.pk).update(is_active=False)
+    with pytest.raises(Unauthenticated):
+        verify_token(other_text, at=at)
+
+
+def test_after_rotation_the_old_secret_holds_for_a_day(alice: User, at: datetime) -> None:
+    token, old = _made(alice, at)
+    rotated, new = rotate_token(token_id=token.pk, at=at, actor=Actor(user=alice, via="page"))
+    assert rotated.last_four == new[-4:]
+    verify_token(new, at=at)
+    verify_token(old, at=at + DAY - timedelta(seconds=1))
+    with pytest.raises(Unauthenticated):
+        verify_token(old, at=at + DAY)
+    verify_token(new, at=at + DAY)
+
+
+def test_revoking_ends_the_old_secret_too(alice: User, at: datetime) -> None:
+    token, old = _made(alice, at)
+    rotate_token(token_id=token.pk, at=at, actor=COMMAND)
+    revoke_token(token_id=token.pk, at=at, actor=COMMAND)
+    with pytest.raises(Unauthenticated):
+        verify_token(old, at=at)
+    with pytest.raises(Conflict):
+        rotate_token(token_id=token.pk, at=at, actor=COMMAND)
+
+
+def test_a_new_pepper_leaves_older_tokens_valid(alice: User, at: datetime) -> None:
+    with override_settings(FAIRSHARE_TOKEN_PEPPERS=["first"]):
+        token, old = _made(alice, at)
+    with override_settings(FAIRSHARE_TOKEN_PEPPERS=["first", "second"]):
+        verify_token(old, at=at)
+        rotated, new = rotate_token(token_id=token.pk, at=at, actor=COMMAND)
+        assert rotated.pepper_version == 1
+        verify_token(old, at=at)
+        verify_token(new, at=at)
+    with override_settings(FAIRSHARE_TOKEN_PEPPERS=["other"]), pytest.raises(Unauthenticated):
+        verify_token(new, at=at)
+
+
+def test_last_use_is_noted_once_a_minute(alice: User, at: datetime) -> None:
+    token, text = _made(alice, at)
+    for seconds in (0, 30, 59, 61):
+        verify_token(text, at=at + timedelta(seconds=seconds))
+    token.refresh_from_db()
+    assert token.last_used_at == at + timedelta(seconds=61)
+
+
+@pytest.mark.parametrize("days", [0, -1, 366])
+def test_a_token_holds_for_a_year_at_most(alice: User, at: datetime, days: int) -> None:
+    with pytest.raises(Invalid):
+        _made(alice, at, days=days)
+
+
+@pytest.mark.parametrize("scopes", [[], ["everything"], ["self:read", "x"]])
+def test_scopes_come_from_the_list(alice: User, at: datetime, scopes: list[str]) -> None:
+    with pytest.raises(Invalid):
+        make_token(name="t", scopes=scopes, user=alice, at=at, actor=COMMAND)
+
+
+@pytest.mark.parametrize("scope", ["admin", "usage:write", "priorities:read", "federation"])
+def test_a_person_cant_give_themselves_an_administrators_scopes(
+    alice: User, as_alice: Actor, at: datetime, scope: str
+) -> None:
+    with pytest.raises(NotAllowed):
+        make_token(name="t", scopes=["self:read", scope], user=alice, at=at, actor=as_alice)
+    assert not Token.objects.exists()
+
+
+def test_nobody_makes_rotates_or_revokes_somebody_elses(alice: User, eva: User, as_alice: Actor, at: datetime) -> None:
+    with pytest.raises(NotAllowed):
+        make_token(name="t", scopes=["self:read"], user=eva, at=at, actor=as_alice)
+    token, _text = _made(eva, at)
+    for act in (rotate_token, revoke_token):
+        with pytest.raises(NotFound):
+            act(token_id=token.pk, at=at, actor=as_alice)
+    assert list_tokens(actor=as_alice) == []
+
+
+def test_a_token_cant_make_tokens_unless_it_is_an_unbound_administrators(eva: User, at: datetime) -> None:
+    for bounds, allowed in (
+        (TokenBounds("fsh_x", frozenset({"policies:write"})), False),
+        (TokenBounds("fsh_x", frozenset({"admin"}), policy_slug="grid"), False),
+        (TokenBounds("fsh_x", frozenset({"admin"})), True),
+    ):
+        actor = Actor(user=eva, via="api", token=bounds)
+        if allowed:
+            make_token(name="t", scopes=["self:read"], user=eva, at=at, actor=actor)
+        else:
+            with pytest.raises(NotAllowed):
+                make_token(name="t", scopes=["self:read"], user=eva, at=at, actor=actor)
+
+
+def test_every_step_of_a_token_is_in_the_audit_log(alice: User, at: datetime) -> None:
+    token, _text = _made(alice, at)
+    rotate_token(token_id=token.pk, at=at, actor=COMMAND)
+    revoke_token(token_id=token.pk, at=at, actor=COMMAND)
+    revoke_token(token_id=token.pk, at=at, actor=COMMAND)
+    verbs = list(AuditEvent.objects.order_by("id").values_list("verb", flat=True))
+    assert verbs == ["token.made", "token.rotated", "token.revoked"]
+
+
+class _Clock:
+    """The monotonic clock that the cache reads, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+def _outage() -> object:
+    failing = OperationalError("the database is away")
+    return patch("apps.accounts.token_cache.look_up_token", side_effect=failing)
+
+
+def test_revocation_takes_effect_within_five_seconds(alice: User, at: datetime) -> None:
+    clock, cache = _Clock(), TokenCache()
+    token, text = _made(alice, at)
+    with patch("apps.accounts.token_cache.time", clock):
+        cache.verify(text, at=at)
+        revoke_token(token_id=token.pk, at=at, actor=COMMAND)
+        clock.now_s += FRESH_S
+        assert FRESH_S < 5
+        with pytest.raises(Unauthenticated):
+            cache.verify(text, at=at)
+
+
+def test_a_verified_token_needs_no_database_for_a_few_seconds(
+    alice: User, at: datetime, django_assert_num_queries: object
+) -> None:
+    cache = TokenCache()
+    _token, text = _made(alice, at)
+    cache.verify(text, at=at)
+    assert callable(django_assert_num_queries)
+    with django_assert_num_queries(0):
+        assert cache.verify(text, at=at)[0] == alice
+
+
+def test_during_an_outage_a_verified_token_reads_priorities_for_a_day(alice: User, at: datetime) -> None:
+    clock, cache = _Clock(), TokenCache()
+    _token, text = make_token(name="both", scopes=["priorities:read", "usage:write"], user=alice, at=at, actor=COMMAND)
+    _reader, reader_text = _made(alice, at, scope="policies:read")
+    _stranger, stranger_text = _made(alice, at)
+    with patch("apps.accounts.token_cache.time", clock):
+        cache.verify(text, at=at)
+        cache.verify(reader_text, at=at)
+        clock.now_s += FRESH_S
+        with patch("apps.accounts.token_cache.connection"), _outage() as asked:  # type: ignore[attr-defined]
+            assert cache.verify(text, at=at)[1].scopes == {"priorities:read"}
+            assert cache.verify(text, at=at)[1].scopes == {"priorities:read"}
+            assert asked.call_count == 1, "the second one doesn't wait for the database again"
+            with pytest.raises(NotAllowed):
+                cache.verify(reader_text, at=at)
+            with pytest.raises(Unavailable):
+                cache.verify(stranger_text, at=at)
+            with pytest.raises(Unauthenticated):
+                cache.verify(text, at=at + timedelta(days=91))
+            clock.now_s += OUTAGE_S
+            with pytest.raises(Unavailable):
+                cache.verify(text, at=at)
+        clock.now_s += RETRY_S
+        assert cache.verify(stranger_text, at=at)[1].scopes == {"priorities:read"}
+
+
+def test_a_person_is_made_with_a_password_of_ours_or_theirs() -> None:
+    user, made = make_user(username="carol", email="", password=None, is_admin=False, actor=COMMAND)
+    assert made is not None
+    assert user.check_password(made)
+    admin, nothing = make_user(
+        username="dan", email="dan@example.org", password="a long pass phrase", is_admin=True, actor=COMMAND
+    )
+    assert nothing is None
+    assert admin.is_superuser
+    assert AuditEvent.objects.filter(verb="user.made").count() == 2
+
+
+@pytest.mark.parametrize(
+    ("username", "password", "refusal"),
+    [("eva", "a long pass phrase", Conflict), ("a b", "a long pass phrase", Invalid), ("frank", "123", Invalid)],
+)
+def test_a_person_who_cant_be_made_is_refused(
+    eva: User, username: str, password: str, refusal: type[Exception]
+) -> None:
+    with pytest.raises(refusal):
+        make_user(username=username, email="", password=password, is_admin=False, actor=COMMAND)
+
+
+def test_only_administrators_make_people(as_alice: Actor) -> None:
+    with pytest.raises(NotAllowed):
+        make_user(username="x", email="", password=None, is_admin=False, actor=as_alice)
