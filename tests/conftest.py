@@ -49,6 +49,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(os.environ["FAIRSHARE_VAR"], ignore_errors=True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks by folder; what shares a browser or the machine's processes stays on one worker (`--dist loadgroup`)."""
+    for item in items:
+        for folder in ("browser", "faults"):
+            if folder in item.path.relative_to(REPOSITORY).parts:
+                item.add_marker(getattr(pytest.mark, folder))
+                item.add_marker(pytest.mark.xdist_group(folder))
+
+
 def missing(what: str) -> None:
     """A test without its material fails in CI and says loudly elsewhere that it didn't run."""
     if IN_CI:

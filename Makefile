@@ -1,0 +1,51 @@
+# Needs Python 3.11 or newer and make. PYTHON=python3.12 chooses another interpreter.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+# A changed lock file has another stamp, so it is installed once and only then.
+STAMP := $(VENV)/.installed-$(firstword $(shell cksum requirements.lock))
+PIP := install --quiet --disable-pip-version-check --no-input --require-hashes --requirement requirements.lock
+
+.PHONY: help setup run test bench lint browser
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make run     serve on http://127.0.0.1:8000 (FAIRSHARE_PORT, FAIRSHARE_VAR)"
+	@echo "make test    the whole suite     make lint    style, types, layers, migrations"
+	@echo "make bench   the measured ratios make setup   install into $(VENV)"
+
+setup: $(STAMP)
+
+# Debian splits ensurepip off: without it the system's own pip installs into the environment.
+$(STAMP): requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed: make PYTHON=python3.12 setup"; exit 1; }
+	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { rm -rf $(VENV); \
+		if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(VENV); \
+		else $(PYTHON) -m venv --without-pip $(VENV); fi; }
+	@echo "Installing into $(VENV) ..."
+	@if $(PY) -m pip --version >/dev/null 2>&1; then $(PY) -m pip $(PIP); \
+		else $(PYTHON) -m pip --python $(PY) $(PIP) || \
+		{ echo "Neither python3-venv nor a pip of version 22.3 or newer is here: install one of them."; exit 1; }; fi
+	@rm -f $(VENV)/.installed-* && touch $@
+
+run: setup
+	@exec $(PY) manage.py up $(UP)
+
+browser:
+	@sh .ci/browser
+
+# Two workers; tests that kill a stack or drive the browser stay together on one of them (tests/conftest.py).
+test: setup browser
+	@$(PY) -m pytest -n 2 --dist loadgroup $(TESTS)
+
+bench: setup
+	@$(PY) -m bench $(BENCH)
+
+lint: setup
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@$(VENV)/bin/lint-imports --no-logo
+	@$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
+	@$(PY) manage.py check --fail-level WARNING

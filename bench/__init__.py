@@ -1,0 +1,1 @@
+"""Measured ratios: `make bench` runs `measure()` of every module here."""

@@ -1,0 +1,63 @@
+"""Runs `measure()` of every module of this package (or of those named) on a database of its own, and prints a table."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import bench
+from bench.report import BenchLine, table
+
+_NOT_MEASURED = {"__main__", "report"}
+
+
+def main(names: list[str]) -> int:
+    chosen = names or sorted(module.name for module in pkgutil.iter_modules(bench.__path__))
+    lines: list[BenchLine] = []
+    with _own_database():
+        for name in chosen:
+            if name in _NOT_MEASURED:
+                continue
+            module = importlib.import_module(f"bench.{name}")
+            if not hasattr(module, "measure"):
+                continue
+            print(f"measuring {name} …", file=sys.stderr, flush=True)
+            result: BenchLine | Iterable[BenchLine] = module.measure()
+            lines += [result] if isinstance(result, BenchLine) else list(result)
+    print(table(lines))
+    return 0 if lines and all(line.is_met for line in lines) else 1
+
+
+@contextmanager
+def _own_database() -> Iterator[None]:
+    """Never the data of a running instance; as durable as an instance's, so that imports are measured honestly."""
+    var = Path(tempfile.mkdtemp(prefix="fairshare-bench-"))
+    os.environ["FAIRSHARE_VAR"] = str(var)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
+    from apps.cli.stack.postgres import PostgresServer
+
+    server = None if os.environ.get("DATABASE_URL") else PostgresServer(var)
+    try:
+        if server is not None:
+            server.start()
+        import django
+        from django.core.management import call_command
+
+        django.setup()
+        call_command("migrate", interactive=False, verbosity=0)
+        yield
+    finally:
+        if server is not None:
+            server.stop()
+        shutil.rmtree(var, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
