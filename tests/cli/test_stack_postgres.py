@@ -2,13 +2,248 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
 import pytest
+from django.db import connection
+
+from apps.cli.stack import processes
+from apps.cli.stack.paths import REPOSITORY
+from apps.cli.stack.postgres import CannotStart, PostgresServer, find_binaries
+
+NOT_DURABLE = {"fsync": "off"}
+
+
+@pytest.fixture
+def var() -> Iterator[Path]:
+    """Short and passable: pytest's own directories are private and long."""
+    path = Path(tempfile.mkdtemp(prefix="fs-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def server(var: Path) -> Iterator[PostgresServer]:
+    server = PostgresServer(var, options=NOT_DURABLE)
+    server.start()
+    yield server
+    server.stop()
+
+
+def alive(server: PostgresServer) -> list[int]:
+    return processes.working_in(server.data, "postgres")
 
 
 @pytest.mark.django_db
-def test_the_tests_run_on_the_embedded_postgresql() -> None:
-    from django.db import connection
-
+def test_the_suite_runs_on_a_database_without_tcp() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SHOW listen_addresses")
         assert cursor.fetchone() == ("",)
+
+
+def test_a_new_server_answers_on_a_private_socket(server: PostgresServer) -> None:
+    with server.connect() as session:
+        assert session.execute("SELECT current_database(), current_user").fetchone() == ("fairshare", "fairshare")
+    assert server.sockets.stat().st_mode & 0o777 == 0o700
+    assert server.data.stat().st_mode & 0o777 == 0o700
+
+
+def test_data_survive_a_stop_and_a_start(server: PostgresServer, var: Path) -> None:
+    with server.connect() as session:
+        session.execute("CREATE TABLE kept AS SELECT 42 AS number")
+    server.stop()
+    assert alive(server) == []
+    again = PostgresServer(var, options=NOT_DURABLE)
+    again.start()
+    with again.connect() as session:
+        assert session.execute("SELECT number FROM kept").fetchone() == (42,)
+    again.stop()
+
+
+def test_a_killed_postmaster_is_replaced_although_a_backend_is_still_busy(server: PostgresServer) -> None:
+    session = server.connect()
+    row = session.execute("SELECT pg_backend_pid()").fetchone()
+    assert row is not None
+
+    def work() -> None:
+        with pytest.raises(psycopg.OperationalError):  # a loop that never looks whether its postmaster lives
+            session.execute("SELECT count(*) FROM generate_series(1, 1000000000) n WHERE n % 7 = 3")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    with server.connect() as watcher:
+        query = "SELECT state FROM pg_stat_activity WHERE pid = %s"
+        while watcher.execute(query, [row[0]]).fetchone() != ("active",):
+            pass
+    assert server.process is not None
+    first = server.process.pid
+    server.process.kill()
+    server.process.wait()
+    server.start()
+    assert server.process.pid != first
+    assert row[0] not in alive(server)
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_a_lock_file_that_names_somebody_elses_process_does_not_stop_the_start(
+    server: PostgresServer, var: Path
+) -> None:
+    assert server.process is not None
+    text = (server.data / "postmaster.pid").read_text()
+    server.process.kill()
+    server.process.wait()
+    server.end_strays()
+    foreign = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        lines = text.splitlines()
+        lines[0] = str(foreign.pid)
+        (server.data / "postmaster.pid").write_text("\n".join(lines) + "\n")
+        server.start()
+        assert server.answers()
+        assert foreign.poll() is None
+    finally:
+        foreign.kill()
+        foreign.wait()
+
+
+def test_half_a_cluster_left_by_a_kill_is_made_anew(var: Path) -> None:
+    draft = var / "pg.new"
+    draft.mkdir()
+    (draft / "PG_VERSION").write_text("18\n")
+    server = PostgresServer(var, options=NOT_DURABLE)
+    server.start()
+    assert server.answers()
+    server.stop()
+    assert not draft.exists()
+
+
+def test_data_of_another_major_version_are_refused_and_left_alone(var: Path) -> None:
+    (var / "pg").mkdir()
+    (var / "pg" / "PG_VERSION").write_text("9\n")
+    with pytest.raises(CannotStart, match="made by PostgreSQL 9"):
+        PostgresServer(var).start()
+    assert sorted(path.name for path in (var / "pg").iterdir()) == ["PG_VERSION"]
+
+
+def test_a_long_path_gets_a_short_private_socket_directory(var: Path) -> None:
+    deep = var / ("d" * 60) / ("e" * 60)
+    server = PostgresServer(deep, options=NOT_DURABLE)
+    server.start()
+    try:
+        assert server.answers()
+        assert len(str(server.sockets)) < 60
+        assert server.sockets.stat().st_mode & 0o777 == 0o700
+    finally:
+        server.stop()
+        shutil.rmtree(server.sockets)
+
+
+def test_a_wrong_pg_bin_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PG_BIN", str(tmp_path))
+    with pytest.raises(CannotStart, match=f"PG_BIN={tmp_path}"):
+        find_binaries()
+
+
+def test_without_the_wheel_the_newest_binaries_of_the_system_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PG_BIN", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    installed = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")]
+    if installed:
+        assert find_binaries() == max(installed, key=lambda path: float(path.parent.name))
+    else:
+        with pytest.raises(CannotStart, match="DATABASE_URL"):
+            find_binaries()
+
+
+def test_the_binaries_of_the_system_serve_as_well(monkeypatch: pytest.MonkeyPatch, var: Path) -> None:
+    found = sorted(Path("/usr/lib/postgresql").glob("1[5-9]/bin/postgres"))
+    if not found:
+        pytest.skip("NOT TESTED: no PostgreSQL 15 or later in /usr/lib/postgresql")
+    monkeypatch.setenv("PG_BIN", str(found[-1].parent))
+    server = PostgresServer(var, options=NOT_DURABLE)
+    server.start()
+    assert server.answers()
+    server.stop()
+
+
+def test_the_server_ends_with_a_launcher_that_is_killed(var: Path) -> None:
+    program = (
+        "import sys, time; from pathlib import Path; from apps.cli.stack.postgres import PostgresServer\n"
+        "PostgresServer(Path(sys.argv[1]), options={'fsync': 'off'}).start(); print('up', flush=True); time.sleep(600)"
+    )
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", program, str(var)], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    )
+    assert launcher.stdout is not None
+    assert launcher.stdout.readline() == "up\n"
+    assert processes.working_in(var / "pg", "postgres")
+    launcher.kill()
+    launcher.wait()
+    assert processes.wait_gone(lambda: processes.working_in(var / "pg", "postgres"), 20)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root has to become somebody else")
+def test_root_without_user_namespaces_becomes_nobody_or_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, var: Path, tmp_path: Path
+) -> None:
+    refusing = tmp_path / "unshare"
+    refusing.write_text("#!/bin/sh\nexit 1\n")
+    refusing.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    server = PostgresServer(var, options=NOT_DURABLE)
+    reachable = subprocess.run([*server._prefix, "test", "-x", str(find_binaries() / "postgres")]).returncode == 0
+    if not reachable:
+        with pytest.raises(CannotStart, match="can't reach"):
+            server.start()
+        return
+    server.start()
+    try:
+        assert server.process is not None
+        assert server.answers()
+        status = Path(f"/proc/{server.process.pid}/status").read_text()
+        assert "Uid:\t65534" in status
+    finally:
+        server.stop()
+    assert alive(server) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can become somebody else")
+def test_an_ordinary_user_needs_no_tricks(var: Path) -> None:
+    """In a namespace of its own the launcher finds itself an ordinary user, with this checkout still readable."""
+    mapped = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]
+    if subprocess.run([*mapped, "true"], capture_output=True).returncode != 0:
+        pytest.skip("NOT TESTED: user namespaces are not allowed here")
+    program = (
+        "import sys; from pathlib import Path; from apps.cli.stack.postgres import PostgresServer\n"
+        "server = PostgresServer(Path(sys.argv[1]), options={'fsync': 'off'}); server.start()\n"
+        "print(server._prefix, server.answers()); server.stop()"
+    )
+    done = subprocess.run(
+        [*mapped, sys.executable, "-c", program, str(var)], cwd=REPOSITORY, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "[] True\n", done.stderr
+
+
+def test_ending_a_server_that_was_never_started_is_harmless(var: Path) -> None:
+    PostgresServer(var).stop()
+
+
+def test_strays_are_only_what_works_in_the_data_directory(server: PostgresServer) -> None:
+    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], cwd=server.data)
+    try:
+        assert bystander.pid not in alive(server)
+        server.end_strays()
+        assert bystander.poll() is None
+    finally:
+        bystander.send_signal(signal.SIGKILL)
+        bystander.wait()
