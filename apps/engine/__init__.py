@@ -1,0 +1,1 @@
+"""The kernel: trees, usage and operators in, priorities out. Arrays only; no database, no clock, no files."""

@@ -1,0 +1,73 @@
+"""The algorithms by name, and the one call that computes a priority tree."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+import numpy.typing as npt
+
+from apps.engine.algorithms.aequus import Aequus
+from apps.engine.algorithms.base import (
+    Algorithm,
+    Parameter,
+    PriorityResult,
+    Settings,
+    compare_usage,
+    prepare,
+    read_settings,
+)
+from apps.engine.algorithms.gridwide import Gridwide
+from apps.engine.errors import BadParameter
+from apps.engine.tree import FairshareTree
+
+__all__ = ["Algorithm", "Parameter", "PriorityResult", "all_algorithms", "compute", "get_algorithm", "read_algorithm"]
+
+ENTRY_POINT_GROUP = "fairshare.algorithms"
+_BUILT_IN: dict[str, Algorithm] = {"aequus": Aequus(), "gridwide": Gridwide()}
+
+
+@cache
+def all_algorithms() -> dict[str, Algorithm]:
+    """Ours, then those that other packages bring (entry points `fairshare.algorithms`, each an Algorithm)."""
+    brought = {point.name: point.load() for point in entry_points(group=ENTRY_POINT_GROUP)}
+    return {**brought, **_BUILT_IN}
+
+
+def get_algorithm(name: str) -> Algorithm:
+    """The algorithm of this name; BadParameter when there is none."""
+    found = _BUILT_IN.get(name) or all_algorithms().get(name)
+    if found is None:
+        allowed = ", ".join(sorted(all_algorithms()))
+        raise BadParameter(f"unknown algorithm {name!r:.80}; allowed are {allowed}", place="algorithm.name")
+    return found
+
+
+def read_algorithm(given: str | Settings) -> dict[str, Any]:
+    """A name, or a mapping with `name` and parameters → settings with all defaults filled in, as results echo them."""
+    settings: Settings = {"name": given} if isinstance(given, str) else given
+    name = settings.get("name")
+    if not isinstance(name, str):
+        raise BadParameter(
+            f"must be the name of an algorithm: {', '.join(sorted(all_algorithms()))}", place="algorithm.name"
+        )
+    return read_settings(get_algorithm(name), settings)
+
+
+def compute(
+    tree: FairshareTree,
+    usage: npt.ArrayLike,
+    *,
+    algorithm: str | Settings = "aequus",
+    scope_of_entry: npt.ArrayLike | None = None,
+) -> PriorityResult:
+    """Compare usage with shares everywhere in the tree; a pure function of its arguments.
+
+    usage: own usage of every entry, windowed and aged, in one unit, ≥ 0: shape (n,), or (scopes, n) when
+    scope_of_entry (n,) says by which scope an entry's children are compared. Raises BadUsage and BadParameter.
+    """
+    settings = read_algorithm(algorithm)
+    prepared = prepare(tree)
+    compared = compare_usage(prepared, usage, scope_of_entry)
+    return get_algorithm(settings["name"]).compute(prepared, compared, settings)

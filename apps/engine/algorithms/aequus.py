@@ -1,0 +1,77 @@
+"""`aequus`: an operator at every entry, vectors of integers at resolution r, ordered lexicographically."""
+
+from __future__ import annotations
+
+from apps.engine import codecs, operators, sweep
+from apps.engine.algorithms.base import (
+    Compared,
+    Parameter,
+    Prepared,
+    PriorityResult,
+    Settings,
+    assemble,
+    choice,
+    integer,
+    number,
+)
+
+
+def _read_operator(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    operators.get_operator(value)
+    return value
+
+
+def operator_of(settings: Settings) -> operators.Operator:
+    """The operator these settings name."""
+    return operators.get_operator(settings["operator"], k=settings.get("k", operators.DEFAULT_K))
+
+
+class Aequus:
+    """priority = F(target, actual); vector of `min(r − 1, floor((p + 1)/2 · r))`; padded with r//2 for comparison."""
+
+    name = "aequus"
+    label = "Aequus: priority vectors"
+    formula = "rank by (F(t₁, s₁), F(t₂, s₂), …) as integers at resolution r; factor = 1 − (rank − 1)/N"
+    reference = operators.PAPER
+    parameters: tuple[Parameter, ...] = (
+        Parameter(
+            "operator",
+            "Operator",
+            "relative",
+            f"one of {', '.join(operators.NAMES)}",
+            _read_operator,
+            choices=operators.NAMES,
+        ),
+        integer("resolution", "Resolution", codecs.DEFAULT_RESOLUTION, codecs.MIN_RESOLUTION, codecs.MAX_RESOLUTION),
+        number(
+            "k",
+            "Part of absolute",
+            operators.DEFAULT_K,
+            0,
+            1,
+            applies=lambda settings: settings["operator"] == "combined",
+            condition="to the operator 'combined'",
+        ),
+        choice("factor_from", "Factor from", "rank", ("rank", "key")),
+    )
+
+    def properties(self, settings: Settings) -> operators.Properties:
+        """What the operator declares."""
+        return operator_of(settings).properties
+
+    def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
+        """Priorities −1..1, components 0..r − 1, ranks and factors of every entry."""
+        contest, resolution = prepared.contest, settings["resolution"]
+        priority = operator_of(settings)(prepared.target, compared.actual)
+        priority[0] = 0.0
+        scalar = codecs.scalar(priority, resolution)
+        scalar[0] = -1
+        ahead = sweep.count_ahead(contest, sweep.classes_of_scalars(scalar, resolution), prepared.ends)
+        key_factor = None
+        if settings["factor_from"] == "key":
+            key_factor = codecs.factor_from_key(contest, scalar, prepared.depth, resolution)
+        return assemble(
+            prepared, compared, settings, priority=priority, scalar=scalar, ahead=ahead, key_factor=key_factor
+        )

@@ -1,0 +1,101 @@
+"""JSON text to cases, however it is broken: what can't be read becomes a BadCase in its place, never a crash."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from apps.engine.errors import BadCase
+from apps.engine.tree import MAX_DEPTH
+
+
+class RepeatedKeys(dict[str, Any]):
+    """A JSON object that says the same key twice, and so has no one meaning."""
+
+    repeated: str
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    seen: set[str] = set()
+    twice = RepeatedKeys(found)
+    twice.repeated = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+    return twice
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < 400 else math.copysign(math.inf, -1 if digits[0] == "-" else 1)
+
+
+def read_cases(text: str) -> list[Any]:
+    """The cases of one JSON text, a list or a single one; BadCase in place of one that is nested too deeply.
+
+    NaN, Infinity and 1e999 are read as what they are, so that the case that has them can be named. BadCase when the
+    text is no JSON.
+    """
+    try:
+        found = _parse(text)
+    except RecursionError:
+        return [_parse_or_refuse(part) for part in _top_level_parts(text)]
+    return found if isinstance(found, list) else [found]
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_int=_integer)
+    except json.JSONDecodeError as problem:
+        raise BadCase(f"no JSON: {problem.msg} at line {problem.lineno}, column {problem.colno}") from None
+
+
+def _parse_or_refuse(part: str) -> Any:
+    try:
+        return _parse(part)
+    except RecursionError:
+        place = f"nested {_deepest(part)} deep"
+        return BadCase(f"{place}; a policy has at most {MAX_DEPTH} levels", case_id=_outer_id(part))
+    except BadCase as problem:
+        return problem
+
+
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]', re.DOTALL)
+
+
+def _tokens(text: str) -> Iterator[tuple[str, int, int]]:
+    """Strings, brackets, commas and colons with the depth they stand at and where they begin."""
+    depth = 0
+    for match in _TOKEN.finditer(text):
+        mark = match[0]
+        depth -= mark in "]}"
+        yield mark, depth, match.start()
+        depth += mark in "[{"
+
+
+def _top_level_parts(text: str) -> list[str]:
+    """The texts of a list's elements, or the text itself when it is no list; the parser is too shallow for them."""
+    if not text.lstrip().startswith("["):
+        return [text]
+    cuts = [at for mark, depth, at in _tokens(text) if (mark == "," and depth == 1) or (mark == "]" and depth == 0)]
+    start, parts = text.index("[") + 1, []
+    for cut in cuts or [len(text)]:
+        parts.append(text[start:cut])
+        start = cut + 1
+    return parts
+
+
+def _deepest(text: str) -> int:
+    return max(depth for _, depth, _ in _tokens(text)) + 1
+
+
+def _outer_id(text: str) -> str | None:
+    """The `id` of an object that is too deep to be parsed."""
+    match = re.compile(r'\s*("[^"\\]*(?:\\.[^"\\]*)*")')
+    for mark, depth, at in _tokens(text):
+        if mark == '"id"' and depth == 1:
+            value = match.match(text, text.find(":", at) + 1)
+            return json.loads(value[1]) if value else None
+    return None

@@ -1,0 +1,245 @@
+"""Priority operators F(target, actual) → −1..1, and the registry that says what holds for each.
+
+Source: Rodrigo, Östberg, Elmroth, *Priority Operators for Fairshare Scheduling*, equations 5–12, table 1 and §4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import entry_points
+
+import numpy as np
+
+from apps.engine.arrays import BoolArray, FloatArray
+from apps.engine.errors import BadParameter
+
+# Decimal usage would otherwise break exact balance and ties.
+ON_TARGET_TOLERANCE = 1e-12
+PAPER = "Rodrigo, Östberg, Elmroth: Priority Operators for Fairshare Scheduling"
+ENTRY_POINT_GROUP = "fairshare.operators"
+
+
+@dataclass(frozen=True)
+class Properties:
+    """What is declared to hold; tests check it and pages say it."""
+
+    isolation: bool  # depends on the entry's own sibling group alone
+    proportional_redistribution: bool  # unused share goes to active siblings in proportion to their shares
+    scale_invariance: bool  # shares and usage of a group may be multiplied without changing a priority
+    boundaries: bool  # target 0 gives the lowest, actual 0 the highest priority
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator, ready to use; `off_target` is its formula where target ≠ actual.
+
+    off_target(t, s): float64 arrays in 0..1 → −1..1. inverse(p, t): the s in 0..1 with F(t, s) nearest p, for t > 0.
+    """
+
+    name: str
+    label: str
+    formula: str
+    reference: str
+    properties: Properties
+    off_target: Callable[[FloatArray, FloatArray], FloatArray] = field(repr=False)
+    inverse: Callable[[FloatArray, FloatArray], FloatArray] | None = field(repr=False, default=None)
+    range: tuple[float, float] = (-1.0, 1.0)
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+    def __call__(self, target: FloatArray, actual: FloatArray) -> FloatArray:
+        """Priorities of entries with these targets and actuals; exactly 0 on target, never NaN."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            priority = self.off_target(target, actual)
+        priority[on_target(target, actual)] = 0.0
+        return priority
+
+
+def on_target(target: FloatArray, actual: FloatArray) -> BoolArray:
+    """|t − s| ≤ 1e-12 · max(t, s): counts as t = s, and 0 = 0 does too."""
+    is_balanced: BoolArray = np.abs(target - actual) <= ON_TARGET_TOLERANCE * np.maximum(target, actual)
+    return is_balanced
+
+
+def relative_gap(target: FloatArray, actual: FloatArray) -> FloatArray:
+    """(t − s)/t below target and −(s − t)/s above it: both are (t − s)/max(t, s)."""
+    gap: FloatArray = (target - actual) / np.maximum(target, actual)
+    return gap
+
+
+def _odd_power(value: FloatArray, exponent: float) -> FloatArray:
+    """sign(x) · |x|^exponent."""
+    power: FloatArray = np.copysign(np.abs(value) ** exponent, value)
+    return power
+
+
+def _state_of_gap(gap: FloatArray, target: FloatArray) -> FloatArray:
+    """The s in 0..1 whose relative gap it is."""
+    with np.errstate(divide="ignore"):
+        above = target / np.maximum(1.0 + gap, 0.0)
+    state: FloatArray = np.clip(np.where(gap >= 0, target * (1.0 - gap), above), 0.0, 1.0)
+    return state
+
+
+_RELATIVE_FAMILY = Properties(True, True, True, True)
+_WITH_ABSOLUTE = Properties(True, False, True, False)
+
+
+def _absolute() -> Operator:
+    return Operator(
+        name="absolute",
+        label="Absolute",
+        formula="t − s",
+        reference=f"{PAPER}, eq. 5",
+        properties=_WITH_ABSOLUTE,
+        off_target=lambda t, s: t - s,
+        inverse=lambda p, t: np.clip(t - p, 0.0, 1.0),
+    )
+
+
+def _relative() -> Operator:
+    return Operator(
+        name="relative",
+        label="Relative",
+        formula="(t − s)/t for s < t, −(s − t)/s for s > t",
+        reference=f"{PAPER}, eq. 6",
+        properties=_RELATIVE_FAMILY,
+        off_target=relative_gap,
+        inverse=_state_of_gap,
+    )
+
+
+def _relative_n(n: float) -> Operator:
+    return Operator(
+        name=f"relative-{n:.0f}",
+        label=f"Relative exponential, n = {n:.0f}",
+        formula="((t − s)/t)^n for s < t, −((s − t)/s)^n for s > t",
+        reference=f"{PAPER}, eq. 7",
+        properties=_RELATIVE_FAMILY,
+        off_target=lambda t, s: _odd_power(relative_gap(t, s), n),
+        inverse=lambda p, t: _state_of_gap(_odd_power(p, 1.0 / n), t),
+        parameters={"n": n},
+    )
+
+
+def _sine(gap: FloatArray) -> FloatArray:
+    sine: FloatArray = np.sin(np.pi / 2 * gap)
+    return sine
+
+
+def _gap_of_sine(sine: FloatArray) -> FloatArray:
+    gap: FloatArray = np.arcsin(np.clip(sine, -1.0, 1.0)) * (2 / np.pi)
+    return gap
+
+
+def _sigmoid() -> Operator:
+    return Operator(
+        name="sigmoid",
+        label="Sigmoid",
+        formula="sin(π/2 · (t − s)/t) for s < t, −sin(π/2 · (s − t)/s) for s > t",
+        reference=f"{PAPER}, eq. 8",
+        properties=_RELATIVE_FAMILY,
+        off_target=lambda t, s: _sine(relative_gap(t, s)),
+        inverse=lambda p, t: _state_of_gap(_gap_of_sine(p), t),
+    )
+
+
+def _sigmoid_n(n: float) -> Operator:
+    return Operator(
+        name=f"sigmoid-{n:.0f}",
+        label=f"Sigmoid exponential, n = {n:.0f}",
+        formula="sin(π/2 · (t − s)/t)^(1/n) for s < t, −sin(π/2 · (s − t)/s)^(1/n) for s > t",
+        reference=f"{PAPER}, eq. 9",
+        properties=_RELATIVE_FAMILY,
+        off_target=lambda t, s: _odd_power(_sine(relative_gap(t, s)), 1.0 / n),
+        inverse=lambda p, t: _state_of_gap(_gap_of_sine(_odd_power(p, n)), t),
+        parameters={"n": n},
+    )
+
+
+def _slurm() -> Operator:
+    def inverse(p: FloatArray, t: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            state: FloatArray = np.clip(t * (1.0 - np.log2(np.maximum(p + 1.0, 0.0))), 0.0, 1.0)
+        return state
+
+    return Operator(
+        name="slurm",
+        label="Slurm",
+        formula="2^(1 − s/t) − 1",
+        reference=f"{PAPER}, eq. 12",
+        properties=_RELATIVE_FAMILY,
+        off_target=lambda t, s: np.exp2(1.0 - s / t) - 1.0,
+        inverse=inverse,
+    )
+
+
+def _combined(k: float) -> Operator:
+    def off_target(t: FloatArray, s: FloatArray) -> FloatArray:
+        mixed: FloatArray = k * (t - s) + (1.0 - k) * _odd_power(relative_gap(t, s), 2.0)
+        return mixed
+
+    def inverse(p: FloatArray, t: FloatArray) -> FloatArray:
+        """Halve 0..1 sixty times: strictly decreasing in s, without a handy closed form above target."""
+        low, high = np.zeros_like(p + t), np.ones_like(p + t)
+        for _ in range(60):
+            middle = (low + high) / 2
+            is_ahead = off_target(t, middle) > p
+            low, high = np.where(is_ahead, middle, low), np.where(is_ahead, high, middle)
+        state: FloatArray = (low + high) / 2
+        return state
+
+    return Operator(
+        name="combined",
+        label=f"Combined, k = {k:g}",
+        formula="k · absolute + (1 − k) · relative-2",
+        reference=f"{PAPER}, eq. 10",
+        properties=_WITH_ABSOLUTE if k < 1 else _absolute().properties,
+        off_target=off_target,
+        inverse=inverse,
+        parameters={"k": k},
+    )
+
+
+_PLAIN: Mapping[str, Callable[[], Operator]] = {
+    "absolute": _absolute,
+    "relative": _relative,
+    "sigmoid": _sigmoid,
+    "slurm": _slurm,
+}
+_FAMILIES: Mapping[str, Callable[[float], Operator]] = {"relative": _relative_n, "sigmoid": _sigmoid_n}
+_FAMILY_NAME = re.compile(r"(relative|sigmoid)-([1-9][0-9]{0,8})", re.ASCII)
+DEFAULT_K = 0.5
+NAMES = ("absolute", "relative", "relative-N", "sigmoid", "sigmoid-N", "slurm", "combined")
+
+
+def get_operator(name: str, *, k: float = DEFAULT_K) -> Operator:
+    """The operator of this name (`relative-3`, `combined` with k, …); BadParameter when there is none."""
+    if name == "combined":
+        return _combined(k)
+    if name in _PLAIN:
+        return _PLAIN[name]()
+    family = _FAMILY_NAME.fullmatch(name)
+    if family and int(family[2]) >= 2:
+        return _FAMILIES[family[1]](float(family[2]))
+    if name in installed_operators():
+        return installed_operators()[name]
+    allowed = ", ".join((*NAMES, *installed_operators()))
+    raise BadParameter(
+        f"unknown operator {name!r}; allowed are {allowed} (N an integer, 2 to 999999999)", place="operator"
+    )
+
+
+@cache
+def installed_operators() -> dict[str, Operator]:
+    """Operators that other packages bring (entry points `fairshare.operators`, each an Operator)."""
+    return {point.name: point.load() for point in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def all_operators() -> tuple[Operator, ...]:
+    """One of each for pages and docs, families with n = 2 and 3."""
+    families = {"relative-N": ("relative-2", "relative-3"), "sigmoid-N": ("sigmoid-2", "sigmoid-3")}
+    names = [name for listed in NAMES for name in families.get(listed, (listed,))]
+    return (*map(get_operator, names), *installed_operators().values())

@@ -1,0 +1,225 @@
+"""Primitives on a tree: sums and products by level, sorting within segments, and ranks of padded vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from apps.engine.arrays import BoolArray, FloatArray, IntArray
+from apps.engine.tree import FairshareTree
+
+# Sums of a million numbers below this stay finite doubles.
+_LARGE = 2.0**960
+_SHRINK = 2.0**-128
+
+
+def shrink_huge(values: FloatArray) -> tuple[FloatArray, float]:
+    """Scale by a power of two if sums of `values` could overflow; return (values, what multiplies them back)."""
+    if values.size == 0 or float(values.max()) < _LARGE:
+        return values, 1.0
+    return values * _SHRINK, 1.0 / _SHRINK
+
+
+def sibling_sum(tree: FairshareTree, values: FloatArray) -> FloatArray:
+    """Sum over the children of each entry, shape (n,): `out[g] = Σ values[c]`; 0 for entries without children."""
+    sums = np.zeros(tree.n_entries)
+    for level in tree.levels:
+        sums[level.parents] = np.add.reduceat(values[level.lo : level.hi], level.starts)
+    return sums
+
+
+def sum_up(tree: FairshareTree, own: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return (totals, child sums), each (n,): `total = own + Σ totals of the children`, in the unit of `own`."""
+    totals = own.copy()
+    sums = np.zeros(tree.n_entries)
+    for level in reversed(tree.levels):
+        sums[level.parents] = np.add.reduceat(totals[level.lo : level.hi], level.starts)
+        totals[level.parents] += sums[level.parents]
+    return totals, sums
+
+
+def divide_by_group(tree: FairshareTree, values: FloatArray, sums: FloatArray) -> FloatArray:
+    """`values[c] / sums[parent of c]`, 0 where the group's sum is 0; the root is 1."""
+    out = np.empty(tree.n_entries)
+    out[0] = 1.0
+    for level in tree.levels:
+        divisor = sums[level.parents]
+        empty = divisor == 0
+        if empty.any():
+            divisor = np.where(empty, np.inf, divisor)
+        np.divide(values[level.lo : level.hi], np.repeat(divisor, level.counts), out=out[level.lo : level.hi])
+    return out
+
+
+def normalise_siblings(tree: FairshareTree, values: FloatArray) -> FloatArray:
+    """Divide by the sum over siblings, shape (n,): adds up to 1 in every group, or is all 0. `values` ≥ 0."""
+    values, _ = shrink_huge(values)
+    return divide_by_group(tree, values, sibling_sum(tree, values))
+
+
+def product_down(tree: FairshareTree, values: FloatArray) -> FloatArray:
+    """Product root→entry, shape (n,); the root's factor is 1."""
+    out = np.ones(tree.n_entries)
+    for level in tree.levels:
+        here = slice(level.lo, level.hi)
+        out[here] = np.repeat(out[level.parents], level.counts) * values[here]
+    return out
+
+
+def segment_sort(segment: IntArray, values: FloatArray) -> IntArray:
+    """Order by segment, then ascending by value; stable."""
+    return np.lexsort((values, segment))
+
+
+class Classes(NamedTuple):
+    """The entries of one level, put in classes: equal vectors so far share one, a higher class is ahead.
+
+    of_entry: class of each entry of the level. size: number of classes. begin: (m + 1,) first class of the block that
+    continues class C of the level above. pad: (m,) where C's own padded vector stands among these classes. merged:
+    (m,) class `pad[C]` *is* C's padded vector; otherwise it lies just below class `pad[C]`.
+    """
+
+    of_entry: IntArray
+    size: int
+    begin: IntArray
+    pad: IntArray
+    merged: BoolArray
+
+
+Classify = Callable[[int, int, IntArray, int], Classes]
+
+
+def classes_of_scalars(scalars: IntArray, resolution: int) -> Classify:
+    """Classes of integer components 0..r − 1; shorter vectors go on with the balance r//2.
+
+    key = (dense class of the parent) · r + component, exact for any depth: below 2^20 · 2^31.
+    """
+
+    def classify(lo: int, hi: int, above: IntArray, n_above: int) -> Classes:
+        order, key = _sorted_keys(above * resolution + scalars[lo:hi], n_above * resolution)
+        first = np.empty(len(key), dtype=np.bool_)
+        first[0] = True
+        np.not_equal(key[1:], key[:-1], out=first[1:])
+        heads = key[first]
+        of_entry = np.empty(len(key), dtype=np.int64)
+        of_entry[order] = np.cumsum(first) - 1
+        begin = np.searchsorted(heads, np.arange(n_above + 1) * resolution)
+        balance = np.arange(n_above) * resolution + resolution // 2
+        pad = np.searchsorted(heads, balance)
+        merged = heads[np.minimum(pad, len(heads) - 1)] == balance
+        return Classes(of_entry, len(heads), begin, pad, merged)
+
+    return classify
+
+
+def classes_of_numbers(values: FloatArray, tolerance: float) -> Classify:
+    """Classes of real components: neighbours within `tolerance` tie; shorter vectors go on with 0."""
+
+    def classify(lo: int, hi: int, above: IntArray, n_above: int) -> Classes:
+        n = hi - lo
+        segment = np.concatenate((above, np.arange(n_above)))  # one padded vector for each class above
+        number = np.concatenate((values[lo:hi], np.zeros(n_above)))
+        order = segment_sort(segment, number)
+        first = np.ones(n + n_above, dtype=np.bool_)
+        first[1:] = (np.diff(segment[order]) != 0) | (np.diff(number[order]) > tolerance)
+        item_class = np.empty(n + n_above, dtype=np.int64)
+        item_class[order] = np.cumsum(first) - 1
+        is_real = np.zeros(int(first.sum()), dtype=np.bool_)
+        is_real[item_class[:n]] = True
+        real_below = np.concatenate(([0], np.cumsum(is_real)))
+        starts = np.flatnonzero(np.diff(segment[order], prepend=-1))
+        begin = np.append(real_below[item_class[order[starts]]], real_below[-1])
+        pads = item_class[n:]
+        return Classes(real_below[item_class[:n]], int(real_below[-1]), begin, real_below[pads], is_real[pads])
+
+    return classify
+
+
+def _sorted_keys(key: IntArray, limit: int) -> tuple[IntArray, IntArray]:
+    """Return (stable order, sorted keys) of keys in 0..limit − 1; by one sort of key and index packed, if they fit."""
+    index_bits = (len(key) - 1).bit_length()
+    if (limit - 1).bit_length() + index_bits > 63:
+        order = np.argsort(key, kind="stable")
+        return order, key[order]
+    packed = (key << index_bits) | np.arange(len(key))
+    packed.sort(kind="stable")
+    return packed & ((1 << index_bits) - 1), packed >> index_bits
+
+
+def count_ahead(tree: FairshareTree, classify: Classify, ends: IntArray) -> IntArray:
+    """Ranked leaves whose padded vector is strictly ahead of each entry's, shape (n,).
+
+    ends: (n,) how many ranked leaves have exactly this entry's vector because they sit there. `1 + count_ahead` is the
+    rank with ties (1, 1, 3). Classes are made once a level, counted bottom-up, and placed top-down: exact for any
+    depth, O(n log n), and a vector that ends early is compared as if padded.
+    """
+    steps, seated, classes = _classify_levels(tree, classify, ends)
+    running = _count_within(steps, seated)
+    return _place(tree, steps, seated, running, classes)
+
+
+def _classify_levels(
+    tree: FairshareTree, classify: Classify, ends: IntArray
+) -> tuple[list[Classes], list[IntArray], list[IntArray]]:
+    """Top-down: classes of each level, the leaves that end in each class, and the class of each entry."""
+    steps: list[Classes] = []
+    seated = [ends[:1].copy()]
+    classes: list[IntArray] = [np.zeros(1, dtype=np.int64)]
+    first_above = 0
+    for level in tree.levels:
+        above = np.repeat(classes[-1][level.parents - first_above], level.counts)
+        step = classify(level.lo, level.hi, above, len(seated[-1]))
+        here = ends[level.lo : level.hi]
+        all_end = bool((here == 1).all())
+        counts = np.bincount(step.of_entry, None if all_end else here, minlength=step.size).astype(np.int64)
+        moved = np.where(step.merged, seated[-1], 0)
+        counts[step.pad[step.merged]] += moved[step.merged]
+        seated[-1] = seated[-1] - moved
+        steps.append(step)
+        seated.append(counts)
+        classes.append(step.of_entry)
+        first_above = level.lo
+    return steps, seated, classes
+
+
+def _count_within(steps: list[Classes], seated: list[IntArray]) -> list[IntArray]:
+    """Bottom-up: for each level the running number of leaves in its classes, (m + 1,), deeper ones included."""
+    running: list[IntArray] = []
+    below: IntArray | None = None
+    for k in range(len(seated) - 1, -1, -1):
+        within = seated[k]
+        if below is not None:
+            begin = steps[k].begin
+            within = within + (below[begin[1:]] - below[begin[:-1]])
+        below = np.zeros(len(within) + 1, dtype=np.int64)
+        np.cumsum(within, out=below[1:])
+        running.append(below)
+    running.reverse()
+    return running
+
+
+def _place(
+    tree: FairshareTree, steps: list[Classes], seated: list[IntArray], running: list[IntArray], classes: list[IntArray]
+) -> IntArray:
+    """Top-down: leaves ahead of each block of classes; bottom-up: leaves ahead of each class's own padded vector."""
+    blocks = [np.zeros(1, dtype=np.int64)]
+    for step, loose, total in zip(steps, seated, running[1:], strict=False):
+        sizes = np.diff(step.begin)
+        block_end = blocks[-1] + total[step.begin[1:]]
+        ahead = np.repeat(block_end, sizes) - total[1:]
+        if loose.any():  # leaves that end above stand between the classes of their block
+            passed = np.arange(step.size) < np.repeat(step.pad, sizes)
+            ahead += np.where(passed, np.repeat(loose, sizes), 0)
+        blocks.append(ahead)
+    own = blocks[-1]
+    result = np.empty(tree.n_entries, dtype=np.int64)
+    for k in range(len(classes) - 1, -1, -1):
+        if k < len(steps):
+            step, total = steps[k], running[k + 1]
+            beside = blocks[k] + total[step.begin[1:]] - total[step.pad]
+            merged_at = np.minimum(step.pad, step.size - 1)
+            own = np.where(step.merged, own[merged_at], beside)
+        result[tree.level_offsets[k] : tree.level_offsets[k + 1]] = own[classes[k]]
+    return result
