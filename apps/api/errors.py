@@ -25,6 +25,7 @@ from apps.errors import (
     NotFound,
     Stale,
     TooLarge,
+    Unauthenticated,
     Unavailable,
 )
 
@@ -35,6 +36,7 @@ RETRY_AFTER_S = 5
 NOT_FOUND = "There is nothing here, or nothing that you may see."
 _STATUS: dict[type[DomainError], int] = {
     Invalid: 422,
+    Unauthenticated: 401,
     NotAllowed: 403,
     NotFound: 404,
     Conflict: 409,
@@ -61,14 +63,6 @@ class Refusal(DomainError):
         super().__init__(message, code=code, fields=tuple(fields))
         self.status = status
         self.headers = dict(headers or {})
-
-
-class TokenRefused(Refusal):
-    """The token is unknown, wrong, expired or revoked: which of them is nobody's business."""
-
-    def __init__(self, message: str = "The token is unknown, wrong, expired or revoked.") -> None:
-        challenge = {"WWW-Authenticate": 'Bearer realm="fairshare", error="invalid_token"'}
-        super().__init__(message, code="invalid_token", status=401, headers=challenge)
 
 
 def problem(
@@ -116,8 +110,8 @@ def domain_problem(request: HttpRequest, error: DomainError) -> HttpResponse:
 
 
 def _domain_status(error: DomainError) -> int:
-    if error.code in ("unauthenticated", "invalid_token"):
-        return 401
+    if error.code == "no_database":  # refused only because nobody could be asked
+        return 503
     return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 400)
 
 

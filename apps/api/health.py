@@ -2,34 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ipaddress
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
+from django.db import DatabaseError, InterfaceError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.models import Max, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django_celery_beat.models import PeriodicTask
+
+from apps import clock
+from apps.accounts.token_cache import tokens
+from apps.api import errors
+from apps.api.authentication import PRIORITIES_READ, bearer_text, require_scope
+from apps.api.metrics import exposition
+from apps.api.rendering import dumps
+from apps.api.requests import client_address
+from apps.errors import DomainError, Unauthenticated
+from apps.policies.models import Policy
+from apps.runs.models import Run
+from apps.usage.models import Source
+
+_BEAT_SILENT = timedelta(minutes=10)  # beat notes its last run every three
+_SNAPSHOT_OLD = timedelta(minutes=15)
+
+
+def _pending_migrations() -> list[str]:
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    return [f"{migration.app_label}.{migration.name}" for migration, _ in plan]
 
 
 @login_not_required
 def healthz(request: HttpRequest) -> HttpResponse:
-    return HttpResponse(b'{"status":"ok"}', content_type="application/json")
+    """The process answers; nothing else is asked."""
+    return _json({"status": "ok"})
 
 
 @login_not_required
 def readyz(request: HttpRequest) -> HttpResponse:
-    return healthz(request)
+    """503 only where it can't work at all; what is merely late is named."""
+    try:
+        pending = _pending_migrations()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        if pending:
+            return _json({"status": "unavailable", "reasons": [f"migration pending: {name}" for name in pending]}, 503)
+        degraded = list(_degraded(clock.now()))
+    except (DatabaseError, InterfaceError):
+        connection.close()
+        return _json({"status": "unavailable", "reasons": ["the database doesn't answer"]}, 503)
+    return _json({"status": "degraded" if degraded else "ok", "degraded": degraded})
 
 
 @login_not_required
 def metrics(request: HttpRequest) -> HttpResponse:
-    return HttpResponse(b"", content_type="text/plain; version=0.0.4")
+    """For Prometheus: to addresses of the allow-list, else to a token that may read priorities."""
+    try:
+        text = bearer_text(request)
+        if text is not None:
+            require_scope(tokens.verify(text, at=clock.now())[1], frozenset({PRIORITIES_READ}))
+        elif not _is_allowed(client_address(request)):
+            raise Unauthenticated("Send a token for priorities:read, or have your address added to the allow-list.")
+    except DomainError as error:
+        return errors.domain_problem(request, error)
+    return HttpResponse(exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _json(data: dict[str, Any], status: int = 200) -> HttpResponse:
+    response = HttpResponse(dumps(data), status=status, content_type="application/json")
+    response["Cache-Control"] = "no-store"
+    if status == 503:
+        response["Retry-After"] = str(errors.RETRY_AFTER_S)
+    return response
+
+
+def _is_allowed(address: str | None) -> bool:
+    """A site behind a proxy says so with FAIRSHARE_PROXY_COUNT, or everybody would come from the proxy's address."""
+    try:
+        mine = ipaddress.ip_address(address or "")
+        return any(mine in ipaddress.ip_network(net, strict=False) for net in settings.FAIRSHARE_METRICS_ADDRESSES)
+    except ValueError:
+        return False
+
+
+def _degraded(at: datetime) -> Iterator[dict[str, str]]:
+    yield from _stale_policies(at)
+    yield from _late_sources(at)
+    yield from _silent_workers(at)
+
+
+def _stale_policies(at: datetime) -> Iterator[dict[str, str]]:
+    newest = Max("snapshots__computed_at", filter=Q(snapshots__is_live=True))
+    policies = Policy.objects.filter(head_number__gt=0).annotate(newest=newest).order_by("slug")
+    for slug, computed_at in policies.values_list("slug", "newest"):
+        if computed_at is None:
+            yield {"code": "no_snapshot", "subject": slug, "message": "has no snapshot yet"}
+        elif at - computed_at > _SNAPSHOT_OLD:
+            yield {"code": "old_snapshot", "subject": slug, "message": f"was last computed at {computed_at:%FT%TZ}"}
+
+
+def _late_sources(at: datetime) -> Iterator[dict[str, str]]:
+    for source in Source.objects.filter(expected_every_s__isnull=False).order_by("slug"):
+        last = source.last_received_at
+        if last is None or at - last > timedelta(seconds=source.expected_every_s or 0):
+            since = f"since {last:%FT%TZ}" if last else "so far"
+            yield {"code": "late_source", "subject": source.slug, "message": f"has sent nothing {since}"}
+
+
+def _silent_workers(at: datetime) -> Iterator[dict[str, str]]:
+    patience = timedelta(seconds=settings.FAIRSHARE_LEASE_S)
+    waiting = Run.objects.filter(state=Run.State.QUEUED, due_at__lt=at - patience).count()
+    lost = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=at - patience).count()
+    if waiting or lost:
+        message = f"{waiting} runs wait and {lost} have lost their worker"
+        yield {"code": "silent_worker", "subject": "worker", "message": message}
+    beat = PeriodicTask.objects.filter(name="sweep-runs").values_list("last_run_at", flat=True).first()
+    if beat is not None and at - beat > _BEAT_SILENT:
+        yield {"code": "silent_beat", "subject": "beat", "message": f"has rung nothing since {beat:%FT%TZ}"}
 
 
 _VIEWS: dict[str, Callable[[HttpRequest], HttpResponse]] = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
 
 
 class HealthMiddleware:
+    """Before sessions, so that a probe needs none."""
+
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        view = _VIEWS.get(request.path_info)
+        view = _VIEWS.get(request.path_info) if request.method in ("GET", "HEAD") else None
         return view(request) if view else self.get_response(request)

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from rest_framework.parsers import BaseParser
 
@@ -116,7 +116,11 @@ def _bad_places(data: Any) -> Iterator[tuple[str, _Bad]]:
             waiting += [(f"{where}[{i}]", value[i]) for i in range(len(value) - 1, -1, -1)]
 
 
-def read_bounded(stream: IO[bytes], limit: int = BODY_BYTES) -> bytes:
+class Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def read_bounded(stream: Readable, limit: int = BODY_BYTES) -> bytes:
     """The whole body, or 413 before more than the limit is in memory."""
     body = stream.read(limit + 1)
     if len(body) > limit:

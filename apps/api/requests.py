@@ -34,7 +34,7 @@ def request_id(request: HttpRequest) -> str:
 
 def client_address(request: HttpRequest) -> str | None:
     """The nearest address we don't run ourselves: proxies count from the right, as far as the site says it has some."""
-    hops = [part.strip() for part in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if part.strip()]
+    hops: list[str] = [part.strip() for part in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if part.strip()]
     n_proxies = settings.AXES_IPWARE_PROXY_COUNT or 0
     if n_proxies and len(hops) >= n_proxies:
         return hops[-n_proxies]
