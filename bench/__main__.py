@@ -41,12 +41,12 @@ def _own_database() -> Iterator[None]:
     var = Path(tempfile.mkdtemp(prefix="fairshare-bench-"))
     os.environ["FAIRSHARE_VAR"] = str(var)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
+    os.environ.pop("DATABASE_URL", None)
     from apps.cli.stack.postgres import PostgresServer
 
-    server = None if os.environ.get("DATABASE_URL") else PostgresServer(var)
+    server = PostgresServer(var)
     try:
-        if server is not None:
-            server.start()
+        server.start()
         import django
         from django.core.management import call_command
 
@@ -54,8 +54,7 @@ def _own_database() -> Iterator[None]:
         call_command("migrate", interactive=False, verbosity=0)
         yield
     finally:
-        if server is not None:
-            server.stop()
+        server.stop()
         shutil.rmtree(var, ignore_errors=True)
 
 

@@ -1,0 +1,192 @@
+"""A real stack in a directory of its own, and a view of its processes from outside."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from apps.cli.stack import processes
+from apps.cli.stack.paths import REPOSITORY, socket_dir
+from apps.cli.stack.postgres import DATABASE, PORT, USER
+
+PATIENCE_S = 90.0  # two shared cores, with the other half of the suite on them
+_OF_THE_SUITE = ("FAIRSHARE_TESTING", "FAIRSHARE_CLOCK", "DATABASE_URL", "PYTEST_CURRENT_TEST")
+
+
+def eventually(condition: Callable[[], bool], what: str, within_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}"
+        time.sleep(0.1)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    pid: int
+    parent: int
+    command: str
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+class Stack:
+    """`manage.py up` with its own FAIRSHARE_VAR and FAIRSHARE_PORT."""
+
+    def __init__(self, var: Path | None = None, *, prefix: Sequence[str] = ()) -> None:
+        self.var = var or Path(tempfile.mkdtemp(prefix="fairshare-faults-"))
+        self.port = free_port()
+        self.output = self.var / "up.output"
+        self._prefix = list(prefix)
+        self.supervisor: subprocess.Popen[bytes] | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name not in _OF_THE_SUITE}
+        return {
+            **kept,
+            "FAIRSHARE_VAR": str(self.var),
+            "FAIRSHARE_PORT": str(self.port),
+            "FAIRSHARE_SWEEP_S": "1",
+            "FAIRSHARE_LEASE_S": "5",
+        }
+
+    # --- Starting and stopping ----------------------------------------------------------------------------------------
+
+    def launch(self) -> subprocess.Popen[bytes]:
+        command = [*self._prefix, sys.executable, str(REPOSITORY / "manage.py"), "up", "--no-sample"]
+        with self.output.open("wb") as output:
+            self.supervisor = subprocess.Popen(
+                command, cwd=REPOSITORY, env=self.environment, stdout=output, stderr=subprocess.STDOUT
+            )
+        return self.supervisor
+
+    def start(self) -> None:
+        supervisor = self.launch()
+        eventually(
+            lambda: "Fairshare is ready" in self.said() or supervisor.poll() is not None, f"a ready stack in {self.var}"
+        )
+        assert supervisor.poll() is None, self.said()
+
+    def said(self) -> str:
+        return self.output.read_text(encoding="utf-8", errors="replace")
+
+    def signal(self, sig: signal.Signals) -> int:
+        assert self.supervisor is not None
+        self.supervisor.send_signal(sig)
+        return self.supervisor.wait(60)
+
+    def remove(self) -> None:
+        """Whatever a failed test left: only processes of this directory."""
+        if self.supervisor is not None and self.supervisor.poll() is None:
+            self.supervisor.kill()
+            self.supervisor.wait()
+        processes.wait_gone(self.pids, 20.0)
+        for pid in self.pids():
+            processes.send(pid, signal.SIGKILL)
+        shutil.rmtree(self.var, ignore_errors=True)
+
+    # --- Looking ------------------------------------------------------------------------------------------------------
+
+    def pids(self) -> list[int]:
+        """Living processes of this instance: by their environment, PostgreSQL's by where they work."""
+        marker = f"FAIRSHARE_VAR={self.var}".encode()
+        ours = [pid for pid in processes.pids() if marker in _read(pid, "environ").split(b"\0")]
+        return sorted({*ours, *processes.working_in(self.var / "pg", "postgres")})
+
+    def processes(self) -> list[Process]:
+        found = []
+        for pid in self.pids():
+            status = _read(pid, "stat").decode(errors="replace").rpartition(")")[2].split()
+            if status and status[0] != "Z":
+                command = _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
+                found.append(Process(pid, int(status[1]), command))
+        return found
+
+    def roles(self) -> dict[str, list[int]]:
+        """Which process does what, told by its command and its parent."""
+        found = self.processes()
+        assert self.supervisor is not None
+        roles: dict[str, list[int]] = {"supervisor": [self.supervisor.pid]}
+        for name, mark in (("web", "granian"), ("worker", " worker "), ("beat", " beat "), ("postgres", "postgres")):
+            masters = [p.pid for p in found if p.parent == self.supervisor.pid and mark in p.command]
+            roles[name] = masters
+            roles[f"{name} child"] = [p.pid for p in found if p.parent in masters]
+        backends = [p.pid for p in found if p.command.startswith(f"postgres: {USER} {DATABASE}")]
+        roles["postgres backend"] = backends
+        return roles
+
+    def is_whole(self) -> bool:
+        roles = self.roles()
+        expected = ("web", "web child", "worker", "worker child", "beat", "postgres", "postgres child")
+        return all(roles[name] for name in expected)
+
+    def answers(self, path: str = "readyz") -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/{path}", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def connect(self) -> psycopg.Connection[tuple[object, ...]]:
+        return psycopg.connect(
+            host=str(socket_dir(self.var)), port=PORT, user=USER, dbname=DATABASE, connect_timeout=2, autocommit=True
+        )
+
+    # --- Does it work? ------------------------------------------------------------------------------------------------
+
+    def leave_work(self) -> int:
+        """A due run nobody rang for: beat has to notice it, the doorbell to ring, the worker to take it."""
+        subject = f"policy:none-{uuid.uuid4().hex[:12]}"
+        with self.connect() as session:
+            row = session.execute(
+                "INSERT INTO runs_run (kind, state, subject, arguments, due_at, fence, attempts, max_attempts,"
+                " cancel_requested, progress_done, message, cursor, counts, result, error_code, error, created_at)"
+                " VALUES ('recompute', 'queued', %s, '{}', now(), 0, 0, 1,"
+                " false, 0, '', '{}', '{}', '{}', '', '', now())"
+                " RETURNING id",
+                [subject],
+            ).fetchone()
+        assert row is not None
+        assert isinstance(row[0], int)
+        return row[0]
+
+    def was_worked(self, run_id: int) -> bool:
+        try:
+            with self.connect() as session:
+                row = session.execute("SELECT attempts FROM runs_run WHERE id = %s", [run_id]).fetchone()
+        except psycopg.OperationalError:
+            return False
+        assert row is not None, "a queued run vanished"
+        return row[0] != 0
+
+    def assert_works(self) -> None:
+        """Every part does its job: pages are served, and work that lies about is done."""
+        eventually(self.is_whole, f"all processes present; there are {self.roles()}; {self.said()[-1500:]}")
+        eventually(self.answers, f"/readyz says 200; {self.said()[-1500:]}")
+        run_id = self.leave_work()
+        eventually(lambda: self.was_worked(run_id), f"beat and worker do what is due; {self.said()[-1500:]}")
