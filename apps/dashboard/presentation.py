@@ -10,7 +10,7 @@ from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.dashboard.figures.bullet import State, tolerance
+from apps.dashboard.figures.bullet import USUAL_TOLERANCE, State, Tolerance
 
 NBSP = "\u00a0"
 MINUS = "\u2212"
@@ -132,14 +132,20 @@ class Balance:
         return "idle" if self.state is State.NO_DATA else self.state.value
 
 
-def balance(actual: float | None, target: float | None, *, has_usage: bool = True) -> Balance:
+def balance(
+    actual: float | None,
+    target: float | None,
+    *,
+    has_usage: bool = True,
+    tolerance: Tolerance = USUAL_TOLERANCE,
+) -> Balance:
     """Over, under or on target by the tolerance; nobody ran and part was promised: no demand."""
     if actual is None or target is None:
         return Balance(State.NO_DATA, "", _("no data"))
     if not has_usage and target > 0:
         return Balance(State.IDLE, "", _("no demand"))
     difference = actual - target
-    if abs(difference) <= tolerance(target) * (1 + 1e-9):
+    if abs(difference) <= tolerance.around(target) * (1 + 1e-9):
         return Balance(State.ON, "", _("on target"))
     if difference > 0:
         return Balance(State.OVER, points(difference), _("over"))

@@ -22,6 +22,6 @@ urlpatterns = [
     path("policy/<slug:policy>/_panel", policy.panel, name="policy-panel"),
     path(f"{_NODE}/", entry.find, name="entry-find"),
     path(f"{_NODE}/_preview", entry.preview, name="shares-preview"),
-    path(f"{_NODE}/shares/", entry.change_shares, name="shares"),
-    path(f"{_NODE}/<str:name>/", entry.entry, name="entry"),
+    path(f"{_NODE}/_shares", entry.change_shares, name="shares"),
+    path(f"{_NODE}/<slug:name>/", entry.entry, name="entry"),
 ]

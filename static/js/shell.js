@@ -21,3 +21,6 @@ document.addEventListener("htmx:sendError", () => {
   const problem = document.getElementById("problem");
   if (template && problem) problem.replaceChildren(template.content.cloneNode(true));
 });
+
+// A fragment may name what it changed: HX-Trigger: {"announce": "12 entries found"}.
+document.addEventListener("announce", (event) => announce(event.detail.value));

@@ -14,8 +14,6 @@ HEIGHT = 16
 TREE_WIDTH = 120
 CARD_WIDTH = 200
 PANEL_WIDTH = 288
-TOLERANCE_OF_TARGET = 0.10
-TOLERANCE_FLOOR = 0.005
 AGAINST_TARGET = 1.6
 SHARE_STEPS = (0.01, 0.02, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.75, 1.0)
 _MIN_BAR = 1.5
@@ -33,6 +31,20 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Half the width of the band: a part of the target, and at least so much of the whole."""
+
+    relative: float = 0.10
+    floor: float = 0.005
+
+    def around(self, target: float) -> float:
+        return max(self.relative * target, self.floor)
+
+
+USUAL_TOLERANCE = Tolerance()
+
+
+@dataclass(frozen=True, slots=True)
 class Bullet:
     """Coordinates of one bar, rounded to a tenth of a pixel; None where a part is not drawn."""
 
@@ -47,14 +59,9 @@ class Bullet:
     tick_x: float | None
 
 
-def tolerance(target: float) -> float:
-    """max(10 % of target, half a point)."""
-    return max(TOLERANCE_OF_TARGET * target, TOLERANCE_FLOOR)
-
-
-def share_scale(pairs: Iterable[tuple[float, float]]) -> float:
+def share_scale(pairs: Iterable[tuple[float, float]], tolerance: Tolerance = USUAL_TOLERANCE) -> float:
     """The smallest step that holds every (actual, target + tolerance) of one group of siblings."""
-    needed = max((max(actual, target + tolerance(target)) for actual, target in pairs), default=1.0)
+    needed = max((max(actual, target + tolerance.around(target)) for actual, target in pairs), default=1.0)
     return next((step for step in SHARE_STEPS if step >= needed - 1e-12), 1.0)
 
 
@@ -66,7 +73,7 @@ def differ_tenfold(targets: Iterable[float]) -> bool:
 
 def against_target(target: float) -> float:
     """Scale on which every tick stands at the same place: the bar ends at 160 % of the target."""
-    return AGAINST_TARGET * target if target > 0 else TOLERANCE_FLOOR
+    return AGAINST_TARGET * target if target > 0 else SHARE_STEPS[0]
 
 
 def draw(
@@ -77,6 +84,7 @@ def draw(
     state: State,
     width: int = TREE_WIDTH,
     before: float | None = None,
+    tolerance: Tolerance = USUAL_TOLERANCE,
 ) -> Bullet:
     """Coordinates for one bar; `before` is the target a draft started from."""
     pixels = (width - 2) / maximum
@@ -86,7 +94,7 @@ def draw(
 
     band_x = band_width = tick_x = bar_width = over_path = None
     if target is not None:
-        slack = tolerance(target)
+        slack = tolerance.around(target)
         left, right = x(target - slack), x(target + slack)
         band_x, band_width = _tenth(left), _tenth(max(right - left, _MIN_BAND))
         band_x = min(band_x, _tenth(width - 1 - band_width))

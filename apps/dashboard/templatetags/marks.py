@@ -7,9 +7,9 @@ from typing import Any
 
 from django import template
 from django.templatetags.static import static
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils import timezone
 
 from apps import clock
 from apps.dashboard import presentation

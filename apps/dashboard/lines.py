@@ -1,0 +1,172 @@
+"""Entries of a tree as lines of a page: text, bar and balance beside each other, siblings on one scale."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.urls import reverse
+from django.utils.text import slugify
+from django.utils.translation import gettext as _
+
+from apps.dashboard import presentation
+from apps.dashboard.figures import bullet
+from apps.dashboard.figures.bullet import Bullet, State, Tolerance
+from apps.dashboard.presentation import Balance
+from apps.policies.settings import PolicySettings
+from apps.priorities.selectors import EntryRow, MoreRow
+
+OF_PARENT = "parent"
+OF_TOTAL = "total"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One entry as it is shown."""
+
+    entry: EntryRow
+    url: str
+    index: int
+    target: str
+    actual: str
+    balance: Balance | None
+    bar: Bullet | None
+    label: str
+    more: None = None
+
+    @property
+    def guides(self) -> int:
+        return self.entry.level - 1
+
+    @property
+    def is_parent(self) -> bool:
+        return self.entry.n_children > 0
+
+
+@dataclass(frozen=True, slots=True)
+class MoreLine:
+    """Stands for the children of a large group that are not on the page yet."""
+
+    more: MoreRow
+    url: str
+
+    @property
+    def guides(self) -> int:
+        return self.more.level - 1
+
+
+def entry_url(policy_slug: str, uid: UUID, name: str) -> str:
+    kwargs = {"policy": policy_slug, "uid": uid, "name": name_slug(name)}
+    return reverse("dashboard:entry", kwargs=kwargs)
+
+
+def name_slug(name: str) -> str:
+    """The readable end of an address. It is only for reading: the uid finds the entry."""
+    return slugify(name) or "entry"
+
+
+def tolerance_of(settings: PolicySettings) -> Tolerance:
+    stated = settings.tolerance
+    return Tolerance(float(stated["relative"]), float(stated["points"]) / 100)
+
+
+def values(entry: EntryRow, of: str) -> tuple[float | None, float | None]:
+    """(actual, target) among siblings, or of the whole; actual is None where nobody's usage is known."""
+    if of == OF_TOTAL:
+        return (None if entry.state == "unknown" else entry.actual_global), entry.target_global
+    return (None if entry.state == "unknown" else entry.actual), entry.target
+
+
+def draw_lines(
+    entries: Sequence[EntryRow],
+    *,
+    policy_slug: str,
+    tolerance: Tolerance,
+    of: str = OF_PARENT,
+    width: int = bullet.TREE_WIDTH,
+    against_target: bool = False,
+    first_index: int = 2,
+) -> list[Line]:
+    """Siblings share one scale; with `against_target` each bar has its own, and all ticks stand in one line."""
+    scales = {} if against_target else sibling_scales(entries, of=of, tolerance=tolerance)
+    lines = []
+    for index, entry in enumerate(entries, start=first_index):
+        actual, target = values(entry, of)
+        is_root = entry.parent_uid is None
+        shown = None if is_root or target is None else _balance(entry, actual, target, of, tolerance)
+        maximum = bullet.against_target(target or 0) if against_target else scales.get(entry.parent_uid, 1.0)
+        bar = None
+        if shown is not None:
+            bar = bullet.draw(
+                actual=actual, target=target, maximum=maximum, state=shown.state, width=width, tolerance=tolerance
+            )
+        lines.append(
+            Line(
+                entry=entry,
+                url=entry_url(policy_slug, entry.uid, entry.name),
+                index=index,
+                target=presentation.percent(target),
+                actual=presentation.percent(actual),
+                balance=shown,
+                bar=bar,
+                label=bar_label(actual, target, tolerance),
+            )
+        )
+    return lines
+
+
+def with_more(lines: Sequence[Line], more: Iterable[MoreRow], *, policy_slug: str) -> Iterator[Line | MoreLine]:
+    """Put "load more" after the last shown descendant of each large group."""
+    waiting = {row.parent_uid: row for row in more}
+    open_groups: list[tuple[int, MoreRow]] = []
+    names = {line.entry.uid: line.entry.name for line in lines}
+
+    def stand_in(row: MoreRow) -> MoreLine:
+        url = entry_url(policy_slug, row.parent_uid, names.get(row.parent_uid, ""))
+        return MoreLine(row, f"{url}?cursor={row.cursor}#children")
+
+    for line in lines:
+        while open_groups and line.entry.level <= open_groups[-1][0]:
+            yield stand_in(open_groups.pop()[1])
+        yield line
+        found = waiting.pop(line.entry.uid, None)
+        if found is not None:
+            open_groups.append((line.entry.level, found))
+    while open_groups:
+        yield stand_in(open_groups.pop()[1])
+    for row in waiting.values():
+        yield stand_in(row)
+
+
+def sibling_scales(entries: Iterable[EntryRow], *, of: str, tolerance: Tolerance) -> dict[UUID | None, float]:
+    groups: dict[UUID | None, list[tuple[float, float]]] = defaultdict(list)
+    for entry in entries:
+        actual, target = values(entry, of)
+        groups[entry.parent_uid].append((actual or 0.0, target or 0.0))
+    return {parent: bullet.share_scale(pairs, tolerance) for parent, pairs in groups.items()}
+
+
+def bar_label(actual: float | None, target: float | None, tolerance: Tolerance) -> str:
+    """What a bar says to somebody who can't see it."""
+    if target is None:
+        return ""
+    if actual is None:
+        return _("No usage known, target %(target)s") % {"target": presentation.percent(target)}
+    slack = tolerance.around(target)
+    return _("Actual %(actual)s, target %(target)s, tolerance %(low)s to %(high)s") % {
+        "actual": presentation.percent(actual),
+        "target": presentation.percent(target),
+        "low": presentation.percent(max(target - slack, 0.0)),
+        "high": presentation.percent(target + slack),
+    }
+
+
+def _balance(entry: EntryRow, actual: float | None, target: float, of: str, tolerance: Tolerance) -> Balance:
+    if of == OF_TOTAL or entry.state not in {"over", "under"}:
+        unknown = None if entry.state == "unknown" else actual
+        return presentation.balance(unknown, target, has_usage=entry.state != "idle", tolerance=tolerance)
+    difference = (actual or 0.0) - target
+    word = _("over") if entry.state == "over" else _("under")
+    return Balance(State(entry.state), presentation.points(difference), word)

@@ -1,0 +1,169 @@
+"""One entry: is it getting its part, and why; and the place where its shares are changed."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.forms import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps import clock
+from apps.dashboard import lines, presentation
+from apps.dashboard.actor import actor_of
+from apps.dashboard.figures import bullet
+from apps.dashboard.forms.shares import Shares, SharesForm, read_shares
+from apps.dashboard.htmx import SeeOther, fragment
+from apps.dashboard.shares_preview import draw_preview
+from apps.errors import Conflict, Invalid
+from apps.policies import services as policy_services
+from apps.priorities import preview as previews
+from apps.priorities import selectors
+from apps.priorities.selectors import EntryPage
+
+
+def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:
+    return reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
+
+
+@require_safe
+def find(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """The address without a name leads to the one with it."""
+    page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
+    return SeeOther(lines.entry_url(policy, uid, page.entry.name))
+
+
+@require_safe
+def entry(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
+    page = selectors.get_entry_page(
+        policy_slug=policy, uid=uid, actor=actor_of(request), cursor=request.GET.get("cursor") or None
+    )
+    if name != lines.name_slug(page.entry.name):
+        return SeeOther(lines.entry_url(policy, uid, page.entry.name))
+    return _show(request, page)
+
+
+@require_safe
+@fragment(page_url)
+def preview(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """What the siblings' targets would be; asked for while somebody types."""
+    typed = request.GET.get("shares", "")
+    context: dict[str, Any] = {"typed": typed, "policy": policy, "uid": uid}
+    try:
+        shares = read_shares(typed)
+    except ValidationError as error:
+        return render(request, "dashboard/entry/_preview.html", {**context, "problem": error.messages[0]}, status=422)
+    return render(
+        request, "dashboard/entry/_preview.html", {**context, **_preview_context(request, policy, uid, shares)}
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def change_shares(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """First the preview, then the publish; the second step is refused when the number changed in between."""
+    if request.method != "POST":
+        return SeeOther(f"{page_url(policy, uid)}")
+    actor = actor_of(request)
+    form = SharesForm(request.POST)
+    if not form.is_valid():
+        return _show_form(request, policy, uid, form, status=422)
+    shares: Shares = form.cleaned_data["shares"]
+    if request.POST.get("step") != "publish" or not form.is_previewed:
+        return _show_form(request, policy, uid, form, shares=shares)
+    try:
+        revision = policy_services.change_shares(
+            policy_slug=policy,
+            entry_uid=uid,
+            shares=shares,
+            reason=form.cleaned_data["reason"].strip(),
+            base_revision=form.cleaned_data["base_revision"],
+            at=clock.now(),
+            actor=actor,
+        )
+    except Invalid as error:
+        form.add_error("shares", error.message)
+        return _show_form(request, policy, uid, form, status=422)
+    except Conflict as error:
+        return _show_form(request, policy, uid, form, shares=shares, conflict=error, status=409)
+    messages.success(
+        request,
+        _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")
+        % {"n": revision.number},
+    )
+    return SeeOther(page_url(policy, uid))
+
+
+def _show_form(
+    request: HttpRequest,
+    policy: str,
+    uid: UUID,
+    form: SharesForm,
+    *,
+    shares: Shares | None = None,
+    conflict: Conflict | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """The page again with what was typed; after a conflict the change is on top of the new revision."""
+    page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
+    extra: dict[str, Any] = {"form": form, "conflict": conflict, "form_open": True}
+    if shares is not None:
+        extra |= _preview_context(request, policy, uid, shares)
+    return _show(request, page, status=status, **extra)
+
+
+def _preview_context(request: HttpRequest, policy: str, uid: UUID, shares: Shares) -> dict[str, Any]:
+    found = previews.preview_shares(policy_slug=policy, entry_uid=uid, shares=shares, actor=actor_of(request))
+    return {"effect": draw_preview(found, policy_slug=policy)}
+
+
+def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: Any) -> HttpResponse:
+    context = {**entry_context(page), **extra}
+    form = context.get("form")
+    context["typed"] = form.data.get("shares", "") if form else presentation.shares(page.entry.shares)
+    context["typed_reason"] = form.data.get("reason", "") if form else ""
+    return render(request, "dashboard/entry/entry.html", context, status=status)
+
+
+def entry_context(page: EntryPage) -> dict[str, Any]:
+    """The page of one entry, drawn; its own bar stands on the scale of its siblings."""
+    tolerance = lines.tolerance_of(page.settings)
+    slug = page.policy_slug
+    group = page.siblings if any(row.uid == page.entry.uid for row in page.siblings) else [page.entry]
+    siblings = lines.draw_lines(group, policy_slug=slug, tolerance=tolerance, width=bullet.PANEL_WIDTH)
+    own = next(line for line in siblings if line.entry.uid == page.entry.uid)
+    against_target = bullet.differ_tenfold(row.target or 0.0 for row in page.children)
+    children = lines.draw_lines(
+        page.children, policy_slug=slug, tolerance=tolerance, width=160, against_target=against_target
+    )
+    scale = lines.sibling_scales(page.children, of=lines.OF_PARENT, tolerance=tolerance).get(page.entry.uid, 1.0)
+    handed_out = sum(row.shares or 0.0 for row in page.children)
+    tree = reverse("dashboard:policy", kwargs={"policy": slug})
+    crumbs = [{"label": page.policy_name, "url": tree}]
+    crumbs += [{"label": row.name, "url": lines.entry_url(slug, row.uid, row.name)} for row in page.ancestors[1:]]
+    return {
+        "page": page,
+        "entry": page.entry,
+        "line": own,
+        "parent": page.ancestors[-1] if page.ancestors else None,
+        "parent_url": _parent_url(page),
+        "children": children,
+        "against_target": against_target,
+        "scale": presentation.percent(scale, 0),
+        "handed_out": presentation.shares(handed_out),
+        "sibling_shares": presentation.shares(sum(row.shares or 0.0 for row in page.siblings)),
+        "crumbs": [*crumbs, {"label": page.entry.name}],
+        "policy": slug,
+        "uid": page.entry.uid,
+    }
+
+
+def _parent_url(page: EntryPage) -> str:
+    if not page.ancestors:
+        return ""
+    parent = page.ancestors[-1]
+    return lines.entry_url(page.policy_slug, parent.uid, parent.name)

@@ -1,0 +1,166 @@
+"""The policy tree: shares beside what was used, one line an entry."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext, ngettext
+from django.views.decorators.http import require_safe
+
+from apps.dashboard import lines, presentation
+from apps.dashboard.actor import actor_of
+from apps.dashboard.figures import bullet
+from apps.dashboard.htmx import SeeOther, fragment
+from apps.errors import FieldProblem, Invalid
+from apps.priorities import selectors
+from apps.priorities.selectors import TreePage
+
+MAX_QUERY = 128
+
+
+def page_url(policy: str, **_: Any) -> str:
+    return reverse("dashboard:policy", kwargs={"policy": policy})
+
+
+@require_safe
+def tree(request: HttpRequest, policy: str) -> HttpResponse:
+    """The whole page; `?open=`, `?of=`, `?q=` and `?entry=` carry its state, so that it can be shared."""
+    if "toggle" in request.GET:
+        return SeeOther(f"{page_url(policy)}?{_toggled(request.GET).urlencode()}")
+    of, query = _of(request), _query(request)
+    page = selectors.get_tree_page(
+        policy_slug=policy, actor=actor_of(request), of=of, open_uids=_open_uids(request), query=query
+    )
+    chosen = _uid(request.GET["entry"]) if request.GET.get("entry") else None
+    context = {
+        **rows_context(page, of=of),
+        **panel_context(request, policy, chosen),
+        "query": query,
+        "links": _links(request.GET),
+        "crumbs": [
+            {"label": page.policy_name, "url": reverse("dashboard:overview")},
+            {"label": gettext("Policy tree")},
+        ],
+    }
+    return render(request, "dashboard/policy/tree.html", context)
+
+
+@require_safe
+@fragment(page_url)
+def rows(request: HttpRequest, policy: str) -> HttpResponse:
+    """Children of one entry, a hundred at a time."""
+    of = _of(request)
+    page = selectors.get_tree_page(
+        policy_slug=policy,
+        actor=actor_of(request),
+        of=of,
+        parent_uid=_uid(request.GET.get("parent", "")),
+        cursor=request.GET.get("cursor") or None,
+    )
+    return render(request, "dashboard/policy/_rows.html", rows_context(page, of=of))
+
+
+@require_safe
+@fragment(page_url)
+def search(request: HttpRequest, policy: str) -> HttpResponse:
+    """The tree narrowed to what matches, with the way to it."""
+    of, query = _of(request), _query(request)
+    page = selectors.get_tree_page(policy_slug=policy, actor=actor_of(request), of=of, query=query)
+    response = render(request, "dashboard/policy/_rows.html", {**rows_context(page, of=of), "query": query})
+    state = QueryDict(mutable=True)
+    if query:
+        state["q"] = query
+    if of != lines.OF_PARENT:
+        state["of"] = of
+    response["HX-Replace-Url"] = f"{page_url(policy)}?{state.urlencode()}" if state else page_url(policy)
+    found = ngettext("%(n)s entry found", "%(n)s entries found", page.n_matches) % {"n": page.n_matches}
+    response["HX-Trigger"] = json.dumps({"announce": found if query else ""})
+    return response
+
+
+@require_safe
+@fragment(page_url)
+def panel(request: HttpRequest, policy: str) -> HttpResponse:
+    """What stands beside the tree for the chosen entry."""
+    context = panel_context(request, policy, _uid(request.GET.get("entry", "")))
+    return render(request, "dashboard/policy/_panel.html", context)
+
+
+def rows_context(page: TreePage, *, of: str) -> dict[str, Any]:
+    drawn = lines.draw_lines(
+        page.rows, policy_slug=page.policy_slug, tolerance=lines.tolerance_of(page.settings), of=of
+    )
+    return {
+        "page": page,
+        "of": of,
+        "lines": list(lines.with_more(drawn, page.more, policy_slug=page.policy_slug)),
+        "n_lines": len(drawn) + 1,
+        "focus_uid": drawn[0].entry.uid if drawn else None,
+    }
+
+
+def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[str, Any]:
+    """The chosen entry drawn large; without one the panel explains the tree."""
+    if uid is None:
+        return {"chosen": None}
+    page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
+    tolerance = lines.tolerance_of(page.settings)
+    line = lines.draw_lines(
+        page.siblings or [page.entry], policy_slug=policy, tolerance=tolerance, width=bullet.PANEL_WIDTH
+    )
+    own = next((each for each in line if each.entry.uid == uid), None)
+    parent = page.ancestors[-1] if page.ancestors else None
+    return {"chosen": page, "chosen_line": own, "chosen_parent": parent, "sibling_shares": _sum_shares(page)}
+
+
+def _sum_shares(page: selectors.EntryPage) -> str:
+    return presentation.shares(sum(row.shares or 0.0 for row in page.siblings))
+
+
+def _of(request: HttpRequest) -> str:
+    return lines.OF_TOTAL if request.GET.get("of") == lines.OF_TOTAL else lines.OF_PARENT
+
+
+def _query(request: HttpRequest) -> str:
+    return request.GET.get("q", "").strip().replace("\0", "")[:MAX_QUERY]
+
+
+def _open_uids(request: HttpRequest) -> tuple[UUID, ...]:
+    return tuple(_uid(text) for text in request.GET.getlist("open"))
+
+
+def _uid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        message = gettext("The address names an entry that can’t be one. Open the tree again and choose it there.")
+        raise Invalid(message, fields=[FieldProblem("address", text[:64])]) from None
+
+
+def _toggled(asked: QueryDict) -> QueryDict:
+    """The state after opening or closing one entry, for a page without scripts."""
+    state = asked.copy()
+    toggled = state.pop("toggle")
+    opened = dict.fromkeys(state.getlist("open"))
+    for uid in map(str, toggled):
+        if uid in opened:
+            del opened[uid]
+        else:
+            opened[uid] = None
+    state.setlist("open", list(opened))
+    return state
+
+
+def _links(asked: QueryDict) -> dict[str, str]:
+    """Addresses of the same view, of the parent and of the whole."""
+    found = {}
+    for of in (lines.OF_PARENT, lines.OF_TOTAL):
+        state = asked.copy()
+        state["of"] = of
+        found[of] = f"?{state.urlencode()}"
+    return found
