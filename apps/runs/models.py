@@ -20,7 +20,7 @@ class Run(models.Model):
     kind = models.CharField(max_length=32)
     state = models.CharField(max_length=16, choices=State.choices, default=State.QUEUED)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
-    subject = models.CharField(max_length=128)  # what it works on, "policy:grid"; at most one at work a kind and subject
+    subject = models.CharField(max_length=128)  # what it works on: "policy:grid"; one at work a kind and subject
     arguments = models.JSONField(default=dict)
     idempotency_key = models.CharField(max_length=128, null=True, blank=True)  # noqa: DJ001 - null means "no key", unique
     due_at = models.DateTimeField()

@@ -1,0 +1,25 @@
+"""The doorbell's other end. Both tasks are safe to run twice, late, or at the same time."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from apps import clock
+from apps.runs import services
+
+
+@shared_task(name=services.TASK)
+def work_runs() -> int:
+    """Work until nothing is due."""
+    return services.work_due_runs(clock=clock.now)
+
+
+@shared_task(name="apps.runs.tasks.sweep_runs")
+def sweep_runs() -> bool:
+    """Ring again when something is due that nobody has come for."""
+    at = clock.now()
+    services.give_up_lost(at=at)
+    is_due = services.is_any_due(at=at)
+    if is_due:
+        services.ring()
+    return is_due

@@ -1,0 +1,218 @@
+"""What every collector gives: rows with the contract's meaning, and the lines it could not take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+I8 = npt.NDArray[np.int64]
+F8 = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.bytes_]
+Flags = npt.NDArray[np.bool_]
+
+NO_TIME = np.iinfo(np.int64).min  # in columns of microseconds: the source tells no such instant
+STATES = ("pending", "running", "finished", "withdrawn")  # in the order in which a later one replaces an earlier one
+PENDING, RUNNING, FINISHED, WITHDRAWN = range(4)
+
+# Over these a number is a mistake, not a job; below them hourly sums stay exact (see buckets.py).
+MOST_RATE = 1e7  # processors, devices, nodes, gigabytes, billing units a second
+MOST_MEM_MB = MOST_RATE * 1024
+MOST_JOB_S = 3660 * 86400
+MOST_REVISION = 2**62
+MOST_RESTART = 2**31 - 1
+FIRST_US = 0  # 1970
+LAST_US = 7_258_118_400 * 1_000_000  # 2200
+EXCERPT = 120
+
+
+class RecordRow(NamedTuple):
+    """One record of usage with the names and units of the REST contract; instants are aware."""
+
+    job: str
+    user: str = ""
+    group: str = ""
+    state: str = "finished"
+    submit_at: datetime | None = None
+    start_at: datetime | None = None
+    end_at: datetime | None = None
+    cpus: float = 0.0
+    gpus: float = 0.0
+    nodes: float = 0.0
+    mem_mb: float = 0.0
+    billing: float = 0.0
+    requested_s: float | None = None
+    queue: str = ""
+    partition: str = ""
+    qos: str = ""
+    site: str = ""
+    cluster: str = ""
+    dn: str = ""
+    fqan: str = ""
+    project: str = ""
+    array_task: str = ""
+    restart: int = 0
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A line that was not taken: which, why, and how it begins."""
+
+    line: int
+    code: str
+    message: str
+    excerpt: str = ""
+
+
+class Who(NamedTuple):
+    """The names in a record that make its account; the namespace is the source's."""
+
+    user: str
+    group: str = ""
+    dn: str = ""
+    fqan: str = ""
+    project: str = ""
+
+
+class JobClassKey(NamedTuple):
+    queue: str
+    partition: str
+    qos: str
+
+
+@dataclass(slots=True)
+class RecordBatch:
+    """Valid records as columns. Codes index the lists of distinct names; text is UTF-8, without NUL."""
+
+    line: I8
+    job: Bytes
+    array_task: Bytes
+    cluster: Bytes
+    site: Bytes
+    restart: I8
+    revision: I8
+    state: I8
+    who: I8
+    job_class: I8
+    submit_us: I8
+    start_us: I8
+    end_us: I8
+    cpus: F8
+    gpus: F8
+    nodes: F8
+    mem_mb: F8
+    billing: F8
+    requested_s: F8  # NaN where nothing was requested
+    people: list[Who]
+    job_classes: list[JobClassKey]
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+    def take(self, chosen: I8 | Flags) -> RecordBatch:
+        """The same columns for some of the records; the lists of names stay."""
+        columns = {name: getattr(self, name)[chosen] for name in COLUMNS}
+        return RecordBatch(**columns, people=self.people, job_classes=self.job_classes)
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[RecordRow], lines: Sequence[int] | None = None) -> RecordBatch:
+        """Columns of rows that are valid already (see `records_json` for rows from elsewhere)."""
+        people: dict[Who, int] = {}
+        job_classes: dict[JobClassKey, int] = {}
+        who = [people.setdefault(Who(r.user, r.group, r.dn, r.fqan, r.project), len(people)) for r in rows]
+        classes = [
+            job_classes.setdefault(JobClassKey(r.queue, r.partition, r.qos), len(job_classes)) for r in rows
+        ]
+        start_us = _microseconds([r.start_at for r in rows])
+        submit_us = _microseconds([r.submit_at for r in rows])
+        requested = [np.nan if r.requested_s is None else r.requested_s for r in rows]
+        return cls(
+            line=np.asarray(range(1, len(rows) + 1) if lines is None else lines, dtype=np.int64),
+            job=text_column([r.job for r in rows]),
+            array_task=text_column([r.array_task for r in rows]),
+            cluster=text_column([r.cluster for r in rows]),
+            site=text_column([r.site for r in rows]),
+            restart=np.asarray([r.restart for r in rows], dtype=np.int64),
+            revision=np.asarray([r.revision for r in rows], dtype=np.int64),
+            state=np.asarray([STATES.index(r.state) for r in rows], dtype=np.int64),
+            who=np.asarray(who, dtype=np.int64),
+            job_class=np.asarray(classes, dtype=np.int64),
+            submit_us=np.where(submit_us == NO_TIME, start_us, submit_us),
+            start_us=start_us,
+            end_us=_microseconds([r.end_at for r in rows]),
+            cpus=np.asarray([r.cpus for r in rows], dtype=np.float64),
+            gpus=np.asarray([r.gpus for r in rows], dtype=np.float64),
+            nodes=np.asarray([r.nodes for r in rows], dtype=np.float64),
+            mem_mb=np.asarray([r.mem_mb for r in rows], dtype=np.float64),
+            billing=np.asarray([r.billing for r in rows], dtype=np.float64),
+            requested_s=np.asarray(requested, dtype=np.float64),
+            people=list(people),
+            job_classes=list(job_classes),
+        )
+
+
+COLUMNS = tuple(name for name in RecordBatch.__slots__ if name not in ("people", "job_classes"))
+
+
+@dataclass(slots=True)
+class Parsed:
+    """One piece of a file: its records, what was refused, what was noted, and where to go on after it."""
+
+    batch: RecordBatch
+    rejections: list[Rejection]
+    notes: dict[str, int] = field(default_factory=dict)
+    resume: dict[str, Any] = field(default_factory=dict)  # JSON; given back to `parse` it continues behind this piece
+    n_lines: int = 0
+    offset: int = 0  # bytes read of the unpacked file
+
+
+class Collector(Protocol):
+    """A format: what it is called, how it is recognised, and how it is read."""
+
+    name: str
+    label: str
+    extensions: tuple[str, ...]
+    reference: str
+
+    def sniff(self, head: bytes) -> bool: ...
+
+    def parse(self, stream: BinaryIO, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]: ...
+
+
+def text_column(texts: Sequence[str]) -> Bytes:
+    encoded = [text.encode() for text in texts]
+    return np.array(encoded, dtype=f"S{max(map(len, encoded), default=1) or 1}")
+
+
+def instant(us: int) -> datetime | None:
+    """Microseconds since 1970 as an aware instant."""
+    if us == NO_TIME:
+        return None
+    seconds, rest = divmod(int(us), 1_000_000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
+
+
+def microseconds(at: datetime) -> int:
+    """An aware instant as microseconds since 1970, exactly."""
+    since = at.astimezone(UTC) - _EPOCH
+    return (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def excerpt(line: bytes | str) -> str:
+    """The beginning of a line, safe to show and to store."""
+    text = line[: EXCERPT * 4].decode("utf-8", "replace") if isinstance(line, bytes) else line
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text[:EXCERPT])
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def _microseconds(instants: Sequence[datetime | None]) -> I8:
+    return np.asarray([NO_TIME if at is None else microseconds(at) for at in instants], dtype=np.int64)

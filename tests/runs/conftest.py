@@ -1,0 +1,29 @@
+"""A kind of run that does what a test tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from apps.runs import registry
+from apps.runs.leases import Lease
+from apps.runs.models import Run
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+Work = Callable[[Run, Lease], dict[str, Any]]
+
+
+@pytest.fixture
+def handle(monkeypatch: pytest.MonkeyPatch) -> Callable[[Work], None]:
+    """`handle(function)` makes it the handler of runs of kind "test"."""
+    handlers: dict[str, Work] = {"test": lambda run, lease: {"done": run.pk}}
+    monkeypatch.setattr(registry, "_handlers", handlers)
+
+    def give(work: Work) -> None:
+        handlers["test"] = work
+
+    return give
