@@ -1,0 +1,78 @@
+"""Geometry of the coverage strip: one row a source, one cell a day. The template draws it as SVG attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apps.usage.coverage import Coverage, Day
+
+WIDE, NARROW = 940, 340
+WIDE_DAYS, NARROW_DAYS = 60, 28
+TICK_EVERY = 14
+_LABELS = 150
+_TOP = 22
+_ROW = 24
+_GAP = 2.0
+_LONGEST = 22
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    x: str
+    kind: Coverage
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    name: str
+    text_y: int
+    y: int
+    half_y: int
+    line_y: int
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageFigure:
+    """Everything in pixels of the view box; widths as strings, so that no locale puts a comma into them."""
+
+    width: int
+    height: int
+    cell_width: str
+    hole_width: str
+    ticks: Sequence[tuple[str, str]]
+    strips: Sequence[Strip]
+
+
+def coverage_figure(
+    rows: Sequence[tuple[str, Sequence[Day]]], *, width: int, n_days: int, labels: dict[int, str]
+) -> CoverageFigure:
+    """`labels` are the day headings by index from the left; rows are cut to their last `n_days`.
+
+    One row alone needs no name beside it, so its cells take the whole width.
+    """
+    left = _LABELS if len(rows) > 1 else 0
+    step = (width - left) / n_days
+    return CoverageFigure(
+        width=width,
+        height=_TOP + _ROW * len(rows),
+        cell_width=_px(step - _GAP),
+        hole_width=_px(step - _GAP - 1.5),
+        ticks=[(_px(left + index * step), text) for index, text in labels.items()],
+        strips=[_strip(name, days[-n_days:], row, left, step) for row, (name, days) in enumerate(rows)],
+    )
+
+
+def _strip(name: str, days: Sequence[Day], row: int, left: int, step: float) -> Strip:
+    y = _TOP + row * _ROW
+    shown = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+    cells = [
+        Cell(_px(left + index * step + (0.75 if day.state is Coverage.HOLE else 0)), day.state)
+        for index, day in enumerate(days)
+    ]
+    return Strip(shown if left else "", y + 14, y, y + 9, y + 8, cells)
+
+
+def _px(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,0 +1,291 @@
+"""What became of a file, in words: how far it is, what it brought, and what to do when it can't be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils import formats, timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.dashboard import presentation
+from apps.runs.models import Run
+from apps.usage.models import Import
+
+UNFINISHED = frozenset({Run.State.QUEUED, Run.State.RUNNING})
+_BAR = 640
+_ANNOUNCED_EVERY = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    title: str
+    text: str
+    state: str  # done, current, later
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """`percent` is None while the size of the work is unknown."""
+
+    percent: int | None
+    bar: str
+    words: str
+    left: str
+    lines: str
+    rate: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kpi:
+    label: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """One import as its page shows it."""
+
+    is_unfinished: bool
+    state: str
+    heading: str
+    text: str
+    advice: str
+    kpis: Sequence[Kpi]
+    steps: Sequence[Step]
+    progress: Progress | None
+    announcement: str
+    n_rejected: int
+    n_wanted: int  # records that a real import would write
+    can_confirm: bool
+
+
+def import_report(usage_import: Import, now: datetime) -> ImportReport:
+    run = usage_import.run
+    counts = _counts(run.counts)
+    is_unfinished = run.state in UNFINISHED
+    progress = _progress(run, counts, now) if is_unfinished else None
+    heading, text, advice = _verdict(usage_import, counts, progress)
+    wanted = counts["new"] + counts["corrected"] + counts.get("withdrawn", 0)
+    dry_and_done = usage_import.dry_run and run.state == Run.State.SUCCEEDED
+    return ImportReport(
+        is_unfinished=is_unfinished,
+        state=str(run.state),
+        heading=heading,
+        text=text,
+        advice=advice,
+        kpis=_kpis(counts, is_dry=usage_import.dry_run),
+        steps=_steps(usage_import),
+        progress=progress,
+        announcement=_announcement(progress) or heading,
+        n_rejected=counts["rejected"],
+        n_wanted=wanted,
+        can_confirm=dry_and_done and bool(wanted) and bool(usage_import.stored_path),
+    )
+
+
+def import_line(usage_import: Import, now: datetime) -> tuple[str, str, str]:
+    """One line of a list of imports: text, badge and its kind."""
+    run, counts = usage_import.run, _counts(usage_import.run.counts)
+    who = _("by %(name)s") % {"name": usage_import.owner} if usage_import.owner else _("by a command")
+    if run.state == Run.State.QUEUED:
+        return _("waiting for a worker, %(who)s") % {"who": who}, _("waiting"), ""
+    if run.state == Run.State.RUNNING:
+        progress = _progress(run, counts, now)
+        return progress.words, _("running"), "accent"
+    if run.state == Run.State.FAILED:
+        return _failure(run.error_code, run.error)[0], _("failed"), "bad"
+    if run.state == Run.State.CANCELLED:
+        return _("stopped, %(who)s") % {"who": who}, _("stopped"), ""
+    numbers = {"new": presentation.count(counts["new"]), "rejected": presentation.count(counts["rejected"]), "who": who}
+    text = _("%(new)s new, %(rejected)s rejected, %(who)s") % numbers
+    return text, _("dry run") if usage_import.dry_run else "", ""
+
+
+def reasons(by_code: Mapping[str, int]) -> str:
+    """24 end before start, 8 too few columns."""
+    most_first = sorted(by_code.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{presentation.count(n)} {reason(code)}" for code, n in most_first)
+
+
+def reason(code: str) -> str:
+    """A code in words: `end_before_start` is "end before start"."""
+    return code.replace("_", " ")
+
+
+def size(n_bytes: int) -> str:
+    """48 MB; one decimal below ten."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= factor:
+            value = n_bytes / factor
+            return f"{formats.number_format(value, 1 if value < 10 else 0)}{presentation.NBSP}{unit}"
+    return ngettext("%(n)s byte", "%(n)s bytes", n_bytes) % {"n": n_bytes}
+
+
+def _counts(given: Mapping[str, int]) -> dict[str, int]:
+    return {"new": 0, "duplicate": 0, "corrected": 0, "late": 0, "rejected": 0, "lines": 0} | dict(given)
+
+
+def _progress(run: Run, counts: Mapping[str, int], now: datetime) -> Progress:
+    part = min(run.progress_done / run.progress_total, 1.0) if run.progress_total else None
+    percent = int(part * 100) if part is not None else None
+    elapsed = presentation.seconds_between(run.started_at, now) if run.started_at else 0.0
+    left = ""
+    if part and 0.02 < part < 1 and elapsed >= 3:
+        left = _("about %(age)s left") % {"age": presentation.age(elapsed * (1 - part) / part)}
+    if run.state == Run.State.QUEUED:
+        words = _("Waiting for a worker")
+    elif run.cancel_requested:
+        words = _("Stopping")
+    else:
+        words = _("%(n)s %% read") % {"n": percent} if percent is not None else _("Reading")
+    per_second = counts["lines"] / elapsed if elapsed >= 1 else 0
+    return Progress(
+        percent=percent,
+        bar=f"{_BAR * (part or 0):.1f}",
+        words=words,
+        left=left,
+        lines=presentation.count(counts["lines"]),
+        rate=_("%(n)s a second") % {"n": presentation.count(round(per_second))} if per_second >= 1 else "",
+    )
+
+
+def _announcement(progress: Progress | None) -> str:
+    """Only every quarter, so that a screen reader is not interrupted every two seconds."""
+    if progress is None:
+        return ""
+    if progress.percent is None:
+        return progress.words
+    return _("%(n)s %% read") % {"n": progress.percent // _ANNOUNCED_EVERY * _ANNOUNCED_EVERY}
+
+
+def _verdict(usage_import: Import, counts: Mapping[str, int], progress: Progress | None) -> tuple[str, str, str]:
+    run = usage_import.run
+    if progress is not None:
+        dry = _("Nothing is stored by a dry run.")
+        real = _("Records count as soon as they are read. You may close this page.")
+        reading = _("Reading %(name)s") % {"name": usage_import.file_name}
+        return (
+            _("Waiting for a worker") if run.state == Run.State.QUEUED else reading,
+            dry if usage_import.dry_run else real,
+            "",
+        )
+    if run.state == Run.State.FAILED:
+        heading, advice = _failure(run.error_code, run.error)
+        return heading, run.error, advice
+    if run.state == Run.State.CANCELLED:
+        kept = _("What was read before stays and counts; send the file again to add the rest.")
+        return _("Stopped"), _("Nothing was stored.") if usage_import.dry_run else kept, ""
+    return _result(counts, is_dry=usage_import.dry_run), _contents(usage_import, counts), ""
+
+
+def _result(counts: Mapping[str, int], *, is_dry: bool) -> str:
+    new, rejected = counts["new"], counts["rejected"]
+    if not new and not counts["corrected"]:
+        if counts["duplicate"] and not rejected:
+            return _("Every record is here already")
+        return _("Nothing new in this file")
+    words = (
+        ngettext("%(n)s new record", "%(n)s new records", new)
+        if is_dry
+        else ngettext("%(n)s record added", "%(n)s records added", new)
+    )
+    text = words % {"n": presentation.count(new)}
+    if not rejected:
+        return text
+    bad = ngettext("%(n)s line can’t be read", "%(n)s lines can’t be read", rejected)
+    return _("%(good)s, %(bad)s") % {"good": text, "bad": bad % {"n": presentation.count(rejected)}}
+
+
+def _contents(usage_import: Import, counts: Mapping[str, int]) -> str:
+    """Time, people and amount, and what was ignored."""
+    sentences = []
+    result = usage_import.run.result
+    facts = []
+    if usage_import.first_start_at and usage_import.last_end_at:
+        first, last = (timezone.localtime(at) for at in (usage_import.first_start_at, usage_import.last_end_at))
+        facts.append(
+            _("%(first)s to %(last)s")
+            % {"first": formats.date_format(first, "j F Y"), "last": formats.date_format(last, "j F Y")}
+        )
+    if "n_accounts" in result:
+        n = int(result["n_accounts"])
+        facts.append(ngettext("%(n)s account", "%(n)s accounts", n) % {"n": presentation.count(n)})
+    if "cpu_s" in result:
+        facts.append(_("%(n)s core-hours") % {"n": presentation.core_hours(float(result["cpu_s"]))})
+    if facts:
+        sentences.append(", ".join(facts) + ".")
+    if counts["late"]:
+        late = ngettext(
+            "%(n)s record is older than what is stored and changes nothing.",
+            "%(n)s records are older than what is stored and change nothing.",
+            counts["late"],
+        )
+        sentences.append(late % {"n": presentation.count(counts["late"])})
+    return " ".join(sentences)
+
+
+def _kpis(counts: Mapping[str, int], *, is_dry: bool) -> list[Kpi]:
+    total = sum(counts[name] for name in ("new", "duplicate", "corrected", "late", "rejected"))
+    rejected = presentation.percent(counts["rejected"] / total, 2) if counts["rejected"] and total else _("lines")
+    return [
+        Kpi(_("New"), presentation.count(counts["new"]), _("records")),
+        Kpi(_("Already here"), presentation.count(counts["duplicate"]), _("ignored")),
+        Kpi(_("Corrected"), presentation.count(counts["corrected"]), _("would change") if is_dry else _("changed")),
+        Kpi(_("Late"), presentation.count(counts["late"]), _("ignored")),
+        Kpi(_("Rejected"), presentation.count(counts["rejected"]), rejected),
+    ]
+
+
+def _steps(usage_import: Import) -> list[Step]:
+    is_open = usage_import.run.state in UNFINISHED
+    dry = usage_import.dry_run
+    here = 1 if dry else (2 if is_open else 3)
+    steps = [
+        (_("File"), _("%(size)s received") % {"size": size(usage_import.n_bytes)}),
+        (_("Dry run"), _("read it, then choose")),
+        (_("Import"), _("can be stopped")),
+        (_("Result"), _("what was counted")),
+    ]
+    return [
+        Step(title, text, "current" if place == here else "done" if place < here else "later")
+        for place, (title, text) in enumerate(steps)
+    ]
+
+
+def _failure(code: str, error: str) -> tuple[str, str]:
+    """Heading and what to do next, by the stable code; anything else says what the run said."""
+    again = _("Nothing of the broken part counts. Correct it and send the file again: a record never counts twice.")
+    known = {
+        "corrupt_gzip": (
+            _("The compressed file is damaged"),
+            _("It ends too early or its check sum is wrong. Copy it again from where it came, then send it."),
+        ),
+        "not_this_format": (
+            _("This is not a file of that format"),
+            _("Look at its first lines, then choose the right format and send it again."),
+        ),
+        "too_large": (
+            _("The file is too large"),
+            _("Split it, or let an administrator run “manage.py import_usage”, which has no such limit."),
+        ),
+        "line_too_long": (
+            _("A line has no end"),
+            _("Probably this is no text file, or its line breaks were lost. Copy it again in binary mode."),
+        ),
+        "too_many_rejected": (
+            _("Too many lines can’t be read"),
+            _("Probably the format or the time zone is wrong. Look at the reasons below and send it again."),
+        ),
+        "file_gone": (_("The file is no longer here"), _("Files are kept for a day. Send it again.")),
+    }
+    return known.get(
+        code,
+        (
+            _("The import failed"),
+            again if error else _("Send the file again; if it fails again, tell your administrator."),
+        ),
+    )
