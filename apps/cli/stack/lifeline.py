@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
 #: Set by the supervisor for its children: only below it does a grandchild tie itself to its parent.
-SUPERVISED = "FAIRSHARE_SUPERVISED"
+SUPERVISED = "_FAIRSHARE_SUPERVISOR"
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 

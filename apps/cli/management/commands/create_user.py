@@ -6,14 +6,13 @@ import argparse
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
 from apps.accounts.actor import COMMAND
 from apps.accounts.services import make_user
-from apps.errors import DomainError
+from apps.cli.commands import OperatorCommand
+from apps.errors import Invalid
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = "Creates a person who signs in, and prints what it made."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -27,17 +26,14 @@ class Command(BaseCommand):
         if options["password_stdin"]:
             password = sys.stdin.readline().rstrip("\r\n")
             if not password:
-                raise CommandError("No password on standard input.", returncode=2)
-        try:
-            user, made = make_user(
-                username=options["name"],
-                email=options["email"],
-                password=password,
-                is_admin=options["admin"],
-                actor=COMMAND,
-            )
-        except DomainError as error:
-            raise CommandError(error.message) from error
+                raise Invalid("No password on standard input.")
+        user, made = make_user(
+            username=options["name"],
+            email=options["email"],
+            password=password,
+            is_admin=options["admin"],
+            actor=COMMAND,
+        )
         self.stdout.write(f"{'administrator' if options['admin'] else 'user'} {user.username}")
         if made:
             self.stdout.write(f"password {made}")

@@ -1,0 +1,43 @@
+"""Where a refusal becomes one line on standard error and an exit status: 1 refused or failed, 2 bad input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
+
+from apps.errors import DomainError, Invalid, TooLarge
+
+REFUSED, BAD_INPUT = 1, 2
+_MOST_PLACES = 20
+
+
+class OperatorCommand(BaseCommand):
+    """A command that calls services: what they refuse is told, never a traceback."""
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except DomainError as error:
+            status = BAD_INPUT if isinstance(error, Invalid | TooLarge) else REFUSED
+            raise CommandError(_told(error), returncode=status) from error
+        except OperationalError as error:
+            raise CommandError(_no_database(error), returncode=REFUSED) from error
+
+
+def _told(error: DomainError) -> str:
+    places = [f"\n  {place.where}: {place.message}" for place in error.fields[:_MOST_PLACES]]
+    more = len(error.fields) - _MOST_PLACES
+    return error.message + "".join(places) + (f"\n  and {more} more" if more > 0 else "")
+
+
+def _no_database(error: OperationalError) -> str:
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
+    remedy = (
+        "start it with `make run`, or put `manage.py with_stack --` before the command"
+        if settings.FAIRSHARE_EMBEDDED_DATABASE
+        else "look at the server that DATABASE_URL names"
+    )
+    return f"The database doesn't answer ({reason}): {remedy}."

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from apps.accounts.models import AuditEvent, User
+from apps.cli.commands import OperatorCommand
+from apps.cli.stack.paths import REPOSITORY
+from apps.errors import Conflict, DomainError, FieldProblem, Invalid, TooLarge
+
+
+def refusing(error: DomainError) -> OperatorCommand:
+    class Refusing(OperatorCommand):
+        requires_system_checks = ()
+
+        def handle(self, *args: Any, **options: Any) -> None:
+            raise error
+
+    return Refusing()
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(Conflict("Somebody was first."), 1), (Invalid("No number."), 2), (TooLarge("Over."), 2)]
+)
+def test_a_refusal_is_one_line_and_a_status(error: DomainError, status: int) -> None:
+    with pytest.raises(CommandError, match=error.message) as caught:
+        call_command(refusing(error))
+    assert caught.value.returncode == status
+
+
+def test_wrong_places_are_listed_up_to_a_limit() -> None:
+    places = [FieldProblem(f"line {n}", "no number") for n in range(25)]
+    with pytest.raises(CommandError) as caught:
+        call_command(refusing(Invalid("Nothing was stored.", fields=places)))
+    lines = str(caught.value).splitlines()
+    assert lines[1] == "  line 0: no number"
+    assert lines[-1] == "  and 5 more"
+    assert len(lines) == 22
+
+
+def test_a_database_that_does_not_run_is_told_with_the_remedy(
+    environment_without: Callable[..., dict[str, str]],
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="fs-") as empty:
+        done = subprocess.run(
+            [sys.executable, "manage.py", "create_user", "alice"],
+            cwd=REPOSITORY,
+            env={**environment_without("DATABASE_URL"), "FAIRSHARE_VAR": empty},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert "with_stack" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.django_db
+def test_an_administrator_is_made_with_a_password_that_is_shown_once() -> None:
+    out = io.StringIO()
+    call_command("create_user", "alice", "--admin", "--email", "alice@example.org", stdout=out)
+    first, second = out.getvalue().splitlines()
+    assert first == "administrator alice"
+    user = User.objects.get(username="alice")
+    assert user.is_superuser
+    assert user.email == "alice@example.org"
+    assert user.check_password(second.removeprefix("password "))
+    assert AuditEvent.objects.filter(verb="user.made", subject="alice").count() == 1
+
+
+@pytest.mark.django_db
+def test_a_given_password_is_read_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("correct horse battery staple\n"))
+    out = io.StringIO()
+    call_command("create_user", "bob", "--password-stdin", stdout=out)
+    assert out.getvalue() == "user bob\n"
+    assert User.objects.get(username="bob").check_password("correct horse battery staple")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("typed", "status"), [("", 2), ("1234\n", 2)])
+def test_no_password_and_a_weak_one_are_bad_input(monkeypatch: pytest.MonkeyPatch, typed: str, status: int) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    with pytest.raises(CommandError) as caught:
+        call_command("create_user", "carol", "--password-stdin")
+    assert caught.value.returncode == status
+    assert not User.objects.filter(username="carol").exists()
+
+
+@pytest.mark.django_db
+def test_the_same_name_twice_is_refused() -> None:
+    call_command("create_user", "dave", stdout=io.StringIO())
+    with pytest.raises(CommandError, match="already") as caught:
+        call_command("create_user", "dave")
+    assert caught.value.returncode == 1
+
+
+def test_the_entry_point_is_executable_by_hand() -> None:
+    assert Path(REPOSITORY / "manage.py").stat().st_mode & 0o111

@@ -1,0 +1,161 @@
+"""`manage.py compute` as a command: streams, exit status, and nothing opened."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CASE: dict[str, Any] = {
+    "id": "two-projects",
+    "algorithm": {"name": "aequus", "operator": "relative", "resolution": 10000},
+    "policy": {
+        "name": "root",
+        "shares": 1,
+        "children": [
+            {
+                "name": "physics",
+                "shares": 30,
+                "children": [
+                    {"name": "alice", "kind": "user", "shares": 1},
+                    {"name": "bob", "kind": "user", "shares": 1},
+                ],
+            },
+            {"name": "biology", "shares": 70},
+        ],
+    },
+    "usage": {"/physics/alice": 1200, "/physics/bob": 0, "/biology": 4900},
+}
+BAD = {**CASE, "id": "negative", "usage": {"/biology": -1}}
+
+
+def run(*files: str) -> tuple[int, list[dict[str, Any]], list[str]]:
+    """Status, results and error lines of the command."""
+    out, err = io.StringIO(), io.StringIO()
+    status = 0
+    try:
+        call_command("compute", *files, stdout=out, stderr=err)
+    except SystemExit as stopped:
+        status = int(str(stopped.code))
+    return status, json.loads(out.getvalue()), err.getvalue().splitlines()
+
+
+def write(path: Path, content: object) -> str:
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return str(path)
+
+
+def test_the_example_of_the_contract_comes_out_to_the_digit(tmp_path: Path) -> None:
+    status, results, errors = run(write(tmp_path / "case.json", CASE))
+    assert (status, errors) == (0, [])
+    assert results == [
+        {
+            "id": "two-projects",
+            "algorithm": {"name": "aequus", "operator": "relative", "resolution": 10000, "factor_from": "rank"},
+            "nodes": {
+                "/physics": {"target": 0.3, "actual": 0.19672131147540983, "priority": 0.3442622950819672,
+                             "vector": [6721], "rank": 2, "factor": 0.6666666666666667},
+                "/physics/alice": {"target": 0.5, "actual": 1.0, "priority": -0.5, "vector": [6721, 2500],
+                                   "rank": 2, "factor": 0.6666666666666667},
+                "/physics/bob": {"target": 0.5, "actual": 0.0, "priority": 1.0, "vector": [6721, 9999],
+                                 "rank": 1, "factor": 1.0},
+                "/biology": {"target": 0.7, "actual": 0.8032786885245902, "priority": -0.12857142857142864,
+                             "vector": [4357], "rank": 3, "factor": 0.33333333333333337},
+            },
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", ["operators", "aequus", "gridwide"])
+def test_published_vectors_pass_through_the_command(shared_dir: Path, folder: str) -> None:
+    path = shared_dir / "vectors" / folder / "cases.json"
+    cases = json.loads(path.read_text())
+    status, results, errors = run(str(path))
+    assert (status, errors) == (0, [])
+    assert [result["id"] for result in results] == [case["id"] for case in cases]
+    for case, result in zip(cases, results, strict=True):
+        assert set(result["nodes"]) == set(case["expected"])
+        for place, expected in case["expected"].items():
+            for name in set(expected) - {"padded"}:
+                value, got = expected[name], result["nodes"][place][name]
+                is_number = isinstance(value, float)
+                assert got == (pytest.approx(value, rel=0, abs=case["tolerance"]) if is_number else value), (
+                    case["id"],
+                    place,
+                    name,
+                )
+
+
+def test_good_cases_are_printed_in_order_and_bad_ones_named(tmp_path: Path) -> None:
+    no_id = {key: value for key, value in BAD.items() if key != "id"}
+    first = write(tmp_path / "1.json", [CASE, BAD, {**CASE, "id": "later"}])
+    second = write(tmp_path / "2.json", no_id)
+    status, results, errors = run(first, second)
+    assert status == 2
+    assert [result["id"] for result in results] == ["two-projects", "later"]
+    assert errors == [
+        "error: negative: /biology: usage -1 can't be used; a finite number ≥ 0 is allowed",
+        "error: 3: /biology: usage -1 can't be used; a finite number ≥ 0 is allowed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\xff\xfe{", "no UTF-8 at byte 0"),
+        (b"{nope", "no JSON: "),
+        (b"", "no JSON: "),
+        (b"[" * 100_000 + b"]" * 100_000, "nested 100000 deep"),
+        (b"[" * 100_000, "nested 100000 deep"),
+        (b"3", "a case is an object"),
+    ],
+)
+def test_unreadable_input_is_one_error_line(tmp_path: Path, content: bytes, message: str) -> None:
+    status, results, errors = run(write(tmp_path / "bad.json", content))
+    assert (status, results, len(errors)) == (2, [], 1)
+    assert errors[0].startswith("error: ")
+    assert message.replace("100000", "") in errors[0] or message in errors[0] or "nested 99999 deep" in errors[0]
+
+
+def test_a_missing_file_is_an_error_line(tmp_path: Path) -> None:
+    status, results, errors = run(str(tmp_path / "none.json"), write(tmp_path / "case.json", CASE))
+    assert status == 2
+    assert len(results) == 1
+    assert errors == [f"error: {tmp_path}/none.json: can't be read: No such file or directory"]
+
+
+def test_names_of_any_letters_survive_and_errors_stay_on_one_line(tmp_path: Path) -> None:
+    policy = {"children": [{"name": "фи\u202e\n\ud800", "shares": 1}]}
+    good = {"id": "good", "algorithm": {"name": "gridwide"}, "policy": policy, "usage": {}}
+    bad = {**good, "id": "b\na\ud800d", "usage": {"/x\n\ud800": 1}}
+    status, results, errors = run(write(tmp_path / "case.json", [good, bad]))
+    assert status == 2
+    assert list(results[0]["nodes"]) == ["/фи\u202e\n\ud800"]
+    assert len(errors) == 1
+    assert "b\\na\\ud800d" in errors[0]
+
+
+def test_it_works_in_a_pipe_without_a_database() -> None:
+    """A database that can't be reached, and an id that the terminal's encoding doesn't know."""
+    environment = {**os.environ, "DATABASE_URL": "postgres://nobody@127.0.0.1:9/none", "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "compute", "-"],
+        input=json.dumps([CASE, {**BAD, "id": "größe"}]).encode(),
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert [result["id"] for result in json.loads(done.stdout)] == ["two-projects"]
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(b"error: gr")
+    assert b"Traceback" not in done.stderr

@@ -1,0 +1,255 @@
+"""Commands with the embedded database up, and what a first start makes."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from apps.cli.stack import processes
+from apps.cli.stack.child import Child
+from apps.cli.stack.first_run import password_for, sign_ins
+from apps.cli.stack.lock import VarLock
+from apps.cli.stack.logs import LogEcho
+from apps.cli.stack.paths import (
+    REPOSITORY,
+    InsecureDirectory,
+    broker_dirs,
+    private_dir,
+    read_or_make_secret,
+    socket_dir,
+    write_once,
+)
+
+
+@pytest.fixture
+def var() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="fs-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def with_stack(var: Path, environment_without: Callable[..., dict[str, str]]) -> Callable[..., subprocess.Popen[str]]:
+    environment = {**environment_without("DATABASE_URL"), "FAIRSHARE_VAR": str(var)}
+
+    def started(*command: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "manage.py", "with_stack", *command],
+            cwd=REPOSITORY,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return started
+
+
+def servers(var: Path) -> list[int]:
+    return processes.working_in(var / "pg", "postgres")
+
+
+@pytest.mark.timeout(180)
+def test_a_command_finds_tables_and_its_status_comes_back(
+    var: Path, with_stack: Callable[..., subprocess.Popen[str]]
+) -> None:
+    first = with_stack("--", sys.executable, "manage.py", "create_user", "alice")
+    out, errors = first.communicate()
+    assert first.returncode == 0, errors
+    assert out.splitlines()[0] == "user alice"
+    assert servers(var) == []
+    again = with_stack("--", sys.executable, "manage.py", "create_user", "alice")
+    assert (again.wait(), "already" in again.communicate()[1]) == (1, True)
+    odd = with_stack("--", "sh", "-c", "exit 41")
+    assert (odd.communicate(), odd.returncode) == (("", ""), 41)
+    unknown = with_stack("--", "no-such-program")
+    unknown.communicate()
+    assert unknown.returncode == 127
+    nothing = with_stack("--")
+    nothing.communicate()
+    assert nothing.returncode == 2
+    assert servers(var) == []
+
+
+@pytest.mark.timeout(180)
+def test_who_started_the_database_waits_for_those_who_borrow_it(
+    var: Path, with_stack: Callable[..., subprocess.Popen[str]]
+) -> None:
+    hold = ("--", "sh", "-c", "echo up; read line")
+    owner, borrower = with_stack(*hold), None
+    try:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "up\n"
+        server = set(servers(var))
+        borrower = with_stack(*hold)
+        assert borrower.stdout is not None
+        assert borrower.stdout.readline() == "up\n"
+        assert server <= set(servers(var))
+        assert owner.stdin is not None
+        owner.stdin.write("\n")
+        owner.stdin.flush()
+        with pytest.raises(subprocess.TimeoutExpired):
+            owner.wait(1.5)
+        assert server <= set(servers(var))
+        borrower.communicate("\n")
+        assert (borrower.returncode, owner.wait(60)) == (0, 0)
+        assert servers(var) == []
+    finally:
+        for process in (owner, borrower):
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+@pytest.mark.timeout(180)
+def test_a_request_to_end_reaches_the_command_and_the_database_stops(
+    var: Path, with_stack: Callable[..., subprocess.Popen[str]]
+) -> None:
+    process = with_stack("--", "sh", "-c", "echo up; exec sleep 600")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert servers(var) == []
+
+
+# --- What a first start makes -----------------------------------------------------------------------------------------
+
+
+def test_a_password_is_made_once_and_only_its_owner_may_read_it(var: Path) -> None:
+    made = password_for("anna", var=var)
+    assert password_for("anna", var=var) == made
+    assert password_for("berit", var=var) != made
+    assert sign_ins(var=var) == {"anna": made, "berit": password_for("berit", var=var)}
+    assert (var / "sign-ins").stat().st_mode & 0o777 == 0o600
+    assert len(made.replace("-", "")) == 20
+
+
+def test_all_who_ask_at_once_get_the_same_secret(var: Path) -> None:
+    seen: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: seen.append(read_or_make_secret("secret_key", var=var))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(seen)) == 1
+    assert len(seen[0]) == 50
+    assert sorted(path.name for path in var.iterdir()) == ["secret_key"]
+
+
+def test_a_file_that_is_there_is_never_written_over(var: Path) -> None:
+    write_once(var / "kept", "first\n")
+    write_once(var / "kept", "second\n")
+    assert (var / "kept").read_text() == "first\n"
+
+
+def test_a_directory_somebody_planted_is_refused(var: Path) -> None:
+    (var / "elsewhere").mkdir()
+    (var / "planted").symlink_to(var / "elsewhere")
+    with pytest.raises(InsecureDirectory):
+        private_dir(var / "planted")
+
+
+def test_sockets_lie_in_var_unless_the_path_is_too_long_for_the_system() -> None:
+    assert socket_dir(Path("/srv/fairshare")) == Path("/srv/fairshare/socket")
+    long = Path("/srv") / ("x" * 100)
+    assert socket_dir(long) == socket_dir(long)
+    assert socket_dir(long) != socket_dir(long / "other")
+    assert len(str(socket_dir(long) / ".s.PGSQL.5432.lock")) < 100
+
+
+def test_every_process_sees_every_message_of_the_file_broker(var: Path) -> None:
+    folders = broker_dirs(var)
+    assert folders["data_folder_in"] == folders["data_folder_out"]
+    assert all(Path(folder).is_dir() for folder in folders.values())
+
+
+# --- Parts of the supervisor ------------------------------------------------------------------------------------------
+
+
+def test_a_lock_is_held_once_and_shared_by_those_who_only_borrow(var: Path) -> None:
+    owner, other = VarLock(var, "x.lock"), VarLock(var, "x.lock")
+    assert owner.take()
+    assert not other.take()
+    assert not other.take(shared=True)
+    assert owner.holder().isdigit()
+    owner.release()
+    assert other.take(shared=True)
+    assert VarLock(var, "x.lock").take(shared=True)
+    assert not owner.take()
+
+
+def test_new_lines_are_repeated_with_the_name_and_old_ones_are_not(var: Path) -> None:
+    log, said = var / "web.log", list[str]()
+    log.write_text("of yesterday\n")
+    echo = LogEcho(log, "web", said.append)
+    with log.open("a") as file:
+        file.write("one\nhal")
+    echo.pump()
+    with log.open("a") as file:
+        file.write("f\n")
+    echo.pump()
+    assert said == ["web      | one", "web      | half"]
+
+
+def test_a_large_log_is_put_aside_and_goes_on_empty(var: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.cli.stack.logs._LARGEST", 100)
+    log, said = var / "web.log", list[str]()
+    echo = LogEcho(log, "web", said.append)
+    with log.open("ab", buffering=0) as file:
+        file.write(b"x" * 150 + b"\n")
+        echo.pump()
+        file.write(b"after\n")
+        echo.pump()
+    assert said[-1] == "web      | after"
+    assert log.read_text() == "after\n"
+    assert (var / "web.log.1").stat().st_size == 151
+
+
+class Failing:
+    """A program that ends at once."""
+
+    name = "failing"
+
+    def __init__(self) -> None:
+        self.started_at: list[float] = []
+
+    def launch(self) -> subprocess.Popen[bytes]:
+        self.started_at.append(time.monotonic())
+        return subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"], start_new_session=True)
+
+    def ask_to_stop(self, process: subprocess.Popen[bytes]) -> None:
+        process.terminate()
+
+    def make_stop(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+
+    def clean_up(self, process: subprocess.Popen[bytes]) -> None:
+        pass
+
+
+def test_what_ends_at_once_is_started_again_after_growing_pauses() -> None:
+    program, reports = Failing(), list[str]()
+    child = Child(program, reports.append)
+    deadline = time.monotonic() + 60
+    while len(reports) < 4:
+        child.tend()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    child.finish()
+    assert [report.rsplit("in ", 1)[1] for report in reports] == ["0.1 s", "0.2 s", "0.4 s", "0.8 s"]
+    assert all("status 3" in report for report in reports)
+    pauses = [later - earlier for earlier, later in zip(program.started_at, program.started_at[1:], strict=False)]
+    assert all(pause >= least for pause, least in zip(pauses, (0.1, 0.2, 0.4), strict=False))
