@@ -8,3 +8,6 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+
+# Entries taken at once where several steps follow each other, so that what is between stays in the processor's cache.
+CHUNK = 1 << 14

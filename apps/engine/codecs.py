@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from apps.engine.arrays import FloatArray, IntArray
+from apps.engine.arrays import CHUNK, FloatArray, IntArray
 from apps.engine.tree import FairshareTree
 
 MIN_RESOLUTION = 2
@@ -18,8 +18,11 @@ GRID_BASE = 200
 
 def scalar(priority: FloatArray, resolution: int) -> IntArray:
     """`min(r − 1, floor((p + 1)/2 · r))`, 0..r − 1; priority in −1..1. Source: operators paper, figure 4."""
-    scaled = np.floor((np.asarray(priority) + 1.0) / 2.0 * resolution)
-    return np.minimum(scaled, resolution - 1).astype(np.int64)
+    out = np.empty(len(priority), dtype=np.int64)
+    for begin in range(0, len(priority), CHUNK):
+        scaled = (priority[begin : begin + CHUNK] + 1.0) / 2.0 * resolution
+        out[begin : begin + CHUNK] = np.minimum(np.floor(scaled, out=scaled), resolution - 1, out=scaled)
+    return out
 
 
 def effective_priority(scalars: IntArray, resolution: int) -> FloatArray:
@@ -50,12 +53,16 @@ def grid_value(deviations: Sequence[float], depth: int) -> int:
     return value
 
 
-def factor_from_rank(rank: IntArray, n_ranked: int) -> FloatArray:
-    """`1 − (rank − 1)/N`: best 1, a leaf never 0; a group behind everybody gets 1/N, as the last leaf does."""
+def factor_from_rank(ahead: IntArray, n_ranked: int) -> FloatArray:
+    """`1 − (rank − 1)/N`, given the leaves ahead (rank − 1): best 1, a leaf never 0.
+
+    A group behind everybody gets 1/N, as the last leaf does.
+    """
     if n_ranked == 0:
-        return np.ones(len(rank))
-    factor: FloatArray = 1.0 - (rank - 1) / n_ranked
-    factor[rank > n_ranked] = 1.0 / n_ranked
+        return np.ones(len(ahead))
+    factor: FloatArray = ahead / -n_ranked
+    factor += 1.0
+    factor[ahead >= n_ranked] = 1.0 / n_ranked
     return factor
 
 

@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 
 import numpy as np
 
-from apps.engine.arrays import BoolArray, FloatArray
+from apps.engine.arrays import CHUNK, BoolArray, FloatArray
 from apps.engine.errors import BadParameter
 
 # Decimal usage would otherwise break exact balance and ties.
@@ -51,9 +51,11 @@ class Operator:
 
     def __call__(self, target: FloatArray, actual: FloatArray) -> FloatArray:
         """Priorities of entries with these targets and actuals; exactly 0 on target, never NaN."""
+        priority = np.empty(len(target))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            priority = self.off_target(target, actual)
-        priority[on_target(target, actual)] = 0.0
+            for begin in range(0, len(target), CHUNK):
+                t, s = target[begin : begin + CHUNK], actual[begin : begin + CHUNK]
+                priority[begin : begin + CHUNK] = np.where(on_target(t, s), 0.0, self.off_target(t, s))
         return priority
 
 

@@ -310,8 +310,9 @@ def assemble(
     competes[0] = False
     has_rank = ~tree.is_reserve & (tree.is_ranked | (tree.child_count > 0))
     has_rank[0] = prepared.n_ranked > 0
-    rank = prepared.spread(ahead + 1)
-    factor = codecs.factor_from_rank(rank, prepared.n_ranked) if key_factor is None else prepared.spread(key_factor)
+    ahead = prepared.spread(ahead)
+    factor = codecs.factor_from_rank(ahead, prepared.n_ranked) if key_factor is None else prepared.spread(key_factor)
+    rank = np.add(ahead, 1, out=ahead)
     if not has_rank.all():
         rank = np.where(has_rank, rank, 0)
         factor = np.where(has_rank, factor, 0.0)
