@@ -21,8 +21,7 @@ $(STAMP): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed: make PYTHON=python3.12 setup"; exit 1; }
 	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { rm -rf $(VENV); \
-		if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(VENV); \
-		else $(PYTHON) -m venv --without-pip $(VENV); fi; }
+		$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV); }; }
 	@echo "Installing into $(VENV) ..."
 	@if $(PY) -m pip --version >/dev/null 2>&1; then $(PY) -m pip $(PIP); \
 		else $(PYTHON) -m pip --python $(PY) $(PIP) || \
