@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponseBase
-from django.views import defaults
 
 from apps.api import errors as api
 from apps.dashboard import errors as pages
@@ -16,7 +15,7 @@ def _is_api(request: HttpRequest) -> bool:
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     if _is_api(request):
         return api.bad_request(request, exception)
-    return defaults.bad_request(request, exception)
+    return pages.bad_request(request, exception)
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
@@ -105,6 +105,11 @@ def _title(status: int) -> str:
     return titles.get(status, _("That could not be done."))
 
 
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    message = _("The address or the form was not what the server expects. Reload the page and try again.")
+    return _plain(request, Refusal(400, _("The request could not be read."), message, "bad_request"))
+
+
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     message = _("Ask the manager of the policy if you think it should be.")
     return _plain(request, Refusal(403, _title(403), message, "not_allowed"))
@@ -125,15 +130,6 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def _plain(request: HttpRequest, refusal: Refusal) -> HttpResponse:
-    if request.path.startswith("/api/"):
-        problem = {
-            "type": "about:blank",
-            "title": refusal.title,
-            "status": refusal.status,
-            "code": refusal.code,
-            "detail": refusal.message,
-        }
-        return JsonResponse(problem, status=refusal.status, content_type="application/problem+json")
     template = "errors/_refused.html" if is_htmx(request) else "errors/plain.html"
     body = render_to_string(template, {"refusal": refusal})
     response = HttpResponse(body, status=refusal.status)

@@ -45,6 +45,12 @@ def kind_icon(kind: str) -> str:
     return KIND_ICONS.get(kind, "folder")
 
 
+@register.filter
+def kind_label(kind: str) -> str:
+    """Kinds are free labels; at the start of a sentence they read as one."""
+    return "VO" if kind == "vo" else kind[:1].upper() + kind[1:]
+
+
 @register.inclusion_tag("dashboard/_bullet.html")
 def bullet(bar: Bullet | None, label: str = "") -> dict[str, Any]:
     """{% bullet row.bar %} beside its numbers; {% bullet row.bar row.label %} when it stands alone."""

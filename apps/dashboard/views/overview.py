@@ -175,19 +175,19 @@ def _setup_steps(request: HttpRequest) -> list[dict[str, Any]]:
         {
             "title": _("Bring in usage"),
             "text": _("Import an accounting log, or let a scheduler push its records."),
-            "command": "python manage.py import_usage --source my-cluster --format swf log.swf.gz",
+            "command": "manage.py import_usage --source my-cluster --format swf log.swf.gz",
             "done": has_usage,
         },
         {
             "title": _("Make a policy"),
             "text": _("Derive a first tree from the groups and users found in the usage, then change its shares."),
-            "command": "python manage.py propose_policy --policy grid --from-source my-cluster --publish --reason first",
+            "command": "manage.py propose_policy --policy grid --from-source my-cluster --publish --reason start",
             "done": False,
         },
         {
             "title": _("Connect the scheduler"),
             "text": _("A token with the scope priorities:read answers who goes first."),
-            "command": "python manage.py create_token --user admin --scope priorities:read",
+            "command": "manage.py create_token --user admin --scope priorities:read",
             "done": False,
         },
     ]

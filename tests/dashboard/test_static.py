@@ -1,0 +1,59 @@
+"""What the pages load is what was vendored, and nothing in it needs a looser policy than ours."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+STATIC = REPOSITORY / "static"
+TEMPLATES = REPOSITORY / "templates"
+LOCKS = [STATIC / "vendor" / "vendor.lock", REPOSITORY / "tests" / "browser" / "vendor" / "vendor.lock"]
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.parent.name))
+def test_vendored_scripts_have_the_recorded_checksums(lock: Path) -> None:
+    rows = [line.split() for line in lock.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    recorded = {name: digest for digest, name, *_ in rows}
+    present = {path.name for path in lock.parent.glob("*.js")}
+    assert set(recorded) == present
+    for name, digest in recorded.items():
+        assert hashlib.sha256((lock.parent / name).read_bytes()).hexdigest() == digest, name
+
+
+def test_every_icon_a_template_names_is_in_the_sprite() -> None:
+    known = set(re.findall(r'<symbol id="([^"]+)"', (STATIC / "icons.svg").read_text(encoding="utf-8")))
+    named = {
+        match
+        for path in TEMPLATES.rglob("*.html")
+        for match in re.findall(r'{% icon "([^"]+)"', path.read_text(encoding="utf-8"))
+    }
+    assert named, "no icons found in any template"
+    assert named <= known, named - known
+
+
+def test_no_template_has_inline_style_script_or_handlers() -> None:
+    found = []
+    for path in TEMPLATES.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        for pattern in (r"\sstyle=", r"<style", r"<script(?![^>]*\bsrc=)", r"\son[a-z]+=", r"hx-on", r"data:image", r"js:"):
+            found += [f"{path.name}: {match}" for match in re.findall(pattern, text)]
+    assert not found
+
+
+def test_nothing_switches_escaping_off() -> None:
+    pages = [(path, path.read_text(encoding="utf-8")) for path in TEMPLATES.rglob("*.html")]
+    code = [(path, path.read_text(encoding="utf-8")) for path in (REPOSITORY / "apps" / "dashboard").rglob("*.py")]
+    bad = [str(path) for path, text in pages if re.search(r"\|\s*safe\b|{% autoescape off", text)]
+    bad += [str(path) for path, text in code if "mark_safe" in text]
+    assert not bad
+
+
+def test_styles_embed_no_images() -> None:
+    """img-src is 'self' alone: an embedded image would be blocked."""
+    sheets = list((STATIC / "css").glob("*.css"))
+    assert sheets
+    assert not [path.name for path in sheets if "data:" in path.read_text(encoding="utf-8")]
