@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cmp_to_key
 from typing import Any
 
 ON_TARGET = Fraction(1, 10**12)
@@ -104,7 +103,7 @@ def operator(name: str, t: Fraction, s: Fraction, k: float = 0.5) -> float:
     n = int(exponent or 1)
     if family == "relative":
         return sign * float(gap**n)
-    return sign * math.sin(math.pi / 2 * float(gap)) ** (1 / n)
+    return sign * math.pow(math.sin(math.pi / 2 * float(gap)), 1 / n)
 
 
 def scalar(p: float, r: int) -> int:
@@ -154,12 +153,6 @@ def compare_vectors(one: Sequence[int], other: Sequence[int], r: int) -> int:
         if first != second:
             return 1 if first > second else -1
     return 0
-
-
-def best_first(vectors: Sequence[Sequence[int]], r: int) -> list[int]:
-    """Indices of vectors, the one that is ahead first."""
-    by_vector = cmp_to_key(lambda i, j: compare_vectors(vectors[j], vectors[i], r))
-    return sorted(range(len(vectors)), key=by_vector)
 
 
 def decayed_sum(amounts: Sequence[tuple[int, float]], as_of_s: int, weight_of_age: Any) -> float:

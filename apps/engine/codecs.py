@@ -53,11 +53,13 @@ def grid_value(deviations: Sequence[float], depth: int) -> int:
     return value
 
 
-def factor_from_rank(ahead: IntArray, n_ranked: int) -> FloatArray:
-    """`1 − (rank − 1)/N`, given the leaves ahead (rank − 1): best 1, a leaf never 0.
+def factor_from_rank(rank: IntArray, n_ranked: int) -> FloatArray:
+    """`1 − (rank − 1)/N`: best 1, a leaf never 0; a group behind everybody gets 1/N, as the last leaf does."""
+    return factor_from_ahead(rank - 1, n_ranked)
 
-    A group behind everybody gets 1/N, as the last leaf does.
-    """
+
+def factor_from_ahead(ahead: IntArray, n_ranked: int) -> FloatArray:
+    """The same, given how many leaves are strictly ahead (rank − 1)."""
     if n_ranked == 0:
         return np.ones(len(ahead))
     factor: FloatArray = ahead / -n_ranked

@@ -113,8 +113,8 @@ def test_good_cases_are_printed_in_order_and_bad_ones_named(tmp_path: Path) -> N
         (b"\xff\xfe{", "no UTF-8 at byte 0"),
         (b"{nope", "no JSON: "),
         (b"", "no JSON: "),
-        (b"[" * 100_000 + b"]" * 100_000, "nested 100000 deep"),
-        (b"[" * 100_000, "nested 100000 deep"),
+        (b"[" * 100_000 + b"]" * 100_000, "error: 0: nested 99999 deep"),
+        (b"[" * 100_000, "error: 0: nested 99999 deep"),
         (b"3", "a case is an object"),
     ],
 )
@@ -122,7 +122,7 @@ def test_unreadable_input_is_one_error_line(tmp_path: Path, content: bytes, mess
     status, results, errors = run(write(tmp_path / "bad.json", content))
     assert (status, results, len(errors)) == (2, [], 1)
     assert errors[0].startswith("error: ")
-    assert message.replace("100000", "") in errors[0] or message in errors[0] or "nested 99999 deep" in errors[0]
+    assert message in errors[0]
 
 
 def test_a_missing_file_is_an_error_line(tmp_path: Path) -> None:

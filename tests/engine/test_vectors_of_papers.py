@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,14 @@ def test_definition_checks_hold_on_a_fine_grid(paper: dict[str, Any]) -> None:
 
 
 def test_boundaries_are_those_of_table_1(paper: dict[str, Any]) -> None:
-    formulas = {"-s": lambda x: -x, "t": lambda x: x, "-1": lambda x: -1.0, "1": lambda x: 1.0,
-                "-0.5-s/2": lambda x: -0.5 - x / 2, "0.5+t/2": lambda x: 0.5 + x / 2}  # fmt: skip
+    formulas: dict[str, Callable[[float], float]] = {
+        "-s": lambda x: -x,
+        "t": lambda x: x,
+        "-1": lambda x: -1.0,
+        "1": lambda x: 1.0,
+        "-0.5-s/2": lambda x: -0.5 - x / 2,
+        "0.5+t/2": lambda x: 0.5 + x / 2,
+    }
     for row in paper["table1_boundary"]:
         name = row["operator"].split()[0]
         for x in (0.05, 0.3, 1.0):

@@ -311,7 +311,7 @@ def assemble(
     has_rank = ~tree.is_reserve & (tree.is_ranked | (tree.child_count > 0))
     has_rank[0] = prepared.n_ranked > 0
     ahead = prepared.spread(ahead)
-    factor = codecs.factor_from_rank(ahead, prepared.n_ranked) if key_factor is None else prepared.spread(key_factor)
+    factor = codecs.factor_from_ahead(ahead, prepared.n_ranked) if key_factor is None else prepared.spread(key_factor)
     rank = np.add(ahead, 1, out=ahead)
     if not has_rank.all():
         rank = np.where(has_rank, rank, 0)

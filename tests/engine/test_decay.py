@@ -1,0 +1,82 @@
+"""Windows and weights by age, against one bucket at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.engine.decay import Window, bucket_weights, weights
+from apps.engine.errors import BadParameter
+from tests import oracles
+
+HOUR = 3600
+DAY = 24 * HOUR
+WINDOWS: list[tuple[Window, Callable[[float], float]]] = [
+    (Window(), lambda age: 1.0),
+    (Window(length_s=2 * DAY), lambda age: 1.0 if age < 2 * DAY else 0.0),
+    (Window(aging="exponential", half_life_s=DAY), lambda age: 2 ** (-age / DAY)),
+    (Window(length_s=3 * DAY, aging="linear"), lambda age: max(0.0, 1 - age / (3 * DAY))),
+    (Window(aging="step", granularity_s=DAY, factor=0.5), lambda age: 0.5 ** math.floor(age / DAY)),
+    (
+        Window(length_s=5 * DAY, aging="step", granularity_s=DAY, factor=0.0),
+        lambda age: 1.0 if age < DAY else 0.0,
+    ),
+]
+
+
+@given(
+    hours=st.lists(st.integers(-200, 10), max_size=20),
+    as_of_s=st.integers(-DAY, DAY),
+    chosen=st.sampled_from(WINDOWS),
+)
+def test_decayed_sums_equal_one_bucket_at_a_time(
+    hours: list[int], as_of_s: int, chosen: tuple[Window, Callable[[float], float]]
+) -> None:
+    window, weight_of_age = chosen
+    starts = np.array(hours, dtype=np.int64) * HOUR
+    amounts = np.arange(1, len(hours) + 1, dtype=np.float64)
+    expected = oracles.decayed_sum(list(zip(starts.tolist(), amounts.tolist(), strict=True)), as_of_s, weight_of_age)
+    assert float((bucket_weights(starts, as_of_s, window) * amounts).sum()) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_bucket_in_progress_counts_whole_and_what_follows_does_not() -> None:
+    window = Window(aging="exponential", half_life_s=HOUR)
+    starts = [-2 * HOUR, -HOUR, -HOUR + 1, 0, HOUR]
+    assert bucket_weights(starts, 0, window).tolist() == [0.5, 1.0, 1.0, 0.0, 0.0]
+
+
+def test_a_window_ends_before_its_length() -> None:
+    assert weights([0, DAY - 1, DAY, DAY + 1], Window(length_s=DAY)).tolist() == [1, 1, 0, 0]
+
+
+def test_uniform_aging_changes_no_share() -> None:
+    window = Window(aging="exponential", half_life_s=DAY)
+    starts = np.arange(-100, 0) * HOUR
+    now, later = bucket_weights(starts, 0, window), bucket_weights(starts, 9 * DAY, window)
+    np.testing.assert_allclose(now / now.sum(), later / later.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        ({"aging": "magic"}, "aging"),
+        ({"aging": "linear"}, "length_s"),
+        ({"aging": "exponential"}, "half_life_s"),
+        ({"aging": "step", "factor": 0.5}, "granularity_s"),
+        ({"aging": "step", "granularity_s": 5}, "factor"),
+        ({"aging": "step", "granularity_s": 5, "factor": 1.5}, "factor"),
+        ({"length_s": 0}, "length_s"),
+        ({"half_life_s": float("nan")}, "half_life_s"),
+        ({"granularity_s": float("inf")}, "granularity_s"),
+    ],
+)
+def test_a_window_that_makes_no_sense_is_refused(settings: dict[str, Any], place: str) -> None:
+    with pytest.raises(BadParameter) as refused:
+        Window(**settings)
+    assert refused.value.place == place

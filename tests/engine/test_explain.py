@@ -1,0 +1,47 @@
+"""The walk from the root to an entry adds up to its priority."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from apps.engine.algorithms import compute
+from apps.engine.explain import walk
+from apps.engine.tree import FairshareTree
+
+INHERIT = float("nan")
+#        0     1     2     3        4     5     6
+NAMES = ["root", "lab", "old", "dept", "ann", "bob", "cy"]
+PARENT = [-1, 0, 0, 0, 1, 3, 3]
+SHARES = [1, 3, 1, INHERIT, 2, 4, INHERIT]
+
+
+def test_each_step_shows_the_division_behind_target_and_actual() -> None:
+    tree, order = FairshareTree.from_columns(PARENT, SHARES, names=NAMES)
+    assert order.tolist() == list(range(7))
+    result = compute(tree, [0, 1, 5, 2, 7, 3, 4])
+    (step,) = walk(result, 2)
+    assert (step.shares, step.group_shares, step.n_competing) == (1, 8, 3)  # lab, old and bob: dept dissolved
+    assert (step.usage, step.group_usage) == (5, 8 + 5 + 3)
+    assert step.target == step.shares / step.group_shares
+    assert step.actual == step.usage / step.group_usage
+    assert step.deviation == pytest.approx(100 * (step.target - step.actual))
+
+
+def test_an_entry_that_inherits_is_a_step_without_numbers() -> None:
+    tree, _ = FairshareTree.from_columns(PARENT, SHARES, names=NAMES)
+    result = compute(tree, [0, 1, 5, 2, 7, 3, 4])
+    dept, bob = walk(result, 5)
+    assert (dept.competes, dept.usage, dept.target, dept.scalar) == (False, 9, 0, -1)
+    assert bob.competes
+    assert [step.scalar for step in (dept, bob) if step.competes] == result.vector(5)
+    assert result.vector(6) == []
+    assert walk(result, 0) == []
+
+
+def test_global_target_is_the_product_of_the_steps() -> None:
+    tree, _ = FairshareTree.from_columns(PARENT, [1, 3, 1, 2, 2, 4, 1])
+    result = compute(tree, np.ones(7))
+    for entry in range(1, 7):
+        steps = walk(result, entry)
+        assert steps[-1].target_global == pytest.approx(np.prod([step.target for step in steps]))

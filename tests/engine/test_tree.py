@@ -1,0 +1,121 @@
+"""Trees from columns in any order, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.engine.errors import BadTree
+from apps.engine.tree import MAX_DEPTH, FairshareTree
+
+
+@st.composite
+def parents(draw: st.DrawFn) -> list[int]:
+    """Parents of a random tree with row 0 the root."""
+    n = draw(st.integers(1, 30))
+    return [-1] + [draw(st.integers(0, row - 1)) for row in range(1, n)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(parent=parents(), data=st.data())
+def test_rows_in_any_order_give_the_same_tree(parent: list[int], data: st.DataObject) -> None:
+    n = len(parent)
+    rows = data.draw(st.permutations(range(n)))  # row rows[i] of the shuffled columns is row i of ours
+    shuffled: list[Any] = [None] * n
+    for row, new in enumerate(rows):
+        shuffled[new] = {
+            "parent": -1 if parent[row] < 0 else rows[parent[row]],
+            "shares": float(row) if row % 4 else float("nan"),
+            "name": str(row),
+        }
+    tree, order = FairshareTree.from_columns(
+        [row["parent"] for row in shuffled],
+        [row["shares"] for row in shuffled],
+        names=[row["name"] for row in shuffled],
+    )
+    assert sorted(order.tolist()) == list(range(n))
+    assert tree.names is not None
+    ours = [int(name) for name in tree.names]
+    assert [shuffled[row]["name"] for row in order] == list(tree.names)
+    assert (tree.parent < np.arange(n)).all()
+    for entry, row in enumerate(ours):
+        assert entry == 0 or ours[tree.parent[entry]] == parent[row]
+        children = range(tree.first_child[entry], tree.first_child[entry] + tree.child_count[entry])
+        assert sorted(ours[child] for child in children) == [c for c in range(n) if parent[c] == row]
+        assert bool(tree.inherits[entry]) == (row % 4 == 0 and entry > 0)
+        assert tree.is_group[entry] == (entry == 0 or tree.child_count[entry] > 0)
+    depth_of = [0] * n
+    for entry in range(1, n):
+        depth_of[entry] = depth_of[tree.parent[entry]] + 1
+    assert depth_of == sorted(depth_of)
+    assert tree.depth == max(depth_of)
+
+
+def test_siblings_keep_the_order_of_their_rows() -> None:
+    tree, order = FairshareTree.from_columns([2, 2, -1, 1, 1, 0], np.ones(6))
+    assert order.tolist() == [2, 0, 1, 5, 3, 4]
+    assert tree.level_offsets.tolist() == [0, 1, 3, 6]
+
+
+def test_a_chain_of_64_levels_is_allowed_and_the_65th_refused() -> None:
+    chain = np.arange(-1, MAX_DEPTH)
+    tree, _ = FairshareTree.from_columns(chain, np.ones(len(chain)))
+    assert tree.depth == MAX_DEPTH
+    with pytest.raises(BadTree, match="at most 64 levels") as refused:
+        FairshareTree.from_columns(np.arange(-1, MAX_DEPTH + 1), np.ones(MAX_DEPTH + 2))
+    assert refused.value.row == MAX_DEPTH
+
+
+@pytest.mark.parametrize(
+    ("parent", "message", "row"),
+    [
+        ([-1, 2, 1, 0], "cycle", 1),
+        ([-1, 0, 2], "cycle", 2),
+        ([-1, 0, -1], "one root", 2),
+        ([1, 0], "one root", None),
+        ([], "one root", None),
+        ([-1, 7], "isn't among the rows", 1),
+    ],
+)
+def test_rows_that_are_no_tree_are_refused_by_row(parent: list[int], message: str, row: int | None) -> None:
+    with pytest.raises(BadTree, match=message) as refused:
+        FairshareTree.from_columns(parent, np.ones(len(parent)))
+    assert refused.value.row == row
+
+
+@pytest.mark.parametrize("shares", [-1.0, float("inf"), float("-inf")])
+def test_shares_that_are_no_weight_are_refused_by_row(shares: float) -> None:
+    with pytest.raises(BadTree, match="≥ 0") as refused:
+        FairshareTree.from_columns([1, -1, 1], [2.0, 1.0, shares])
+    assert refused.value.row == 2
+
+
+def test_nan_is_refused_where_a_mask_says_who_inherits() -> None:
+    with pytest.raises(BadTree, match="≥ 0"):
+        FairshareTree.from_columns([-1, 0], [1.0, float("nan")], inherits=[False, False])
+    tree, _ = FairshareTree.from_columns([-1, 0], [1.0, -5.0], inherits=[False, True])
+    assert tree.inherits.tolist() == [False, True]
+    assert tree.shares.tolist() == [1.0, 0.0]
+
+
+def test_a_reserve_has_no_children_and_is_no_root() -> None:
+    with pytest.raises(BadTree, match="a reserve has no children") as refused:
+        FairshareTree.from_columns([-1, 0, 1], np.ones(3), is_reserve=[False, True, False])
+    assert refused.value.row == 1
+    with pytest.raises(BadTree, match="root"):
+        FairshareTree.from_columns([-1], [1.0], is_reserve=[True])
+
+
+def test_arrays_of_a_tree_cannot_be_written() -> None:
+    tree, _ = FairshareTree.from_columns([-1, 0], [1.0, 2.0])
+    with pytest.raises(ValueError, match="read-only"):
+        tree.shares[1] = 3.0
+
+
+def test_paths_are_told_by_name() -> None:
+    tree, _ = FairshareTree.from_columns([-1, 0, 1], np.ones(3), names=["root", "physics", "alice"])
+    assert [tree.path(entry) for entry in range(3)] == ["/", "/physics", "/physics/alice"]
