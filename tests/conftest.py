@@ -10,6 +10,7 @@ from pathlib import Path
 
 import django
 import pytest
+from django.conf import settings
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -17,6 +18,10 @@ _IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 
 # pytest-xdist's workers inherit what the controller decided here.
 if not _IS_WORKER:
+    if settings.configured:  # too early: the tests would write into the database of a running instance
+        raise pytest.UsageError(
+            "Unset DJANGO_SETTINGS_MODULE and leave out --ds: the suite chooses its settings itself."
+        )
     os.environ["FAIRSHARE_VAR"] = tempfile.mkdtemp(prefix="fairshare-tests-")
     os.environ["FAIRSHARE_TESTING"] = "1"
     os.environ.pop("FAIRSHARE_CLOCK", None)

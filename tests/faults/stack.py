@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,8 +57,9 @@ def _read(pid: int, name: str) -> bytes:
 class Stack:
     """`manage.py up` with its own FAIRSHARE_VAR and FAIRSHARE_PORT."""
 
-    def __init__(self, var: Path | None = None, *, prefix: Sequence[str] = ()) -> None:
-        self.var = var or Path(tempfile.mkdtemp(prefix="fairshare-faults-"))
+    def __init__(self, *, prefix: Sequence[str] = (), settings: Mapping[str, str] | None = None) -> None:
+        self.var = Path(tempfile.mkdtemp(prefix="fairshare-faults-"))
+        self.settings = dict(settings or {})
         self.port = free_port()
         self.output = self.var / "up.output"
         self._prefix = list(prefix)
@@ -73,6 +74,7 @@ class Stack:
             "FAIRSHARE_PORT": str(self.port),
             "FAIRSHARE_SWEEP_S": "1",
             "FAIRSHARE_LEASE_S": "5",
+            **self.settings,
         }
 
     # --- Starting and stopping ----------------------------------------------------------------------------------------

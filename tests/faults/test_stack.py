@@ -7,12 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from apps.cli.stack import processes
 from apps.cli.stack.paths import REPOSITORY
+from apps.cli.stack.postgres import PostgresServer
 from tests.faults.stack import Stack, eventually
 
 pytestmark = [
@@ -138,6 +142,31 @@ def test_a_supervisor_killed_while_it_starts_leaves_nothing_behind(stack: Stack)
     eventually(lambda: processes.working_in(stack.var / "pg", "postgres") != [], "the database starts")
     stack.signal(signal.SIGKILL)
     eventually(lambda: stack.pids() == [], f"nothing is left: {stack.processes()}", within_s=40)
+
+
+def test_a_given_database_is_used_and_left_running(stack: Stack) -> None:
+    with tempfile.TemporaryDirectory(prefix="fs-") as elsewhere:
+        server = PostgresServer(Path(elsewhere), options={"fsync": "off"})
+        server.start()
+        try:
+            stack.settings["DATABASE_URL"] = f"postgresql://fairshare@{quote(str(server.sockets), safe='')}/fairshare"
+            stack.start()
+            eventually(stack.answers, f"/readyz says 200; {stack.said()[-1500:]}")
+            assert stack.roles()["postgres"] == []
+            with server.connect() as session:
+                assert session.execute("SELECT count(*) FROM accounts_user").fetchone() == (1,)
+            assert stack.signal(signal.SIGTERM) == 0
+            eventually(lambda: stack.pids() == [], "nothing is left")
+            assert server.answers()
+        finally:
+            server.stop()
+
+
+def test_a_set_clock_outside_tests_stops_the_start_with_a_reason(stack: Stack) -> None:
+    stack.settings["FAIRSHARE_CLOCK"] = "2026-01-31T12:00:00Z"
+    assert stack.launch().wait(60) == 1
+    assert "fairshare.E001" in stack.said()
+    assert stack.pids() == []
 
 
 def test_an_ordinary_user_runs_the_whole_stack() -> None:

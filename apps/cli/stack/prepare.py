@@ -10,10 +10,11 @@ from pathlib import Path
 
 import django
 from django.conf import settings
-from django.core.management import call_command, get_commands
+from django.core.management import CommandError, call_command, get_commands
 
 from apps.cli.stack.first_run import password_for
 from apps.cli.stack.paths import write_once
+from apps.errors import DomainError
 
 _STARTED_EMPTY = "started-empty"
 
@@ -24,9 +25,14 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
     django.setup()
-    call_command("migrate", interactive=False, verbosity=0)
-    _collect_static()
-    _fill(no_sample=chosen.no_sample)
+    try:
+        call_command("check", verbosity=0)  # misconfiguration stops the start here, with its id
+        call_command("migrate", interactive=False, verbosity=0)
+        _collect_static()
+        _fill(no_sample=chosen.no_sample)
+    except (CommandError, DomainError) as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 
