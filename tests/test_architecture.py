@@ -97,8 +97,12 @@ def test_signals_of_our_own_are_just_one() -> None:
 
 
 def test_every_setting_is_in_the_readme() -> None:
-    source = "".join(path.read_text(encoding="utf-8") for path in [*OUR_MODULES, *(ROOT / "fairshare_web").glob("*.py")])
-    named = set(re.findall(r"[\"'](FAIRSHARE_[A-Z_]+|DATABASE_URL|CELERY_BROKER_URL|SECRET_KEY(?:_FALLBACKS)?)[\"']", source))
+    source = "".join(
+        path.read_text(encoding="utf-8") for path in [*OUR_MODULES, *(ROOT / "fairshare_web").glob("*.py")]
+    )
+    named = set(
+        re.findall(r"[\"'](FAIRSHARE_[A-Z_]+|DATABASE_URL|CELERY_BROKER_URL|SECRET_KEY(?:_FALLBACKS)?)[\"']", source)
+    )
     internal = {"FAIRSHARE_SNAPSHOT_POLL_S"}
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert sorted(name for name in named - internal if f"`{name}`" not in readme) == []
@@ -136,7 +140,9 @@ def test_no_real_trace_is_tracked() -> None:
 
 
 def test_templates_carry_no_inline_style_or_script() -> None:
-    inline = re.compile(r"\sstyle=|<style|<script(?![^>]*\ssrc=)(?![^>]*application/json)|\son[a-z]+=|\|safe\b|hx-on", re.I)
+    inline = re.compile(
+        r"\sstyle=|<style|<script(?![^>]*\ssrc=)(?![^>]*application/json)|\son[a-z]+=|\|safe\b|hx-on", re.I
+    )
     found = [
         f"{path.relative_to(ROOT)}: {match.group(0).strip()}"
         for path in (ROOT / "templates").rglob("*.html")
@@ -146,5 +152,7 @@ def test_templates_carry_no_inline_style_or_script() -> None:
 
 
 def test_nothing_marks_markup_safe_by_hand() -> None:
-    marked = [path for path in OUR_MODULES if re.search(r"\bmark_safe\b|\bSafeString\(", path.read_text(encoding="utf-8"))]
+    marked = [
+        path for path in OUR_MODULES if re.search(r"\bmark_safe\b|\bSafeString\(", path.read_text(encoding="utf-8"))
+    ]
     assert marked == []

@@ -118,16 +118,14 @@ class Entry(models.Model):
             models.CheckConstraint(
                 condition=Q(shares=None) | Q(shares__gte=0, shares__lte=1e15), name="policies_entry_shares_finite"
             ),
-            models.CheckConstraint(
-                condition=Q(until=None) | Q(until__gt=F("since")), name="policies_entry_validity"
-            ),
+            models.CheckConstraint(condition=Q(until=None) | Q(until__gt=F("since")), name="policies_entry_validity"),
             models.CheckConstraint(condition=~Q(name="") & ~Q(name__contains="/"), name="policies_entry_name"),
             models.CheckConstraint(condition=~Q(parent_uid=F("uid")), name="policies_entry_not_its_own_parent"),
             models.CheckConstraint(condition=Q(scope__in=["", "local", "global"]), name="policies_entry_scope"),
         ]
         indexes = [
             models.Index(fields=["policy", "parent_uid"], condition=Q(until=None), name="policies_entry_children"),
-            models.Index(fields=["policy", "uid", "since"], name="policies_entry_history"),
+            models.Index(fields=["policy", "since"], name="policies_entry_opened"),
             models.Index(fields=["policy", "until"], name="policies_entry_closed"),
         ]
 

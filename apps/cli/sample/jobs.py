@@ -33,7 +33,7 @@ class SampleJob:
 
 def jobs(grid: Grid, *, end_at: datetime) -> Iterator[SampleJob]:
     """Every job in order of submission, over the `DAYS` before `end_at`; those that end later are still running."""
-    rng = random.Random(SEED + 1)  # noqa: S311 - a story, not a secret
+    rng = random.Random(SEED + 1)
     begin_at = end_at - timedelta(days=DAYS)
     sites, cores = [name for name, _ in SITES], [cores for _, cores in SITES]
     number = 1000

@@ -7,7 +7,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
@@ -16,105 +15,237 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='Policy',
+            name="Policy",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.SlugField(max_length=64, unique=True)),
-                ('name', models.CharField(max_length=128)),
-                ('description', models.TextField(blank=True, default='')),
-                ('visibility', models.CharField(choices=[('tree', 'Everybody who signs in sees the whole tree'), ('path', 'People see their own path; the rest needs a grant')], default='path', max_length=16)),
-                ('head_number', models.PositiveIntegerField(default=0)),
-                ('is_sample', models.BooleanField(default=False)),
-                ('created_at', models.DateTimeField()),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("slug", models.SlugField(max_length=64, unique=True)),
+                ("name", models.CharField(max_length=128)),
+                ("description", models.TextField(blank=True, default="")),
+                (
+                    "visibility",
+                    models.CharField(
+                        choices=[
+                            ("tree", "Everybody who signs in sees the whole tree"),
+                            ("path", "People see their own path; the rest needs a grant"),
+                        ],
+                        default="path",
+                        max_length=16,
+                    ),
+                ),
+                ("head_number", models.PositiveIntegerField(default=0)),
+                ("is_sample", models.BooleanField(default=False)),
+                ("created_at", models.DateTimeField()),
             ],
             options={
-                'verbose_name_plural': 'policies',
+                "verbose_name_plural": "policies",
             },
         ),
         migrations.CreateModel(
-            name='ChangeSet',
+            name="ChangeSet",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('base_number', models.PositiveIntegerField()),
-                ('state', models.CharField(choices=[('draft', 'Being written; nobody is affected'), ('proposed', 'Waiting for a decision'), ('approved', 'Approved, not in force yet'), ('published', 'In force'), ('withdrawn', 'Given up')], default='draft', max_length=16)),
-                ('version', models.PositiveIntegerField(default=1)),
-                ('operations', models.JSONField(default=list)),
-                ('reason', models.TextField(blank=True, default='')),
-                ('author_name', models.CharField(max_length=256)),
-                ('effective_at', models.DateTimeField(blank=True, null=True)),
-                ('created_at', models.DateTimeField()),
-                ('updated_at', models.DateTimeField()),
-                ('author', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
-                ('policy', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='change_sets', to='policies.policy')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("base_number", models.PositiveIntegerField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("draft", "Being written; nobody is affected"),
+                            ("proposed", "Waiting for a decision"),
+                            ("approved", "Approved, not in force yet"),
+                            ("published", "In force"),
+                            ("withdrawn", "Given up"),
+                        ],
+                        default="draft",
+                        max_length=16,
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(default=1)),
+                ("operations", models.JSONField(default=list)),
+                ("reason", models.TextField(blank=True, default="")),
+                ("author_name", models.CharField(max_length=256)),
+                ("effective_at", models.DateTimeField(blank=True, null=True)),
+                ("created_at", models.DateTimeField()),
+                ("updated_at", models.DateTimeField()),
+                (
+                    "author",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "policy",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="change_sets", to="policies.policy"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Revision',
+            name="Revision",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveIntegerField()),
-                ('author_name', models.CharField(max_length=256)),
-                ('reason', models.TextField(blank=True, default='')),
-                ('published_at', models.DateTimeField()),
-                ('n_entries', models.PositiveIntegerField()),
-                ('settings', models.JSONField()),
-                ('tree', models.BinaryField()),
-                ('tree_digest', models.CharField(max_length=64)),
-                ('author', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
-                ('change_set', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='revision', to='policies.changeset')),
-                ('policy', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='revisions', to='policies.policy')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.PositiveIntegerField()),
+                ("author_name", models.CharField(max_length=256)),
+                ("reason", models.TextField(blank=True, default="")),
+                ("published_at", models.DateTimeField()),
+                ("n_entries", models.PositiveIntegerField()),
+                ("settings", models.JSONField()),
+                ("tree", models.BinaryField()),
+                ("tree_digest", models.CharField(max_length=64)),
+                (
+                    "author",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "change_set",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="revision", to="policies.changeset"
+                    ),
+                ),
+                (
+                    "policy",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="revisions", to="policies.policy"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Grant',
+            name="Grant",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('entry_uid', models.UUIDField()),
-                ('role', models.CharField(choices=[('viewer', 'Sees shares, usage and priorities of the subtree'), ('authority', 'Divides what the entry has among its children')], max_length=16)),
-                ('reason', models.CharField(blank=True, default='', max_length=512)),
-                ('created_at', models.DateTimeField()),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-                ('granted_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='grants_given', to=settings.AUTH_USER_MODEL)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='grants', to=settings.AUTH_USER_MODEL)),
-                ('policy', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='grants', to='policies.policy')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("entry_uid", models.UUIDField()),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[
+                            ("viewer", "Sees shares, usage and priorities of the subtree"),
+                            ("authority", "Divides what the entry has among its children"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                ("reason", models.CharField(blank=True, default="", max_length=512)),
+                ("created_at", models.DateTimeField()),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "granted_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="grants_given",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="grants", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "policy",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="grants", to="policies.policy"
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('policy', 'entry_uid', 'user', 'role'), name='policies_grant_once')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("policy", "entry_uid", "user", "role"), name="policies_grant_once")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Entry',
+            name="Entry",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('uid', models.UUIDField(default=uuid.uuid4)),
-                ('parent_uid', models.UUIDField(null=True)),
-                ('name', models.CharField(max_length=128)),
-                ('kind', models.CharField(default='group', max_length=32)),
-                ('shares', models.FloatField(null=True)),
-                ('is_group', models.BooleanField(default=True)),
-                ('scope', models.CharField(blank=True, default='', max_length=16)),
-                ('scope_sources', models.JSONField(default=list)),
-                ('locked', models.BooleanField(default=False)),
-                ('since', models.PositiveIntegerField()),
-                ('until', models.PositiveIntegerField(null=True)),
-                ('policy', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='entries', to='policies.policy')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("uid", models.UUIDField(default=uuid.uuid4)),
+                ("parent_uid", models.UUIDField(null=True)),
+                ("name", models.CharField(max_length=128)),
+                ("kind", models.CharField(default="group", max_length=32)),
+                ("shares", models.FloatField(null=True)),
+                ("is_group", models.BooleanField(default=True)),
+                ("scope", models.CharField(blank=True, default="", max_length=16)),
+                ("scope_sources", models.JSONField(default=list)),
+                ("locked", models.BooleanField(default=False)),
+                ("since", models.PositiveIntegerField()),
+                ("until", models.PositiveIntegerField(null=True)),
+                (
+                    "policy",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="entries", to="policies.policy"
+                    ),
+                ),
             ],
             options={
-                'verbose_name_plural': 'entries',
-                'indexes': [models.Index(condition=models.Q(('until', None)), fields=['policy', 'parent_uid'], name='policies_entry_children'), models.Index(fields=['policy', 'uid', 'since'], name='policies_entry_history'), models.Index(fields=['policy', 'until'], name='policies_entry_closed')],
-                'constraints': [models.UniqueConstraint(fields=('policy', 'uid', 'since'), name='policies_entry_version'), models.UniqueConstraint(condition=models.Q(('until', None)), fields=('policy', 'uid'), name='policies_entry_current'), models.UniqueConstraint(condition=models.Q(('until', None)), fields=('policy', 'parent_uid', 'name'), name='policies_entry_sibling_names'), models.UniqueConstraint(condition=models.Q(('parent_uid', None), ('until', None)), fields=('policy',), name='policies_entry_one_root'), models.CheckConstraint(condition=models.Q(('shares', None), models.Q(('shares__gte', 0), ('shares__lte', 1000000000000000.0)), _connector='OR'), name='policies_entry_shares_finite'), models.CheckConstraint(condition=models.Q(('until', None), ('until__gt', models.F('since')), _connector='OR'), name='policies_entry_validity'), models.CheckConstraint(condition=models.Q(models.Q(('name', ''), _negated=True), models.Q(('name__contains', '/'), _negated=True)), name='policies_entry_name'), models.CheckConstraint(condition=models.Q(('parent_uid', models.F('uid')), _negated=True), name='policies_entry_not_its_own_parent'), models.CheckConstraint(condition=models.Q(('scope__in', ['', 'local', 'global'])), name='policies_entry_scope')],
+                "verbose_name_plural": "entries",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("until", None)),
+                        fields=["policy", "parent_uid"],
+                        name="policies_entry_children",
+                    ),
+                    models.Index(fields=["policy", "uid", "since"], name="policies_entry_history"),
+                    models.Index(fields=["policy", "until"], name="policies_entry_closed"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("policy", "uid", "since"), name="policies_entry_version"),
+                    models.UniqueConstraint(
+                        condition=models.Q(("until", None)), fields=("policy", "uid"), name="policies_entry_current"
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("until", None)),
+                        fields=("policy", "parent_uid", "name"),
+                        name="policies_entry_sibling_names",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("parent_uid", None), ("until", None)),
+                        fields=("policy",),
+                        name="policies_entry_one_root",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("shares", None),
+                            models.Q(("shares__gte", 0), ("shares__lte", 1000000000000000.0)),
+                            _connector="OR",
+                        ),
+                        name="policies_entry_shares_finite",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("until", None), ("until__gt", models.F("since")), _connector="OR"),
+                        name="policies_entry_validity",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("name", ""), _negated=True), models.Q(("name__contains", "/"), _negated=True)
+                        ),
+                        name="policies_entry_name",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("parent_uid", models.F("uid")), _negated=True),
+                        name="policies_entry_not_its_own_parent",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("scope__in", ["", "local", "global"])), name="policies_entry_scope"
+                    ),
+                ],
             },
         ),
         migrations.AddIndex(
-            model_name='changeset',
-            index=models.Index(fields=['policy', 'state', '-id'], name='policies_changeset_state'),
+            model_name="changeset",
+            index=models.Index(fields=["policy", "state", "-id"], name="policies_changeset_state"),
         ),
         migrations.AddConstraint(
-            model_name='revision',
-            constraint=models.UniqueConstraint(fields=('policy', 'number'), name='policies_revision_number'),
+            model_name="revision",
+            constraint=models.UniqueConstraint(fields=("policy", "number"), name="policies_revision_number"),
         ),
         migrations.AddConstraint(
-            model_name='revision',
-            constraint=models.CheckConstraint(condition=models.Q(('number__gte', 1)), name='policies_revision_from_one'),
+            model_name="revision",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("number__gte", 1)), name="policies_revision_from_one"
+            ),
         ),
     ]

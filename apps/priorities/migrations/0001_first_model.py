@@ -6,90 +6,136 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('accounts', '0001_first_model'),
-        ('policies', '0001_first_model'),
-        ('runs', '0001_first_model'),
+        ("accounts", "0001_first_model"),
+        ("policies", "0001_first_model"),
+        ("runs", "0001_first_model"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Mapping',
+            name="Mapping",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('version', models.PositiveIntegerField(default=0)),
-                ('policy', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='mapping', to='policies.policy')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("version", models.PositiveIntegerField(default=0)),
+                (
+                    "policy",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="mapping", to="policies.policy"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Snapshot',
+            name="Snapshot",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('revision_number', models.PositiveIntegerField()),
-                ('mapping_version', models.PositiveIntegerField()),
-                ('watermarks', models.JSONField()),
-                ('settings', models.JSONField()),
-                ('engine_version', models.CharField(max_length=32)),
-                ('fingerprint', models.CharField(max_length=64)),
-                ('as_of', models.DateTimeField()),
-                ('computed_at', models.DateTimeField()),
-                ('duration_s', models.FloatField()),
-                ('n_ranked', models.PositiveIntegerField()),
-                ('is_live', models.BooleanField(default=True)),
-                ('is_kept', models.BooleanField(default=False)),
-                ('data', models.BinaryField()),
-                ('digest', models.CharField(max_length=64)),
-                ('policy', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='snapshots', to='policies.policy')),
-                ('run', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='snapshots', to='runs.run')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("revision_number", models.PositiveIntegerField()),
+                ("mapping_version", models.PositiveIntegerField()),
+                ("watermarks", models.JSONField()),
+                ("settings", models.JSONField()),
+                ("engine_version", models.CharField(max_length=32)),
+                ("fingerprint", models.CharField(max_length=64)),
+                ("as_of", models.DateTimeField()),
+                ("computed_at", models.DateTimeField()),
+                ("duration_s", models.FloatField()),
+                ("n_ranked", models.PositiveIntegerField()),
+                ("is_live", models.BooleanField(default=True)),
+                ("is_kept", models.BooleanField(default=False)),
+                ("data", models.BinaryField()),
+                ("digest", models.CharField(max_length=64)),
+                (
+                    "policy",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="snapshots", to="policies.policy"
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="snapshots", to="runs.run"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='UnmappedUsage',
+            name="UnmappedUsage",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('usage', models.FloatField()),
-                ('account', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='accounts.account')),
-                ('snapshot', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='unmapped', to='priorities.snapshot')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("usage", models.FloatField()),
+                ("account", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="accounts.account")),
+                (
+                    "snapshot",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="unmapped", to="priorities.snapshot"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='MappingRule',
+            name="MappingRule",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('position', models.PositiveIntegerField()),
-                ('kind', models.CharField(choices=[('exact', 'This account'), ('glob', 'Accounts whose names match'), ('group', 'Accounts of a group or FQAN'), ('each', 'Every matching user becomes a child'), ('default', 'All the rest')], max_length=16)),
-                ('namespace', models.CharField(blank=True, default='', max_length=128)),
-                ('user_pattern', models.CharField(blank=True, default='', max_length=256)),
-                ('group_pattern', models.CharField(blank=True, default='', max_length=256)),
-                ('fqan_pattern', models.CharField(blank=True, default='', max_length=512)),
-                ('target_uid', models.UUIDField()),
-                ('suffix', models.CharField(blank=True, default='', max_length=256)),
-                ('member_shares', models.FloatField(default=1)),
-                ('archive_after_idle_days', models.PositiveIntegerField(blank=True, null=True)),
-                ('policy', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='mapping_rules', to='policies.policy')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("position", models.PositiveIntegerField()),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("exact", "This account"),
+                            ("glob", "Accounts whose names match"),
+                            ("group", "Accounts of a group or FQAN"),
+                            ("each", "Every matching user becomes a child"),
+                            ("default", "All the rest"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                ("namespace", models.CharField(blank=True, default="", max_length=128)),
+                ("user_pattern", models.CharField(blank=True, default="", max_length=256)),
+                ("group_pattern", models.CharField(blank=True, default="", max_length=256)),
+                ("fqan_pattern", models.CharField(blank=True, default="", max_length=512)),
+                ("target_uid", models.UUIDField()),
+                ("suffix", models.CharField(blank=True, default="", max_length=256)),
+                ("member_shares", models.FloatField(default=1)),
+                ("archive_after_idle_days", models.PositiveIntegerField(blank=True, null=True)),
+                (
+                    "policy",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="mapping_rules", to="policies.policy"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['policy', 'position'],
-                'constraints': [models.UniqueConstraint(deferrable=django.db.models.constraints.Deferrable['DEFERRED'], fields=('policy', 'position'), name='priorities_rule_position'), models.CheckConstraint(condition=models.Q(('member_shares__gte', 0), ('member_shares__lte', 1000000000000000.0)), name='priorities_rule_shares_finite')],
+                "ordering": ["policy", "position"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        deferrable=django.db.models.constraints.Deferrable["DEFERRED"],
+                        fields=("policy", "position"),
+                        name="priorities_rule_position",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("member_shares__gte", 0), ("member_shares__lte", 1000000000000000.0)),
+                        name="priorities_rule_shares_finite",
+                    ),
+                ],
             },
         ),
         migrations.AddIndex(
-            model_name='snapshot',
-            index=models.Index(fields=['policy', 'is_live', '-id'], name='priorities_snapshot_newest'),
+            model_name="snapshot",
+            index=models.Index(fields=["policy", "is_live", "-id"], name="priorities_snapshot_newest"),
         ),
         migrations.AddIndex(
-            model_name='snapshot',
-            index=models.Index(fields=['policy', 'as_of'], name='priorities_snapshot_as_of'),
+            model_name="snapshot",
+            index=models.Index(fields=["policy", "as_of"], name="priorities_snapshot_as_of"),
         ),
         migrations.AddConstraint(
-            model_name='snapshot',
-            constraint=models.UniqueConstraint(fields=('policy', 'fingerprint'), name='priorities_snapshot_once'),
+            model_name="snapshot",
+            constraint=models.UniqueConstraint(fields=("policy", "fingerprint"), name="priorities_snapshot_once"),
         ),
         migrations.AddConstraint(
-            model_name='unmappedusage',
-            constraint=models.UniqueConstraint(fields=('snapshot', 'account'), name='priorities_unmapped_once'),
+            model_name="unmappedusage",
+            constraint=models.UniqueConstraint(fields=("snapshot", "account"), name="priorities_unmapped_once"),
         ),
     ]

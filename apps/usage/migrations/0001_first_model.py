@@ -6,157 +6,253 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('accounts', '0001_first_model'),
-        ('runs', '0001_first_model'),
+        ("accounts", "0001_first_model"),
+        ("runs", "0001_first_model"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Source',
+            name="Source",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.SlugField(max_length=64, unique=True)),
-                ('name', models.CharField(max_length=128)),
-                ('origin', models.CharField(blank=True, default='', max_length=64)),
-                ('namespace', models.CharField(max_length=128)),
-                ('site', models.CharField(blank=True, default='', max_length=128)),
-                ('cluster', models.CharField(blank=True, default='', max_length=128)),
-                ('time_zone', models.CharField(blank=True, default='', max_length=64)),
-                ('expected_every_s', models.PositiveIntegerField(blank=True, null=True)),
-                ('is_sample', models.BooleanField(default=False)),
-                ('watermark', models.BigIntegerField(default=0)),
-                ('last_record_end_at', models.DateTimeField(blank=True, null=True)),
-                ('last_received_at', models.DateTimeField(blank=True, null=True)),
-                ('n_records', models.BigIntegerField(default=0)),
-                ('created_at', models.DateTimeField()),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("slug", models.SlugField(max_length=64, unique=True)),
+                ("name", models.CharField(max_length=128)),
+                ("origin", models.CharField(blank=True, default="", max_length=64)),
+                ("namespace", models.CharField(max_length=128)),
+                ("site", models.CharField(blank=True, default="", max_length=128)),
+                ("cluster", models.CharField(blank=True, default="", max_length=128)),
+                ("time_zone", models.CharField(blank=True, default="", max_length=64)),
+                ("expected_every_s", models.PositiveIntegerField(blank=True, null=True)),
+                ("is_sample", models.BooleanField(default=False)),
+                ("watermark", models.BigIntegerField(default=0)),
+                ("last_record_end_at", models.DateTimeField(blank=True, null=True)),
+                ("last_received_at", models.DateTimeField(blank=True, null=True)),
+                ("n_records", models.BigIntegerField(default=0)),
+                ("created_at", models.DateTimeField()),
             ],
         ),
         migrations.CreateModel(
-            name='Import',
+            name="Import",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('format', models.CharField(max_length=32)),
-                ('file_name', models.CharField(max_length=255)),
-                ('stored_path', models.CharField(blank=True, default='', max_length=512)),
-                ('n_bytes', models.BigIntegerField()),
-                ('sha256', models.CharField(max_length=64)),
-                ('time_zone', models.CharField(blank=True, default='', max_length=64)),
-                ('dry_run', models.BooleanField(default=False)),
-                ('first_start_at', models.DateTimeField(null=True)),
-                ('last_end_at', models.DateTimeField(null=True)),
-                ('created_at', models.DateTimeField()),
-                ('owner', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
-                ('run', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='usage_import', to='runs.run')),
-                ('source', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='imports', to='usage.source')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("format", models.CharField(max_length=32)),
+                ("file_name", models.CharField(max_length=255)),
+                ("stored_path", models.CharField(blank=True, default="", max_length=512)),
+                ("n_bytes", models.BigIntegerField()),
+                ("sha256", models.CharField(max_length=64)),
+                ("time_zone", models.CharField(blank=True, default="", max_length=64)),
+                ("dry_run", models.BooleanField(default=False)),
+                ("first_start_at", models.DateTimeField(null=True)),
+                ("last_end_at", models.DateTimeField(null=True)),
+                ("created_at", models.DateTimeField()),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "run",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="usage_import", to="runs.run"
+                    ),
+                ),
+                (
+                    "source",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="imports", to="usage.source"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='JobClass',
+            name="JobClass",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('queue', models.CharField(blank=True, default='', max_length=128)),
-                ('partition', models.CharField(blank=True, default='', max_length=128)),
-                ('qos', models.CharField(blank=True, default='', max_length=128)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("queue", models.CharField(blank=True, default="", max_length=128)),
+                ("partition", models.CharField(blank=True, default="", max_length=128)),
+                ("qos", models.CharField(blank=True, default="", max_length=128)),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('queue', 'partition', 'qos'), name='usage_jobclass_once')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("queue", "partition", "qos"), name="usage_jobclass_once")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='IdempotentAnswer',
+            name="IdempotentAnswer",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(max_length=128)),
-                ('body_sha256', models.CharField(max_length=64)),
-                ('answer', models.JSONField()),
-                ('created_at', models.DateTimeField()),
-                ('source', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='usage.source')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key", models.CharField(max_length=128)),
+                ("body_sha256", models.CharField(max_length=64)),
+                ("answer", models.JSONField()),
+                ("created_at", models.DateTimeField()),
+                ("source", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="usage.source")),
             ],
         ),
         migrations.CreateModel(
-            name='Bucket',
+            name="Bucket",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('site', models.CharField(blank=True, default='', max_length=128)),
-                ('hour_at', models.DateTimeField()),
-                ('cpu_s', models.FloatField(default=0)),
-                ('gpu_s', models.FloatField(default=0)),
-                ('mem_gb_s', models.FloatField(default=0)),
-                ('node_s', models.FloatField(default=0)),
-                ('billing', models.FloatField(default=0)),
-                ('jobs', models.FloatField(default=0)),
-                ('account', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to='accounts.account')),
-                ('job_class', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to='usage.jobclass')),
-                ('source', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to='usage.source')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("site", models.CharField(blank=True, default="", max_length=128)),
+                ("hour_at", models.DateTimeField()),
+                ("cpu_s", models.FloatField(default=0)),
+                ("gpu_s", models.FloatField(default=0)),
+                ("mem_gb_s", models.FloatField(default=0)),
+                ("node_s", models.FloatField(default=0)),
+                ("billing", models.FloatField(default=0)),
+                ("jobs", models.FloatField(default=0)),
+                (
+                    "account",
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.PROTECT, to="accounts.account"
+                    ),
+                ),
+                (
+                    "job_class",
+                    models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to="usage.jobclass"),
+                ),
+                (
+                    "source",
+                    models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to="usage.source"),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='RejectedLine',
+            name="RejectedLine",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('line', models.BigIntegerField()),
-                ('code', models.CharField(max_length=64)),
-                ('message', models.CharField(max_length=512)),
-                ('excerpt', models.CharField(blank=True, default='', max_length=256)),
-                ('usage_import', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='rejected_lines', to='usage.import')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("line", models.BigIntegerField()),
+                ("code", models.CharField(max_length=64)),
+                ("message", models.CharField(max_length=512)),
+                ("excerpt", models.CharField(blank=True, default="", max_length=256)),
+                (
+                    "usage_import",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="rejected_lines", to="usage.import"
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('usage_import', 'line'), name='usage_rejectedline_once')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("usage_import", "line"), name="usage_rejectedline_once")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Record',
+            name="Record",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('cluster', models.CharField(blank=True, default='', max_length=128)),
-                ('job', models.CharField(max_length=128)),
-                ('array_task', models.CharField(blank=True, default='', max_length=64)),
-                ('submit_at', models.DateTimeField()),
-                ('restart', models.PositiveIntegerField(default=0)),
-                ('revision', models.BigIntegerField(default=0)),
-                ('state', models.CharField(choices=[('pending', 'Waiting to start'), ('running', 'Running'), ('finished', 'Finished')], max_length=16)),
-                ('site', models.CharField(blank=True, default='', max_length=128)),
-                ('start_at', models.DateTimeField(null=True)),
-                ('end_at', models.DateTimeField(null=True)),
-                ('cpus', models.FloatField(default=0)),
-                ('gpus', models.FloatField(default=0)),
-                ('nodes', models.FloatField(default=0)),
-                ('mem_mb', models.FloatField(default=0)),
-                ('billing', models.FloatField(default=0)),
-                ('requested_s', models.FloatField(null=True)),
-                ('account', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='accounts.account')),
-                ('job_class', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='usage.jobclass')),
-                ('run', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, to='runs.run')),
-                ('source', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='records', to='usage.source')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("cluster", models.CharField(blank=True, default="", max_length=128)),
+                ("job", models.CharField(max_length=128)),
+                ("array_task", models.CharField(blank=True, default="", max_length=64)),
+                ("submit_at", models.DateTimeField()),
+                ("restart", models.PositiveIntegerField(default=0)),
+                ("revision", models.BigIntegerField(default=0)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("pending", "Waiting to start"), ("running", "Running"), ("finished", "Finished")],
+                        max_length=16,
+                    ),
+                ),
+                ("site", models.CharField(blank=True, default="", max_length=128)),
+                ("start_at", models.DateTimeField(null=True)),
+                ("end_at", models.DateTimeField(null=True)),
+                ("cpus", models.FloatField(default=0)),
+                ("gpus", models.FloatField(default=0)),
+                ("nodes", models.FloatField(default=0)),
+                ("mem_mb", models.FloatField(default=0)),
+                ("billing", models.FloatField(default=0)),
+                ("requested_s", models.FloatField(null=True)),
+                ("account", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="accounts.account")),
+                ("job_class", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="usage.jobclass")),
+                (
+                    "run",
+                    models.ForeignKey(
+                        db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, to="runs.run"
+                    ),
+                ),
+                (
+                    "source",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="records", to="usage.source"
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('state', 'finished'), _negated=True), fields=['source'], name='usage_record_open'), models.Index(fields=['account'], name='usage_record_account')],
-                'constraints': [models.UniqueConstraint(fields=('source', 'cluster', 'job', 'array_task', 'submit_at', 'restart'), name='usage_record_key'), models.CheckConstraint(condition=models.Q(('end_at', None), ('end_at__gte', models.F('start_at')), _connector='OR'), name='usage_record_end_after_start'), models.CheckConstraint(condition=models.Q(models.Q(('state', 'finished'), _negated=True), models.Q(('end_at__isnull', False), ('start_at__isnull', False)), _connector='OR'), name='usage_record_finished_has_times'), models.CheckConstraint(condition=models.Q(('cpus__gte', 0), ('cpus__lte', 1000000000000.0)), name='usage_record_cpus'), models.CheckConstraint(condition=models.Q(('gpus__gte', 0), ('gpus__lte', 1000000000000.0)), name='usage_record_gpus'), models.CheckConstraint(condition=models.Q(('nodes__gte', 0), ('nodes__lte', 1000000000000.0)), name='usage_record_nodes'), models.CheckConstraint(condition=models.Q(('mem_mb__gte', 0), ('mem_mb__lte', 1000000000000.0)), name='usage_record_mem_mb'), models.CheckConstraint(condition=models.Q(('billing__gte', 0), ('billing__lte', 1000000000000.0)), name='usage_record_billing')],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("state", "finished"), _negated=True),
+                        fields=["source"],
+                        name="usage_record_open",
+                    ),
+                    models.Index(fields=["account"], name="usage_record_account"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("source", "cluster", "job", "array_task", "submit_at", "restart"),
+                        name="usage_record_key",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("end_at", None), ("end_at__gte", models.F("start_at")), _connector="OR"),
+                        name="usage_record_end_after_start",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("state", "finished"), _negated=True),
+                            models.Q(("end_at__isnull", False), ("start_at__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="usage_record_finished_has_times",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("cpus__gte", 0), ("cpus__lte", 1000000000000.0)), name="usage_record_cpus"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("gpus__gte", 0), ("gpus__lte", 1000000000000.0)), name="usage_record_gpus"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("nodes__gte", 0), ("nodes__lte", 1000000000000.0)),
+                        name="usage_record_nodes",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("mem_mb__gte", 0), ("mem_mb__lte", 1000000000000.0)),
+                        name="usage_record_mem_mb",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("billing__gte", 0), ("billing__lte", 1000000000000.0)),
+                        name="usage_record_billing",
+                    ),
+                ],
             },
         ),
         migrations.AddIndex(
-            model_name='import',
-            index=models.Index(fields=['source', '-id'], name='usage_import_newest'),
+            model_name="import",
+            index=models.Index(fields=["source", "-id"], name="usage_import_newest"),
         ),
         migrations.AddConstraint(
-            model_name='idempotentanswer',
-            constraint=models.UniqueConstraint(fields=('source', 'key'), name='usage_idempotentanswer_key'),
+            model_name="idempotentanswer",
+            constraint=models.UniqueConstraint(fields=("source", "key"), name="usage_idempotentanswer_key"),
         ),
         migrations.AddIndex(
-            model_name='bucket',
-            index=models.Index(fields=['hour_at'], name='usage_bucket_hour'),
+            model_name="bucket",
+            index=models.Index(fields=["hour_at"], name="usage_bucket_hour"),
         ),
         migrations.AddConstraint(
-            model_name='bucket',
-            constraint=models.UniqueConstraint(fields=('source', 'account', 'site', 'job_class', 'hour_at'), name='usage_bucket_key'),
+            model_name="bucket",
+            constraint=models.UniqueConstraint(
+                fields=("source", "account", "site", "job_class", "hour_at"), name="usage_bucket_key"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='bucket',
-            constraint=models.CheckConstraint(condition=models.Q(('cpu_s__gte', 0)), name='usage_bucket_cpu_not_negative'),
+            model_name="bucket",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("cpu_s__gte", 0)), name="usage_bucket_cpu_not_negative"
+            ),
         ),
     ]

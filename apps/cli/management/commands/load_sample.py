@@ -1,0 +1,22 @@
+"""`manage.py load_sample`: the synthetic grid, into an empty installation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+
+from apps.cli.commands import OperatorCommand
+from apps.cli.sample.loading import load_sample
+from apps.clock import now
+from apps.errors import NotAllowed
+
+
+class Command(OperatorCommand):
+    help = "Loads the sample grid: 28 virtual organisations, six sites, three months of usage."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if settings.PRODUCTION:
+            raise NotAllowed("Sample data has no place in production: unset FAIRSHARE_PRODUCTION to look around.")
+        load_sample(at=now().replace(minute=0, second=0, microsecond=0))
+        self.stdout.write("sample grid loaded")
