@@ -1,0 +1,78 @@
+"""What an entry may be called, and how much it may weigh: the rules of every way in."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+
+LONGEST_NAME = 128
+LONGEST_KIND = 32
+MOST_SHARES = 1e15
+MAX_DEPTH = 64
+MOST_ENTRIES = 1_000_000
+MOST_CHILDREN = 100_000
+RESERVE = "reserve"
+PARENT = "parent"  # how files and requests write *inherit*
+
+# Marks that turn the direction of text: a name with one reads as another name.
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def clean_name(value: object) -> str:
+    """The name in NFC; ValueError says what is wrong with it."""
+    if not isinstance(value, str):
+        raise ValueError(f"a name must be text, not {_kind_of(value)}; put it in quotes")
+    if value.isascii() and 0 < len(value) <= LONGEST_NAME and value.isprintable() and "/" not in value:
+        return _not_blank(value)
+    name = unicodedata.normalize("NFC", value)
+    if not name:
+        raise ValueError("a name must not be empty")
+    if len(name) > LONGEST_NAME:
+        raise ValueError(f"a name has at most {LONGEST_NAME} characters, this one has {len(name)}")
+    if "/" in name:
+        raise ValueError(f"{name!r} contains '/', which separates the parts of a path")
+    for character in name:
+        if character in _BIDI or unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"}:
+            raise ValueError(f"{name!r} contains the control character U+{ord(character):04X}; leave it out")
+    return _not_blank(name)
+
+
+def clean_kind(value: object) -> str:
+    """A free label: vo, project, group, user, reserve, …"""
+    if not isinstance(value, str):
+        raise ValueError(f"a kind must be text, not {_kind_of(value)}")
+    kind = clean_name(value)
+    if len(kind) > LONGEST_KIND:
+        raise ValueError(f"a kind has at most {LONGEST_KIND} characters")
+    return kind
+
+
+def clean_shares(value: object) -> float | None:
+    """A finite number from 0 to 1e15, or None for *inherit*."""
+    if value is None or value == PARENT:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f'shares must be a number from 0 to {MOST_SHARES:g}, or "{PARENT}"; not {_kind_of(value)}')
+    if not 0 <= value <= MOST_SHARES or not math.isfinite(value):
+        raise ValueError(f'shares must be a number from 0 to {MOST_SHARES:g}, or "{PARENT}"; not {_short(value)}')
+    return float(value) + 0.0  # −0 becomes 0
+
+
+def _not_blank(name: str) -> str:
+    if name != name.strip():
+        raise ValueError(f"{name!r} begins or ends with a space; leave it out")
+    return name
+
+
+def _kind_of(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true or false"
+    return {int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}.get(
+        type(value), type(value).__name__
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:.6g}" if abs(value) < 1e300 else "a number that large"

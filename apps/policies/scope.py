@@ -1,0 +1,208 @@
+"""Who sees and who divides what: the one place that decides it, for pages, API, exports and work alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+import numpy as np
+from django.db import connection
+from django.db.models import Q
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Token
+from apps.errors import NotAllowed, NotFound
+from apps.policies.columns import Mask, Node, TreeColumns
+from apps.policies.models import Grant, Policy
+from apps.policies.working_tree import WorkingTree
+
+_READS_TREES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE)
+_WRITE = Token.Scope.POLICIES_WRITE
+
+
+def require_scope(actor: Actor, scope: str) -> None:
+    """A token does at most what it was made for."""
+    if not actor.has_scope(scope):
+        raise NotAllowed(f"This token lacks the scope {scope}: make one that has it.", code="scope_missing")
+
+
+def require_policy(actor: Actor, slug: str) -> None:
+    """A token bound to one policy knows no other; nobody who isn't signed in knows any."""
+    bound = actor.token is not None and actor.token.policy_slug not in ("", slug)
+    if bound or (actor.user is not None and not actor.user.is_active):
+        raise no_policy(slug)
+
+
+def no_policy(slug: str) -> NotFound:
+    return NotFound(f"There is no policy {slug[:80]!r}.", code="not_found")
+
+
+def rules_all(actor: Actor, scope: str = _WRITE) -> bool:
+    """The system, or an administrator (through a token: within its scopes; bounds are checked apart)."""
+    if actor.user is None:
+        return True
+    return bool(actor.user.is_active and actor.user.is_superuser and actor.has_scope(scope))
+
+
+def granted_uids(policy: Policy, actor: Actor, at: datetime, *roles: str) -> set[UUID]:
+    """Entries at which the actor has one of these roles now."""
+    if actor.user is None:
+        return set()
+    grants = Grant.objects.filter(policy=policy, user=actor.user, role__in=roles)
+    return set(grants.filter(Q(expires_at=None) | Q(expires_at__gt=at)).values_list("entry_uid", flat=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Visibility:
+    """What one actor may see of one tree, and divide."""
+
+    tree: TreeColumns
+    mask: Mask
+    divided: Mask = field(repr=False)  # entries whose children the actor may divide
+    all_visible: bool
+    unlocked: Mask = field(repr=False)  # entries that no lock of somebody else protects
+
+    def may_see(self, i: int) -> bool:
+        return bool(self.mask[i])
+
+    def may_divide(self, parent_i: int) -> bool:
+        return bool(self.divided[parent_i])
+
+    def may_change(self, i: int) -> bool:
+        """Its shares, name and place: whoever divides its parent, unless somebody else locked it."""
+        parent = int(self.tree.parent[i])
+        return parent >= 0 and self.may_divide(parent) and bool(self.unlocked[i])
+
+    def require(self, i: int | None) -> int:
+        """The index, or the answer of what doesn't exist."""
+        if i is None or not self.may_see(i):
+            raise NotFound("There is no such entry in this policy.")
+        return i
+
+
+def visible_entries(
+    *, policy: Policy, tree: TreeColumns, actor: Actor, at: datetime, own_entries: Iterable[int] = ()
+) -> Visibility:
+    """The own path always, what grants open, and everything where the policy is open to all who sign in."""
+    require_policy(actor, policy.slug)
+    none = np.zeros(len(tree), dtype=np.bool_)
+    rules = rules_all(actor)
+    reads = actor.token is None or any(actor.has_scope(scope) for scope in _READS_TREES)
+    open_to = actor.user is None or actor.user.is_superuser or policy.visibility == Policy.Visibility.TREE
+    everything = reads and open_to
+    mask = np.ones(len(tree), dtype=np.bool_) if everything else none.copy()
+    divided = np.ones(len(tree), dtype=np.bool_) if rules else none.copy()
+    if not everything:
+        for i in own_entries:
+            mask[[*tree.ancestors(i), i]] = True
+    if not rules:
+        _open_by_grants(policy, tree, actor, at, mask if reads else none, divided)
+    if actor.token is not None and actor.token.subtree_uid is not None:
+        i = tree.index_of_uid(actor.token.subtree_uid)
+        below = none if i is None else tree.subtree_mask(i)
+        mask &= below
+        divided &= below
+    return Visibility(tree, mask, divided, bool(mask.all()), _unlocked(policy, tree, actor, divided, rules=rules))
+
+
+def _open_by_grants(policy: Policy, tree: TreeColumns, actor: Actor, at: datetime, mask: Mask, divided: Mask) -> None:
+    authority = granted_uids(policy, actor, at, Grant.Role.AUTHORITY)
+    for uid in authority | granted_uids(policy, actor, at, Grant.Role.VIEWER):
+        i = tree.index_of_uid(uid)
+        if i is None:
+            continue
+        below = tree.subtree_mask(i)
+        mask[tree.ancestors(i)] = True
+        mask |= below
+        if uid in authority and actor.has_scope(_WRITE):
+            divided |= below
+
+
+def _unlocked(policy: Policy, tree: TreeColumns, actor: Actor, divided: Mask, *, rules: bool) -> Mask:
+    if rules or not divided.any() or not tree.locked.any():
+        return np.ones(len(tree), dtype=np.bool_) if rules else ~tree.locked
+    unlocked = ~tree.locked
+    mine = locked_by(policy, actor)
+    for i in np.flatnonzero(tree.locked & divided).tolist():
+        unlocked[i] = tree.uuid(i) in mine
+    return unlocked
+
+
+def locked_by(policy: Policy, actor: Actor) -> set[UUID]:
+    """Entries that this person locked: the author of the revision with which the present lock began."""
+    if actor.user is None:
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCKED_BY, {"policy": policy.pk, "user": actor.user.pk})
+        return {uid for (uid,) in cursor.fetchall()}
+
+
+_LOCKED_BY = """
+SELECT now.uid FROM policies_entry now
+JOIN policies_revision began ON began.policy_id = now.policy_id AND began.author_id = %(user)s
+    AND began.number = COALESCE(
+        (SELECT max(before.until) FROM policies_entry before
+         WHERE before.policy_id = now.policy_id AND before.uid = now.uid AND NOT before.locked),
+        (SELECT min(first.since) FROM policies_entry first
+         WHERE first.policy_id = now.policy_id AND first.uid = now.uid))
+WHERE now.policy_id = %(policy)s AND now.until IS NULL AND now.locked
+"""
+
+
+class ActorGuard:
+    """Asks of every operation, at the moment it is applied, whether this actor may do it."""
+
+    def __init__(
+        self, *, policy: Policy, tree: TreeColumns, actor: Actor, at: datetime, only_see: bool = False
+    ) -> None:
+        self._policy, self._actor, self._only_see = policy, actor, only_see
+        require_policy(actor, policy.slug)
+        require_scope(actor, _WRITE)
+        self._rules = rules_all(actor)
+        self._sees = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
+        self._authority = granted_uids(policy, actor, at, Grant.Role.AUTHORITY)
+        self._mine: set[UUID] | None = None
+
+    def may_see(self, tree: WorkingTree, node: Node, index: int) -> None:
+        """Seen is what was visible before, and what this change set itself put below something that is."""
+        step: Node | None = node
+        while step is not None:
+            i = tree.base.index_of_uid(step.uid)
+            if i is not None:
+                self._sees.require(i)
+                return
+            step = tree.get(step.parent_uid) if step.parent_uid else None
+
+    def may_divide(self, tree: WorkingTree, parent: Node, index: int) -> None:
+        self._demand(self._reaches([step.uid for step in tree.lineage(parent)]), tree, parent, index)
+
+    def may_change(self, tree: WorkingTree, node: Node, index: int) -> None:
+        self._demand(self._reaches([step.uid for step in tree.lineage(node)[:-1]]), tree, node, index)
+        if node.locked and not self._rules and not self._only_see:
+            if self._mine is None:
+                self._mine = locked_by(self._policy, self._actor)
+            if node.uid not in self._mine:
+                locked = f"operations[{index}]: {tree.path(node)} is locked"
+                raise NotAllowed(f"{locked}; ask whoever locked it, or an administrator.", code="locked")
+
+    def may_set_policy(self, index: int) -> None:
+        whole = self._actor.token is None or self._actor.token.subtree_uid is None
+        if not (self._rules and whole) and not self._only_see:
+            raise NotAllowed(f"operations[{index}]: only an administrator changes a policy's settings.")
+
+    def _reaches(self, lineage: list[UUID]) -> bool:
+        """Whether rights over an entry of this lineage cover what is below its end."""
+        bound = self._actor.token.subtree_uid if self._actor.token else None
+        if bound is not None and bound not in lineage:
+            return False
+        return self._rules or not self._authority.isdisjoint(lineage)
+
+    def _demand(self, allowed: bool, tree: WorkingTree, node: Node, index: int) -> None:
+        if allowed or self._only_see:
+            return
+        raise NotAllowed(
+            f"operations[{index}]: you may not change {tree.path(node)}; only an authority of an entry above it may. "
+            "Propose the change instead."
+        )

@@ -1,0 +1,156 @@
+"""Reading policies, revisions and the history of entries; what the actor may not know of is not found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from apps.accounts.actor import Actor
+from apps.errors import NotFound
+from apps.policies.change_sets import may_see_change_set
+from apps.policies.models import ChangeSet, Entry, Policy, Revision
+from apps.policies.names import PARENT
+from apps.policies.scope import no_policy, require_policy, require_scope
+from apps.policies.trees import node_of
+
+READ = "policies:read"
+_FIELDS = ("parent_uid", "name", "kind", "shares", "scope", "scope_sources", "locked")
+
+
+@dataclass(frozen=True, slots=True)
+class EntryChange:
+    """What one revision did to one entry: (field, before, after)."""
+
+    revision: int
+    at: datetime
+    author: str
+    reason: str
+    fields: list[tuple[str, Any, Any]]
+
+
+def list_policies(*, actor: Actor) -> list[Policy]:
+    """By name; a token bound to one policy sees that one."""
+    if actor.user is not None and not actor.user.is_active:
+        return []
+    policies = Policy.objects.order_by("name", "pk")
+    if actor.token is not None and actor.token.policy_slug:
+        policies = policies.filter(slug=actor.token.policy_slug)
+    return list(policies)
+
+
+def get_policy(*, slug: str, actor: Actor, scope: str = READ) -> Policy:
+    """The policy, or NotFound. `scope` is what a token must carry; what of the tree is seen, scope.py decides."""
+    require_policy(actor, slug)
+    policy = Policy.objects.filter(slug=slug).first() if "\0" not in slug else None
+    if policy is None:
+        raise no_policy(slug)
+    if scope == READ and actor.has_scope("policies:write"):
+        return policy
+    require_scope(actor, scope)
+    return policy
+
+
+def get_revision(*, policy: Policy, at: int | datetime | None = None) -> Revision:
+    """The head, a revision by number, or the one that was in force at an instant. Without the tree's bytes."""
+    revisions = Revision.objects.filter(policy=policy).defer("tree").order_by("-number")
+    if isinstance(at, datetime):
+        found = revisions.filter(published_at__lte=at).first()
+    elif at is None:
+        found = revisions.filter(number=policy.head_number).first()
+    else:
+        found = revisions.filter(number=at).first() if 0 < at < 2**31 else None
+    if found is None:
+        raise NotFound(f"Policy {policy.slug} has no revision {'now' if at is None else at}.")
+    return found
+
+
+def list_revisions(*, policy: Policy, before: int | None = None, limit: int = 50) -> list[Revision]:
+    """Newest first, without trees and settings; `before` pages on."""
+    revisions = Revision.objects.filter(policy=policy).defer("tree", "settings").order_by("-number")
+    return list((revisions if before is None else revisions.filter(number__lt=before))[:limit])
+
+
+def count_changes(*, policy: Policy, numbers: Sequence[int]) -> dict[int, int]:
+    """How many entries each revision added, changed or archived."""
+    touched: dict[int, set[UUID]] = {number: set() for number in numbers}
+    for uid, since in Entry.objects.filter(policy=policy, since__in=numbers).values_list("uid", "since"):
+        touched[since].add(uid)
+    for uid, until in Entry.objects.filter(policy=policy, until__in=numbers).values_list("uid", "until"):
+        if until is not None:
+            touched[until].add(uid)
+    return {number: len(uids) for number, uids in touched.items()}
+
+
+def entry_history(*, policy: Policy, uid: UUID, limit: int = 20) -> list[EntryChange]:
+    """Newest first: who changed what, and why. The caller has checked that the entry may be seen."""
+    versions = list(Entry.objects.filter(policy=policy, uid=uid).order_by("-since")[: limit + 1])
+    events = sorted(_events(versions, limit), key=lambda event: -event[0])[:limit]
+    revisions = Revision.objects.filter(policy=policy, number__in=[number for number, _ in events])
+    by_number = {revision.number: revision for revision in revisions.defer("tree", "settings")}
+    return [
+        EntryChange(number, by_number[number].published_at, by_number[number].author_name, by_number[number].reason, f)
+        for number, f in events
+    ]
+
+
+def _events(versions: Sequence[Entry], limit: int) -> Iterator[tuple[int, list[tuple[str, Any, Any]]]]:
+    """Versions newest first; a gap between two of them is an archive and a restore."""
+    for after, before in zip(versions, [*versions[1:], None], strict=True):
+        if after is versions[0] and after.until is not None:
+            yield after.until, [("archived", False, True)]
+        if before is None:
+            if len(versions) <= limit:
+                yield after.since, [("archived", None, False)]
+        elif before.until != after.since:
+            yield after.since, [("archived", True, False)]
+            yield before.until or after.since, [("archived", False, True)]
+        else:
+            yield after.since, list(_differences(before, after))
+
+
+def _differences(before: Entry, after: Entry) -> Iterator[tuple[str, Any, Any]]:
+    old, new = node_of(before), node_of(after)
+    for field in _FIELDS:
+        was, is_now = getattr(old, field), getattr(new, field)
+        if was != is_now:
+            if field == "shares":
+                was, is_now = (PARENT if value is None else value for value in (was, is_now))
+            yield field, was, is_now
+
+
+def last_change(*, policy: Policy, uid: UUID) -> int:
+    """The revision that last touched an entry: what an edit of it is based on."""
+    row = Entry.objects.filter(policy=policy, uid=uid).order_by("-since").values_list("since", "until").first()
+    if row is None:
+        raise NotFound("There is no such entry in this policy.")
+    return max(row[0], row[1] or 0)
+
+
+def get_change_set(*, id: int, actor: Actor, at: datetime) -> ChangeSet:
+    """For its author, the policy's authorities and administrators."""
+    change_set = ChangeSet.objects.select_related("policy").filter(pk=id).first() if 0 < id < 2**63 else None
+    missing = NotFound(f"There is no change set {id}.")
+    if change_set is None:
+        raise missing
+    try:
+        require_policy(actor, change_set.policy.slug)
+    except NotFound:
+        raise missing from None
+    if not may_see_change_set(change_set, actor, at):
+        raise missing
+    if not actor.has_scope("policies:write"):
+        require_scope(actor, READ)
+    return change_set
+
+
+def list_change_sets(*, policy: Policy, actor: Actor, at: datetime, states: Sequence[str] = ()) -> list[ChangeSet]:
+    """Newest first, those that the actor may see, at most 200."""
+    found = ChangeSet.objects.filter(policy=policy).select_related("policy").order_by("-pk")
+    if states:
+        found = found.filter(Q(state__in=states))
+    return [change_set for change_set in found[:200] if may_see_change_set(change_set, actor, at)]

@@ -1,0 +1,271 @@
+"""Everything that changes a policy. Each checks the actor, and writes its audit row in its own transaction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import IntegrityError, transaction
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import record
+from apps.errors import FieldProblem, Invalid, NotAllowed
+from apps.policies.adoption import adopt
+from apps.policies.change_sets import (
+    get_change_set_for_write,
+    merged_outcome,
+    require_reason,
+    settings_of,
+)
+from apps.policies.columns import Node
+from apps.policies.document import Document, read_document
+from apps.policies.effects import effect_of
+from apps.policies.models import ChangeSet, Policy, Revision
+from apps.policies.names import clean_name
+from apps.policies.operations import work_out
+from apps.policies.publishing import NextRevision, lock_policy, publish
+from apps.policies.reshape import columns_of
+from apps.policies.scope import ActorGuard, require_policy, require_scope, rules_all
+from apps.policies.selectors import get_policy
+from apps.policies.settings import PolicySettings
+from apps.policies.trees import load_archived, load_tree
+
+__all__ = [
+    "change_shares", "effect_of", "make_change_set", "make_policy", "propose_change_set", "publish_change_set",
+    "publish_document", "update_change_set", "withdraw_change_set",
+]  # fmt: skip
+
+_WRITE = "policies:write"
+_SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_UNSET: Any = object()
+
+
+def make_policy(
+    *, slug: str, name: str, visibility: str = Policy.Visibility.PATH, settings: PolicySettings | None = None,
+    at: datetime, actor: Actor, description: str = "", is_sample: bool = False,
+) -> Policy:  # fmt: skip
+    """A policy with a root and nothing below it, in force as revision 1."""
+    _require_admin(actor, slug)
+    problems = []
+    if not _SLUG.fullmatch(slug):
+        problems.append(FieldProblem("slug", "must be 1–64 of a–z, 0–9 and -, beginning with a letter or digit"))
+    if visibility not in Policy.Visibility.values:
+        problems.append(FieldProblem("visibility", f"must be one of {', '.join(Policy.Visibility.values)}"))
+    try:
+        name = clean_name(name)
+    except ValueError as error:
+        problems.append(FieldProblem("name", str(error)))
+    if problems:
+        raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
+    try:
+        with transaction.atomic():
+            policy = Policy.objects.create(
+                slug=slug, name=name, visibility=visibility, description=description, is_sample=is_sample, created_at=at
+            )
+            return _publish_first(policy, settings or PolicySettings(), actor, at)
+    except IntegrityError as error:
+        if "slug" not in str(error):
+            raise
+        raise Invalid(f"There is a policy {slug!r} already.", fields=[FieldProblem("slug", "is taken")]) from error
+
+
+def _publish_first(policy: Policy, settings: PolicySettings, actor: Actor, at: datetime) -> Policy:
+    root = Node(uuid4(), None, policy.slug)
+    operations = [{"op": "set_policy", "settings": settings.to_json()}]
+    change_set = _new_change_set(policy, 0, operations, "A new policy.", None, actor, at)
+    following = NextRevision(columns_of([root]), settings, [], [root], 1)
+    publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at)
+    return policy
+
+
+def make_change_set(
+    *, policy_slug: str, base_revision: int | None = None, operations: Sequence[Mapping[str, Any]], reason: str = "",
+    effective_at: datetime | None = None, at: datetime, actor: Actor,
+) -> ChangeSet:  # fmt: skip
+    """A draft: checked whole against its base, affecting nobody. Whether it may be published is asked at publish."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
+    base = _existing_base(policy, base_revision)
+    with transaction.atomic():
+        resolved = _checked(policy, base, operations, actor, at)
+        change_set = _new_change_set(policy, base, resolved, reason, effective_at, actor, at)
+        record(
+            actor=actor, verb="changeset.drafted", at=at, policy_slug=policy.slug, reason=reason,
+            subject=f"change set {change_set.pk}", details={"base": base, "n_operations": len(operations)},
+        )  # fmt: skip
+    return change_set
+
+
+def update_change_set(
+    *, id: int, version: int, operations: Sequence[Mapping[str, Any]] | None = None, reason: str | None = None,
+    base_revision: int | None = None, effective_at: datetime | None = _UNSET, at: datetime, actor: Actor,
+) -> ChangeSet:  # fmt: skip
+    """Replace what is given. Only an unpublished change set, and only the version that the caller saw."""
+    with transaction.atomic():
+        change_set = get_change_set_for_write(id, actor, at, version=version)
+        if operations is not None or base_revision is not None:
+            wanted = change_set.operations if operations is None else operations
+            change_set.base_number = _existing_base(change_set.policy, base_revision or change_set.base_number)
+            change_set.operations = _checked(change_set.policy, change_set.base_number, wanted, actor, at)
+        change_set.reason = change_set.reason if reason is None else reason
+        if effective_at is not _UNSET:
+            change_set.effective_at = effective_at
+        return _moved_on(change_set, ChangeSet.State.DRAFT, actor, at, "changeset.edited")
+
+
+def propose_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> ChangeSet:
+    """Ask whoever may publish it to decide."""
+    with transaction.atomic():
+        change_set = get_change_set_for_write(id, actor, at, version=version)
+        change_set.reason = require_reason(change_set.reason if reason is None else reason)
+        return _moved_on(change_set, ChangeSet.State.PROPOSED, actor, at, "changeset.proposed")
+
+
+def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> ChangeSet:
+    """Give it up; it stays readable."""
+    with transaction.atomic():
+        change_set = get_change_set_for_write(id, actor, at, version=version)
+        return _moved_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", reason or "")
+
+
+def publish_change_set(
+    *, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor
+) -> Revision:
+    """Put it in force on the head as it is now, or refuse and leave everything as it was."""
+    with _refusals_on_record(actor, at, f"change set {id}"), transaction.atomic():
+        policy_id = ChangeSet.objects.filter(pk=id).values_list("policy_id", flat=True).first()
+        if policy_id is not None:
+            lock_policy(policy_id)
+        change_set = get_change_set_for_write(id, actor, at, version=version)
+        change_set.reason = require_reason(change_set.reason if reason is None else reason)
+        return _publish(change_set, actor, at)
+
+
+def change_shares(
+    *, policy_slug: str, entry_uid: UUID, shares: Any, reason: str, base_revision: int | None = None, at: datetime,
+    actor: Actor,
+) -> Revision:  # fmt: skip
+    """One entry's shares, published at once. `shares`: a number, "parent", or {"percent": …, "from": …}."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
+    operations = [{"op": "set_shares", "entry": str(entry_uid), "shares": shares}]
+    with _refusals_on_record(actor, at, f"shares of {entry_uid}", policy.slug, entry_uid), transaction.atomic():
+        policy = lock_policy(policy.pk)
+        base = _existing_base(policy, base_revision)
+        resolved = _checked(policy, base, operations, actor, at)
+        return _publish(_new_change_set(policy, base, resolved, require_reason(reason), None, actor, at), actor, at)
+
+
+def publish_document(
+    *, policy_slug: str, document: Mapping[str, Any] | Document, reason: str, at: datetime, actor: Actor
+) -> Revision:
+    """A whole tree at once; entries are recognised by uid, else by path, and those left out are archived.
+
+    A document that says what is in force already changes nothing and gives back the head.
+    """
+    _require_admin(actor, policy_slug)
+    policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
+    read = document if isinstance(document, Document) else read_document(document)
+    with transaction.atomic():
+        policy = lock_policy(policy.pk)
+        settings = settings_of(policy, policy.head_number)
+        wanted = PolicySettings.from_json(read.settings, base=settings) if read.settings else settings
+        following = adopt(read, load_tree(policy), wanted)
+        if not following.closed and not following.n_opened and wanted == settings:
+            return Revision.objects.defer("tree").get(policy=policy, number=policy.head_number)
+        summary = [{
+            "op": "document", "n_entries": len(following.tree), "n_opened": following.n_opened,
+            "n_closed": len(following.closed),
+        }]  # fmt: skip
+        change_set = _new_change_set(policy, policy.head_number, summary, require_reason(reason), None, actor, at)
+        return publish(
+            policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at
+        )
+
+
+def _publish(change_set: ChangeSet, actor: Actor, at: datetime) -> Revision:
+    """Merge with the head, ask for every operation again, write. The policy is locked."""
+    policy = Policy.objects.get(pk=change_set.policy_id)
+    if change_set.effective_at is not None and change_set.effective_at > at:
+        raise Invalid("It takes effect later than now: clear effective_at to publish it at once.", code="not_due")
+    outcome = merged_outcome(change_set, policy, actor, at)
+    settings = settings_of(policy, policy.head_number)
+    if not outcome.changes and outcome.settings == settings:
+        raise Invalid("Nothing would change: everything asked for is in force already.", code="nothing_to_change")
+    change_set.operations = outcome.operations
+    change_set.save(update_fields=["operations", "reason"])
+    following = NextRevision.of_changes(outcome.tree, outcome.settings, outcome.changes)
+    return publish(
+        policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at
+    )
+
+
+def _checked(
+    policy: Policy, base: int, operations: Sequence[Mapping[str, Any]], actor: Actor, at: datetime
+) -> list[dict[str, Any]]:
+    """The operations with their references resolved, after a dry run on the base."""
+    tree = load_tree(policy, base)
+    guard = ActorGuard(policy=policy, tree=tree, actor=actor, at=at, only_see=True)
+    settings = settings_of(policy, base)
+    outcome = work_out(
+        tree, operations, settings=settings, guard=guard, archived=lambda uid: load_archived(policy, uid)
+    )
+    if not outcome.changes and outcome.settings == settings:
+        raise Invalid("Nothing would change: everything asked for is in force already.", code="nothing_to_change")
+    return outcome.operations
+
+
+def _new_change_set(
+    policy: Policy, base: int, operations: list[dict[str, Any]], reason: str, effective_at: datetime | None,
+    actor: Actor, at: datetime,
+) -> ChangeSet:  # fmt: skip
+    return ChangeSet.objects.create(
+        policy=policy, base_number=base, operations=operations, reason=reason, author=actor.user,
+        author_name=actor.name, effective_at=effective_at, created_at=at, updated_at=at,
+    )  # fmt: skip
+
+
+def _moved_on(
+    change_set: ChangeSet, state: str, actor: Actor, at: datetime, verb: str, reason: str | None = None
+) -> ChangeSet:
+    change_set.state = state
+    change_set.version += 1
+    change_set.updated_at = at
+    change_set.save()
+    record(
+        actor=actor, verb=verb, at=at, policy_slug=change_set.policy.slug, subject=f"change set {change_set.pk}",
+        reason=change_set.reason if reason is None else reason,
+    )  # fmt: skip
+    return change_set
+
+
+def _existing_base(policy: Policy, number: int | None) -> int:
+    wanted = policy.head_number if number is None else number
+    if not 1 <= wanted <= policy.head_number:
+        where = FieldProblem("base_revision", f"must be from 1 to the head, {policy.head_number}")
+        raise Invalid(f"base_revision {where.message}.", fields=[where])
+    return wanted
+
+
+def _require_admin(actor: Actor, slug: str) -> None:
+    require_policy(actor, slug)
+    require_scope(actor, _WRITE)
+    whole = actor.token is None or actor.token.subtree_uid is None
+    if not (rules_all(actor) and whole):
+        raise NotAllowed("Only an administrator makes or replaces a whole policy.")
+
+
+class _refusals_on_record:
+    """A refusal is logged too, after the transaction that it ended."""
+
+    def __init__(
+        self, actor: Actor, at: datetime, subject: str, policy_slug: str = "", entry_uid: UUID | None = None
+    ) -> None:
+        self._event = {"actor": actor, "at": at, "subject": subject, "policy_slug": policy_slug, "entry_uid": entry_uid}
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, NotAllowed):
+            record(verb="policy.published", outcome="refused", reason=error.message, **self._event)  # type: ignore[arg-type]

@@ -1,0 +1,191 @@
+"""What a revision computes with: algorithm, metric, window, approach, fallback factor and tolerance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from apps.engine.algorithms import get_algorithm, read_algorithm
+from apps.engine.errors import BadParameter
+from apps.errors import FieldProblem, Invalid
+
+RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
+AGINGS = ("none", "exponential", "linear", "step")
+APPROACHES = ("historical", "active", "predictive")
+_LONGEST_S = 200 * 365 * 86_400
+_MOST_CLASS_FACTORS = 1_000
+_CLASS_NAMES = ("queue", "partition", "qos")
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PolicySettings:
+    """Complete settings; each part is a JSON object with all its keys present."""
+
+    algorithm: Json = field(default_factory=lambda: deepcopy(_DEFAULTS["algorithm"]))
+    metric: Json = field(default_factory=lambda: deepcopy(_DEFAULTS["metric"]))
+    window: Json = field(default_factory=lambda: deepcopy(_DEFAULTS["window"]))
+    approach: Json = field(default_factory=lambda: deepcopy(_DEFAULTS["approach"]))
+    fallback_factor: float = 0.5
+    tolerance: Json = field(default_factory=lambda: deepcopy(_DEFAULTS["tolerance"]))
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], *, base: PolicySettings | None = None) -> PolicySettings:
+        """Read settings; a part that is left out is taken from `base` (the defaults), and so is a key of a part.
+
+        Naming another algorithm starts from that algorithm's own defaults.
+        """
+        checked = _Reader()
+        start = (base or cls()).to_json()
+        given = checked.mapping(data, "settings", allowed=[part.name for part in fields(cls)])
+        parts: dict[str, Any] = {
+            "algorithm": _algorithm(checked, given.get("algorithm", {}), start["algorithm"]),
+            "metric": _metric(checked, _over(checked, given, start, "metric")),
+            "window": _window(checked, _over(checked, given, start, "window")),
+            "approach": _approach(checked, _over(checked, given, start, "approach")),
+            "fallback_factor": checked.number(
+                given.get("fallback_factor", start["fallback_factor"]), "settings.fallback_factor", 0, 1
+            ),
+            "tolerance": _tolerance(checked, _over(checked, given, start, "tolerance")),
+        }
+        checked.refuse()
+        return cls(**parts)
+
+    def to_json(self) -> Json:
+        """Everything, as it is stored in a revision."""
+        return {part.name: deepcopy(getattr(self, part.name)) for part in fields(self)}
+
+
+_DEFAULTS: dict[str, Json] = {
+    "algorithm": {"name": "aequus", "operator": "relative", "resolution": 10_000, "factor_from": "rank"},
+    "metric": {"weights": {"cpu_s": 1.0}, "class_factors": []},
+    "window": {
+        "length_s": 7_776_000, "aging": "exponential", "half_life_s": 604_800, "granularity_s": 3_600, "factor": 0.5
+    },
+    "approach": {"local": "historical", "global": "historical"},
+    "tolerance": {"relative": 0.1, "points": 0.5},
+}  # fmt: skip
+
+
+class _Reader:
+    """Collects every problem, so that one answer names them all."""
+
+    def __init__(self) -> None:
+        self.problems: list[FieldProblem] = []
+
+    def problem(self, where: str, message: str) -> None:
+        self.problems.append(FieldProblem(where, message))
+
+    def mapping(self, value: object, where: str, *, allowed: list[str] | None = None) -> Mapping[str, Any]:
+        if not isinstance(value, Mapping):
+            self.problem(where, "must be an object")
+            return {}
+        for key in value:
+            if allowed is not None and key not in allowed:
+                self.problem(f"{where}.{key}", f"is unknown; known are {', '.join(allowed)}")
+        return value
+
+    def number(self, value: object, where: str, least: float, most: float) -> float:
+        if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
+            return float(value)  # NaN is neither ≥ nor ≤ anything
+        self.problem(where, f"must be a number from {least:g} to {most:g}")
+        return least
+
+    def whole(self, value: object, where: str, least: int, most: int) -> int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+            return value
+        self.problem(where, f"must be a whole number from {least} to {most}")
+        return least
+
+    def choice(self, value: object, where: str, allowed: tuple[str, ...]) -> str:
+        if isinstance(value, str) and value in allowed:
+            return value
+        self.problem(where, f"must be one of {', '.join(allowed)}")
+        return allowed[0]
+
+    def refuse(self) -> None:
+        if self.problems:
+            first = self.problems[0]
+            raise Invalid(f"{first.where} {first.message}.", code="bad_settings", fields=self.problems)
+
+
+def _over(checked: _Reader, given: Mapping[str, Any], start: Json, part: str) -> Json:
+    """The part as given, with what it leaves out taken from where it starts."""
+    if part not in given:
+        return deepcopy(start[part])
+    allowed = list(_DEFAULTS[part])
+    return {**start[part], **checked.mapping(given[part], f"settings.{part}", allowed=allowed)}
+
+
+def _algorithm(checked: _Reader, given: object, start: Json) -> Json:
+    """Which parameters exist and what they may be is the algorithm's own business: its registry is asked."""
+    asked = checked.mapping(given, "settings.algorithm")
+    try:
+        name = asked.get("name", start["name"])
+        if not isinstance(name, str) or name != start["name"]:
+            return read_algorithm({**asked, "name": name})
+        wanted = {**start, **asked}
+        leftover = {p.name for p in get_algorithm(name).parameters if p.name not in asked and not p.applies(wanted)}
+        return read_algorithm({key: value for key, value in wanted.items() if key not in leftover})
+    except BadParameter as error:
+        checked.problem(f"settings.{error.place or 'algorithm'}", error.message)
+        return start
+
+
+def _metric(checked: _Reader, metric: Json) -> Json:
+    weights = checked.mapping(metric["weights"], "settings.metric.weights", allowed=list(RESOURCES))
+    read = {
+        name: checked.number(weight, f"settings.metric.weights.{name}", 0, 1e15) for name, weight in weights.items()
+    }
+    if not any(read.values()):
+        checked.problem("settings.metric.weights", "need at least one weight above 0")
+    classes = metric["class_factors"]
+    if not isinstance(classes, list) or len(classes) > _MOST_CLASS_FACTORS:
+        checked.problem("settings.metric.class_factors", f"must be a list of at most {_MOST_CLASS_FACTORS} objects")
+        classes = []
+    return {"weights": read, "class_factors": [_class_factor(checked, given, i) for i, given in enumerate(classes)]}
+
+
+def _class_factor(checked: _Reader, given: object, i: int) -> Json:
+    where = f"settings.metric.class_factors[{i}]"
+    factor = checked.mapping(given, where, allowed=[*_CLASS_NAMES, "factor"])
+    read: Json = {}
+    for name in _CLASS_NAMES:
+        text = factor.get(name, "")
+        if not isinstance(text, str) or len(text) > 256:
+            checked.problem(f"{where}.{name}", "must be a name, or empty for any")
+            text = ""
+        read[name] = text
+    read["factor"] = checked.number(factor.get("factor"), f"{where}.factor", 0, 1e6)
+    return read
+
+
+def _window(checked: _Reader, window: Json) -> Json:
+    length = window["length_s"]
+    read = {
+        "length_s": None if length is None else checked.whole(length, "settings.window.length_s", 1, _LONGEST_S),
+        "aging": checked.choice(window["aging"], "settings.window.aging", AGINGS),
+        "half_life_s": checked.whole(window["half_life_s"], "settings.window.half_life_s", 1, _LONGEST_S),
+        "granularity_s": checked.whole(window["granularity_s"], "settings.window.granularity_s", 1, _LONGEST_S),
+        "factor": checked.number(window["factor"], "settings.window.factor", 0, 1),
+    }
+    if read["aging"] == "linear" and read["length_s"] is None:
+        checked.problem("settings.window.length_s", "is needed by linear aging, which reaches 0 at the window's end")
+    return read
+
+
+def _approach(checked: _Reader, approach: Json) -> Json:
+    where = "settings.approach"
+    return {scope: checked.choice(approach[scope], f"{where}.{scope}", APPROACHES) for scope in ("local", "global")}
+
+
+def _tolerance(checked: _Reader, tolerance: Json) -> Json:
+    return {
+        "relative": checked.number(tolerance["relative"], "settings.tolerance.relative", 0, 10),
+        "points": checked.number(tolerance["points"], "settings.tolerance.points", 0, 100),
+    }

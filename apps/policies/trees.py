@@ -1,0 +1,102 @@
+"""Trees of stored revisions: from the blob, remembered by this process, or from the rows."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from apps.errors import NotFound
+from apps.policies.columns import Node, TreeColumns, unpack_tree
+from apps.policies.models import Entry, Policy, Revision
+from apps.policies.reshape import columns_of
+
+__all__ = ["Node", "TreeColumns", "load_archived", "load_tree", "load_tree_from_rows", "node_of"]
+
+_MOST_ENTRIES = 3_000_000  # of all remembered trees together: about 400 MB
+
+
+class _Remembered:
+    """Least recently used trees, bounded by entries; the digest in the key makes a stale hit impossible."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._trees: OrderedDict[str, TreeColumns] = OrderedDict()
+
+    def get(self, digest: str) -> TreeColumns | None:
+        with self._lock:
+            tree = self._trees.get(digest)
+            if tree is not None:
+                self._trees.move_to_end(digest)
+            return tree
+
+    def put(self, tree: TreeColumns) -> None:
+        with self._lock:
+            self._trees[tree.digest] = tree
+            while len(self._trees) > 1 and sum(map(len, self._trees.values())) > _MOST_ENTRIES:
+                self._trees.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._trees.clear()
+
+
+remembered = _Remembered()
+
+
+def load_tree(policy: Policy, number: int | None = None) -> TreeColumns:
+    """The tree of a revision (None: the head), from its blob; NotFound when there is no such revision."""
+    wanted = policy.head_number if number is None else number
+    revisions = Revision.objects.filter(policy_id=policy.pk, number=wanted)
+    digest = revisions.values_list("tree_digest", flat=True).first()
+    if digest is None:
+        raise NotFound(f"Policy {policy.slug} has no revision {wanted}.")
+    tree = remembered.get(digest)
+    if tree is None:
+        tree = unpack_tree(revisions.values_list("tree", flat=True)[0], digest)
+        remembered.put(tree)
+    return tree
+
+
+def load_tree_from_rows(policy: Policy, number: int | None = None) -> TreeColumns:
+    """The same tree from the entries that were valid then: for checks, and should a blob be damaged."""
+    wanted = policy.head_number if number is None else number
+    nodes = [node_of(entry) for entry in _valid_at(policy, wanted).iterator(chunk_size=50_000)]
+    if not nodes:
+        raise NotFound(f"Policy {policy.slug} has no revision {wanted}.")
+    return columns_of(nodes, policy_slug=policy.slug, number=wanted)
+
+
+def load_archived(policy: Policy, uid: UUID) -> Sequence[Node]:
+    """An archived entry as it last was, with what was archived together with it, parents first; or nothing."""
+    last = Entry.objects.filter(policy=policy, uid=uid).order_by("-since").first()
+    if last is None or last.until is None:
+        return []
+    found, level = [node_of(last)], [uid]
+    while level:
+        rows = Entry.objects.filter(policy=policy, until=last.until, parent_uid__in=level).order_by("name")
+        nodes = [node_of(row) for row in rows]
+        found += nodes
+        level = [node.uid for node in nodes]
+    return found
+
+
+def node_of(entry: Entry) -> Node:
+    return Node(
+        uid=entry.uid,
+        parent_uid=entry.parent_uid,
+        name=entry.name,
+        kind=entry.kind,
+        shares=entry.shares,
+        is_group=entry.is_group,
+        scope=entry.scope,
+        scope_sources=tuple(entry.scope_sources),
+        locked=entry.locked,
+    )
+
+
+def _valid_at(policy: Policy, number: int) -> QuerySet[Entry]:
+    return Entry.objects.filter(policy=policy, since__lte=number).filter(Q(until=None) | Q(until__gt=number))
