@@ -57,7 +57,10 @@ def _read(pid: int, name: str) -> bytes:
 class Stack:
     """`manage.py up` with its own FAIRSHARE_VAR and FAIRSHARE_PORT."""
 
-    def __init__(self, *, prefix: Sequence[str] = (), settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, prefix: Sequence[str] = (), settings: Mapping[str, str] | None = None, sample: bool = False
+    ) -> None:
+        self._arguments = [] if sample else ["--no-sample"]
         self.var = Path(tempfile.mkdtemp(prefix="fairshare-faults-"))
         self.settings = dict(settings or {})
         self.port = free_port()
@@ -80,7 +83,7 @@ class Stack:
     # --- Starting and stopping ----------------------------------------------------------------------------------------
 
     def launch(self) -> subprocess.Popen[bytes]:
-        command = [*self._prefix, sys.executable, str(REPOSITORY / "manage.py"), "up", "--no-sample"]
+        command = [*self._prefix, sys.executable, str(REPOSITORY / "manage.py"), "up", *self._arguments]
         with self.output.open("wb") as output:
             self.supervisor = subprocess.Popen(
                 command, cwd=REPOSITORY, env=self.environment, stdout=output, stderr=subprocess.STDOUT
@@ -96,6 +99,15 @@ class Stack:
 
     def said(self) -> str:
         return self.output.read_text(encoding="utf-8", errors="replace")
+
+    def manage(self, *arguments: str) -> str:
+        """What a command says, run beside the stack."""
+        command = [sys.executable, "manage.py", *arguments]
+        done = subprocess.run(
+            command, cwd=REPOSITORY, env=self.environment, capture_output=True, text=True, timeout=PATIENCE_S
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def signal(self, sig: signal.Signals) -> int:
         assert self.supervisor is not None

@@ -1,0 +1,74 @@
+"""With the database away, schedulers still get priorities; when it is back, everything goes on by itself."""
+
+from __future__ import annotations
+
+import json
+import signal
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from apps.cli.sample.grid import POLICY_SLUG
+from apps.cli.stack import processes
+from tests.faults.stack import Stack, eventually
+
+pytestmark = [
+    pytest.mark.timeout(420),
+    pytest.mark.skipif(not processes.CAN_SEE, reason="NOT TESTED: processes are looked at through /proc"),
+]
+
+
+@pytest.fixture
+def sample() -> Iterator[Stack]:
+    stack = Stack(sample=True, settings={"FAIRSHARE_TICK_S": "5"})
+    try:
+        stack.start()
+        yield stack
+    finally:
+        stack.remove()
+
+
+def ask(stack: Stack, token: str, path: str) -> str:
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{stack.port}/api/v1/policies/{POLICY_SLUG}/{path}",
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def look_up(stack: Stack, token: str, account: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(ask(stack, token, f"priorities?account={account}"))
+    return answer
+
+
+def take_database_away(stack: Stack) -> None:
+    """Its files are moved, so that the supervisor's attempts to start it fail until they are back."""
+    (stack.var / "pg").rename(stack.var / "pg.away")
+    for pid in stack.roles()["postgres"]:
+        processes.send(pid, signal.SIGKILL)
+    eventually(lambda: processes.working_in(stack.var / "pg.away", "postgres") == [], "no database process is left")
+
+
+def test_priorities_are_answered_from_memory_while_the_database_is_away(sample: Stack) -> None:
+    token = sample.manage("create_token", "--user", "admin", "--scope", "priorities:read").strip()
+    leaf = json.loads(ask(sample, token, "priorities/all").splitlines()[0])
+    before = look_up(sample, token, leaf["account"])
+    assert before["results"][0]["factor"] is not None
+
+    take_database_away(sample)
+    eventually(lambda: not sample.answers("readyz"), "/readyz says that there is no database")
+    assert sample.answers("healthz")
+    during = look_up(sample, token, leaf["account"])
+    assert during["results"][0]["entry"] == before["results"][0]["entry"]
+    assert during["snapshot"] >= before["snapshot"]
+    aged = during["age_s"]
+    eventually(lambda: look_up(sample, token, leaf["account"])["age_s"] > aged + 1, "the age of the answer grows")
+
+    (sample.var / "pg.away").rename(sample.var / "pg")
+    sample.assert_works()
+    eventually(
+        lambda: look_up(sample, token, leaf["account"])["snapshot"] > during["snapshot"], "newer priorities arrive"
+    )
