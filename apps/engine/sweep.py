@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
-from apps.engine.tree import FairshareTree
+from apps.engine.tree import FairshareTree, Grid, Level
 
 # Sums of a million numbers below this stay finite doubles.
 _LARGE = 2.0**960
@@ -88,7 +88,7 @@ class Classes(NamedTuple):
     merged: BoolArray
 
 
-Classify = Callable[[int, int, IntArray, int], Classes]
+Classify = Callable[[Level, IntArray, int], Classes]
 
 
 def classes_of_scalars(scalars: IntArray, resolution: int) -> Classify:
@@ -97,10 +97,10 @@ def classes_of_scalars(scalars: IntArray, resolution: int) -> Classify:
     key = (dense class of the parent) · r + component, exact for any depth: below 2^20 · 2^31.
     """
 
-    def classify(lo: int, hi: int, above: IntArray, n_above: int) -> Classes:
+    def classify(level: Level, above: IntArray, n_above: int) -> Classes:
         key = above * resolution
-        key += scalars[lo:hi]
-        order, key = _sort_keys(key, n_above * resolution)
+        key += scalars[level.lo : level.hi]
+        order, key = _sort_keys(key, n_above * resolution, level.grid, above[level.starts])
         first = np.empty(len(key), dtype=np.bool_)
         first[0] = True
         np.not_equal(key[1:], key[:-1], out=first[1:])
@@ -121,10 +121,10 @@ def classes_of_scalars(scalars: IntArray, resolution: int) -> Classify:
 def classes_of_numbers(values: FloatArray, tolerance: float) -> Classify:
     """Classes of real components: neighbours within `tolerance` tie; shorter vectors go on with 0."""
 
-    def classify(lo: int, hi: int, above: IntArray, n_above: int) -> Classes:
-        n = hi - lo
+    def classify(level: Level, above: IntArray, n_above: int) -> Classes:
+        n = level.hi - level.lo
         segment = np.concatenate((above, np.arange(n_above)))  # one padded vector for each class above
-        number = np.concatenate((values[lo:hi], np.zeros(n_above)))
+        number = np.concatenate((values[level.lo : level.hi], np.zeros(n_above)))
         order = segment_sort(segment, number)
         first = np.ones(n + n_above, dtype=np.bool_)
         first[1:] = (np.diff(segment[order]) != 0) | (np.diff(number[order]) > tolerance)
@@ -141,10 +141,14 @@ def classes_of_numbers(values: FloatArray, tolerance: float) -> Classify:
     return classify
 
 
-def _sort_keys(key: IntArray, limit: int) -> tuple[IntArray, IntArray]:
+def _sort_keys(
+    key: IntArray, limit: int, grid: Grid | None = None, class_of_group: IntArray | None = None
+) -> tuple[IntArray, IntArray]:
     """Return (stable order, sorted keys) of keys in 0..limit − 1, by one sort of key and index packed if they fit.
 
-    `key` is used up: at a million entries, memory that isn't allocated again is a third of the time.
+    `key` is used up: at a million entries, memory that isn't allocated again is a third of the time. With a grid, and
+    the class that each group continues, the groups are sorted one by one and put in order first; the final sort then
+    merges only the groups that continue the same class.
     """
     index_bits = (len(key) - 1).bit_length()
     if (limit - 1).bit_length() + index_bits > 63:
@@ -152,6 +156,11 @@ def _sort_keys(key: IntArray, limit: int) -> tuple[IntArray, IntArray]:
         return order, key[order]
     key <<= index_bits
     key |= np.arange(len(key))
+    if grid is not None and class_of_group is not None:
+        by_class = np.argsort(class_of_group, kind="stable")
+        rows = np.append(key, np.iinfo(np.int64).max)[grid.index[by_class]]
+        rows.sort(axis=1)
+        key = rows[grid.filled[by_class]]
     key.sort(kind="stable")
     order = key & ((1 << index_bits) - 1)
     key >>= index_bits
@@ -180,7 +189,7 @@ def _classify_levels(
     first_above = 0
     for level in tree.levels:
         above = np.repeat(classes[-1][level.parents - first_above], level.counts)
-        step = classify(level.lo, level.hi, above, len(seated[-1]))
+        step = classify(level, above, len(seated[-1]))
         here = ends[level.lo : level.hi]
         all_end = bool((here == 1).all())
         counts = np.bincount(step.of_entry, None if all_end else here, minlength=step.size).astype(np.int64)

@@ -20,6 +20,7 @@ class Level(NamedTuple):
     """One level of the tree: its entries are `lo:hi`, cut into sibling groups.
 
     `parents` are the entries one level up that have children; group j is `lo + starts[j]` onwards, `counts[j]` long.
+    grid: the same cut as rows of equal width, where groups are many, short and alike.
     """
 
     lo: int
@@ -27,6 +28,28 @@ class Level(NamedTuple):
     parents: IntArray
     starts: IntArray
     counts: IntArray
+    grid: Grid | None
+
+
+class Grid(NamedTuple):
+    """Sibling groups as rows. index: (groups, width) position in the level, its length where a row is not `filled`."""
+
+    index: IntArray
+    filled: BoolArray
+
+
+# Rows up to this width are sorted by sorting networks, several times faster than one long sort.
+_WIDEST_GRID = 256
+_FEWEST_IN_GRID = 10_000
+
+
+def _grid(starts: IntArray, counts: IntArray) -> Grid | None:
+    size, width = int(counts.sum()), int(counts.max())
+    if size < _FEWEST_IN_GRID or width > _WIDEST_GRID or 2 * size < width * len(counts):
+        return None
+    filled = np.arange(width) < counts[:, np.newaxis]
+    index = np.where(filled, starts[:, np.newaxis] + np.arange(width), size)
+    return Grid(index, filled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +94,8 @@ class FairshareTree:
             first, lo, hi = (int(offset) for offset in self.level_offsets[above : above + 3])
             parents = first + np.flatnonzero(self.child_count[first:lo])
             starts = self.first_child[parents].astype(np.int64) - lo
-            found.append(Level(lo, hi, parents, starts, self.child_count[parents].astype(np.int64)))
+            counts = self.child_count[parents].astype(np.int64)
+            found.append(Level(lo, hi, parents, starts, counts, _grid(starts, counts)))
         return tuple(found)
 
     @cached_property

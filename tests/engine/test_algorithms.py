@@ -79,24 +79,31 @@ def test_rank_is_one_plus_the_leaves_strictly_ahead(drawn: tuple[FairshareTree, 
         assert result.rank[entry] == 1 + ahead
 
 
-def test_wide_keys_that_fit_no_packed_sort_give_the_same_order() -> None:
+@pytest.mark.parametrize("resolution", [3, 10000, 2**31])
+@pytest.mark.parametrize(("n_groups", "is_grid"), [(300, True), (20, False)])
+def test_ranks_of_a_large_tree_are_those_of_its_sorted_vectors(n_groups: int, is_grid: bool, resolution: int) -> None:
     rng = np.random.default_rng(3)
-    n_groups, n_users = 3000, 6000
+    n_users = 20_000
     parent = np.concatenate(([-1], np.zeros(n_groups, dtype=np.int64), 1 + rng.integers(0, n_groups, n_users)))
     tree, _ = FairshareTree.from_columns(parent, rng.integers(1, 9, len(parent)).astype(np.float64))
+    assert (tree.levels[-1].grid is not None) == is_grid
     usage = rng.integers(0, 50, len(parent)).astype(np.float64)
-    wide = compute(tree, usage, algorithm={"name": "aequus", "resolution": 2**31})
-    order = np.lexsort(
-        vectors.padded_matrix(
-            tree, wide.scalar, np.arange(tree.n_entries), depth=wide.depth, fill=vectors.balance(2**31)
-        ).T[::-1]
-    )
-    ranks = wide.rank[order][wide.is_ranked[order]]
-    assert (np.diff(ranks) <= 0).all()
-    assert (n_groups * 2**31).bit_length() + n_users.bit_length() < 63  # packed here …
+    result = compute(tree, usage, algorithm={"name": "aequus", "resolution": resolution})
+    leaves = np.flatnonzero(result.is_ranked)
+    rows = vectors.padded_matrix(tree, result.scalar, leaves, depth=2, fill=vectors.balance(resolution))
+    best_first = leaves[np.lexsort(rows.T[::-1])[::-1]]
+    rank, before = 0, None
+    for place, leaf in enumerate(best_first.tolist(), start=1):
+        vector = result.vector(leaf)
+        rank = rank if vector == before else place
+        assert result.rank[leaf] == rank
+        before = vector
+
+
+def test_keys_too_wide_to_be_packed_are_sorted_all_the_same() -> None:
     limit = 2**62
-    keys = rng.integers(0, limit, 500)
-    order, sorted_keys = sweep._sort_keys(keys.copy(), limit)  # … and not here
+    keys = np.random.default_rng(3).integers(0, limit, 500)
+    order, sorted_keys = sweep._sort_keys(keys.copy(), limit)
     assert (keys[order] == sorted_keys).all()
     assert (np.diff(sorted_keys) >= 0).all()
 
