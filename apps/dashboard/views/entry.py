@@ -69,11 +69,13 @@ def change_shares(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     if request.method != "POST":
         return SeeOther(f"{page_url(policy, uid)}")
     actor = actor_of(request)
+    wants_publish = request.POST.get("step") == "publish"
     form = SharesForm(request.POST)
+    form.fields["reason"].required = wants_publish  # a look at the effect needs no reason yet
     if not form.is_valid():
-        return _show_form(request, policy, uid, form, status=422)
+        return _show_form(request, policy, uid, form, shares=form.cleaned_data.get("shares"), status=422)
     shares: Shares = form.cleaned_data["shares"]
-    if request.POST.get("step") != "publish" or not form.is_previewed:
+    if not (wants_publish and form.is_previewed):
         return _show_form(request, policy, uid, form, shares=shares)
     try:
         revision = policy_services.change_shares(
