@@ -4,3 +4,6 @@ from django.apps import AppConfig
 class ApiConfig(AppConfig):
     name = "apps.api"
     label = "api"
+
+    def ready(self) -> None:
+        from apps.api import schema  # noqa: F401 - tells the schema generator what a bearer token is

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from apps import clock
 from apps.accounts import services
@@ -17,6 +16,9 @@ from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.models import Token, User
 from apps.api.requests import client_address, request_id
 from apps.errors import NotAllowed, NotFound, Unauthenticated
+
+if TYPE_CHECKING:  # the framework's views read this module when they are imported
+    from rest_framework.views import APIView
 
 REALM = 'Bearer realm="fairshare"'
 SESSION_ONLY: frozenset[str] = frozenset()

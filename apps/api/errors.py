@@ -76,7 +76,7 @@ def problem(
     extra: Mapping[str, Any] | None = None,
 ) -> HttpResponse:
     document = {
-        "type": f"/api/v1/docs#problem-{code}",
+        "type": "about:blank",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "code": code,
@@ -105,7 +105,7 @@ def domain_problem(request: HttpRequest, error: DomainError) -> HttpResponse:
     if isinstance(error, NotFound):  # one text for all of them: what is hidden reads like what isn't there
         return problem(request, 404, "not_found", NOT_FOUND)
     conflicts = getattr(error, "conflicts", None)
-    extra = {"conflicts": conflicts} if conflicts is not None else None
+    extra = None if conflicts is None else {"conflicts": [conflict.to_json() for conflict in conflicts]}
     return problem(request, status, error.code, error.message, fields=error.fields, headers=headers, extra=extra)
 
 

@@ -42,7 +42,8 @@ _PROBLEM = {
                 "type": "object",
                 "required": ["entry", "field", "base", "mine", "theirs"],
                 "properties": {
-                    "entry": {"type": "string"},
+                    "entry": {"type": "string", "nullable": True, "description": "uid; null for settings"},
+                    "path": {"type": "string"},
                     "field": {"type": "string"},
                     "base": {},
                     "mine": {},

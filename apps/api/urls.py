@@ -3,11 +3,43 @@
 from __future__ import annotations
 
 from django.contrib.auth.decorators import login_not_required
-from django.urls import URLPattern, re_path
+from django.urls import path, re_path
+from django.views.decorators.csrf import csrf_exempt
+from drf_spectacular.views import SpectacularAPIView
 
-from apps.api import errors
+from apps.api import docs, errors
+from apps.api.v1 import changesets, policies, priorities, runs, tokens, tree, usage
 
 app_name = "api"
-urlpatterns: list[URLPattern] = [
-    re_path(r"^.*$", login_not_required(errors.not_found), name="unmatched"),
+_POLICY = "policies/<slug:policy>"
+_CHANGE_SET = f"{_POLICY}/changesets/<int:change_set>"
+
+urlpatterns = [
+    path(f"{_POLICY}/priorities", priorities.SinglePriorityView.as_view(), name="priorities"),
+    path(f"{_POLICY}/priorities/lookup", priorities.BulkPriorityView.as_view(), name="priorities-lookup"),
+    path(f"{_POLICY}/priorities/all", priorities.AllPrioritiesView.as_view(), name="priorities-all"),
+    path(f"{_POLICY}/explain", priorities.ExplainView.as_view(), name="explain"),
+    path(f"{_POLICY}/recompute", priorities.RecomputeView.as_view(), name="recompute"),
+    path(f"{_POLICY}/snapshots", priorities.SnapshotListView.as_view(), name="snapshots"),
+    path("policies", policies.PolicyListView.as_view(), name="policies"),
+    path(_POLICY, policies.PolicyDetailView.as_view(), name="policy"),
+    path(f"{_POLICY}/tree", tree.TreeView.as_view(), name="tree"),
+    path(f"{_POLICY}/document", policies.DocumentView.as_view(), name="document"),
+    path(f"{_POLICY}/revisions", policies.RevisionListView.as_view(), name="revisions"),
+    path(f"{_POLICY}/changesets", changesets.ChangeSetListView.as_view(), name="changesets"),
+    path(_CHANGE_SET, changesets.ChangeSetDetailView.as_view(), name="changeset"),
+    path(f"{_CHANGE_SET}/propose", changesets.ProposalView.as_view(), name="changeset-propose"),
+    path(f"{_CHANGE_SET}/publish", changesets.PublicationView.as_view(), name="changeset-publish"),
+    path(f"{_CHANGE_SET}/withdraw", changesets.WithdrawalView.as_view(), name="changeset-withdraw"),
+    path("usage/records", usage.RecordListView.as_view(), name="usage-records"),
+    path("usage/sources", usage.SourceListView.as_view(), name="usage-sources"),
+    path("usage/sources/<slug:source>", usage.SourceDetailView.as_view(), name="usage-source"),
+    path("usage/buckets", usage.BucketListView.as_view(), name="usage-buckets"),
+    path("runs/<int:run>", runs.RunDetailView.as_view(), name="run"),
+    path("tokens", tokens.TokenListView.as_view(), name="tokens"),
+    path("tokens/<int:token>/rotate", tokens.TokenRotationView.as_view(), name="token-rotate"),
+    path("tokens/<int:token>/revoke", tokens.TokenRevocationView.as_view(), name="token-revoke"),
+    path("schema", SpectacularAPIView.as_view(), name="schema"),
+    path("docs", docs.docs, name="docs"),
+    re_path(r"^.*$", csrf_exempt(login_not_required(errors.not_found)), name="unmatched"),
 ]

@@ -14,10 +14,11 @@ from apps.api.parsing import loads, read_bounded
 from apps.api.rendering import dumps
 from apps.errors import FieldProblem, NotFound, TooLarge
 from apps.priorities import served
-from apps.priorities.served import AccountQuery, ServedSnapshot
+from apps.priorities.answers import AccountQuery, Query, ServedSnapshot
 
 MOST_ACCOUNTS = 10_000
 _FIELDS = frozenset({"user", "group", "namespace", "dn", "fqan", "project"})
+_IDENTITY = ("account", "group", "namespace", "entry")
 _MOST_TEXT = 1024
 _CHUNK_LINES = 2_000
 Answer = TypeVar("Answer", bound=HttpResponseBase)
@@ -25,16 +26,18 @@ Answer = TypeVar("Answer", bound=HttpResponseBase)
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
-def queries_of_address(request: HttpRequest) -> list[AccountQuery]:
+def queries_of_address(request: HttpRequest) -> list[Query]:
     names = request.GET.getlist("account")
     if not names:
         raise Refusal("Name at least one account: ?account=alice.", fields=[FieldProblem("account", "is missing")])
     _refuse_many(len(names))
     namespace, group = request.GET.get("namespace", ""), request.GET.get("group", "")
+    if not namespace and not group:
+        return list(names)
     return [AccountQuery(user=name, group=group, namespace=namespace) for name in names]
 
 
-def queries_of_body(request: HttpRequest) -> list[AccountQuery]:
+def queries_of_body(request: HttpRequest) -> list[Query]:
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise Refusal("Send look-ups plain, not encoded.", code="unsupported_encoding", status=415)
     if request.content_type != "application/json":
@@ -45,7 +48,10 @@ def queries_of_body(request: HttpRequest) -> list[AccountQuery]:
         message = 'must be one object {"accounts": […]} and nothing else'
         raise Refusal(f"The body {message}.", code="invalid", fields=[FieldProblem("accounts", message)])
     _refuse_many(len(accounts))
-    return [_query(i, account) for i, account in enumerate(accounts)]
+    return [
+        account if type(account) is str and len(account) <= _MOST_TEXT else _query(i, account)
+        for i, account in enumerate(accounts)
+    ]
 
 
 def _refuse_many(count: int) -> None:
@@ -55,8 +61,6 @@ def _refuse_many(count: int) -> None:
 
 def _query(i: int, account: Any) -> AccountQuery:
     if type(account) is str:
-        if len(account) <= _MOST_TEXT:
-            return AccountQuery(account)
         raise _wrong(f"accounts[{i}]", f"is longer than {_MOST_TEXT} characters")
     if type(account) is not dict:
         raise _wrong(f"accounts[{i}]", "must be a name or an object")
@@ -68,7 +72,7 @@ def _query(i: int, account: Any) -> AccountQuery:
     given = {name: value for name, value in account.items() if value}
     if not given.keys() - {"namespace"}:
         raise _wrong(f"accounts[{i}]", "names nobody: give user, group or dn")
-    return AccountQuery(**{"user": "", **given})
+    return AccountQuery(**given)
 
 
 def _wrong(where: str, message: str) -> Refusal:
@@ -94,17 +98,17 @@ def snapshot_since(request: HttpRequest, policy_slug: str) -> ServedSnapshot | N
 
 
 def answer_accounts(
-    request: HttpRequest, snapshot: ServedSnapshot, queries: Sequence[AccountQuery], mask: Mask | None, at: datetime
+    request: HttpRequest, snapshot: ServedSnapshot, queries: Sequence[Query], mask: Mask | None, at: datetime
 ) -> HttpResponse:
     """One complete snapshot answers all of a request, and says which one."""
     if not_modified := _not_modified(request, snapshot, at):
         return not_modified
     if request.GET.get("columns", "0") in ("1", "true"):
         accounts, factors, ranks = snapshot.lookup_columns(queries, mask=mask)
-        found: dict[str, Any] = {"accounts": accounts, "factors": factors, "ranks": ranks}
+        found = dumps({"accounts": accounts, "factors": factors, "ranks": ranks})[1:-1]
     else:
-        found = {"results": snapshot.lookup(queries, mask=mask)}
-    body = dumps({**describe(snapshot, at), **found})
+        found = b'"results":' + snapshot.lookup_json(queries, mask)
+    body = b"{" + snapshot.head_json(at) + b"," + found + b"}"
     return with_age(HttpResponse(body, content_type="application/json"), snapshot, at)
 
 
@@ -129,27 +133,28 @@ def changed_lines(snapshot: ServedSnapshot, since: ServedSnapshot, mask: Mask | 
 
     A mask is of the newest tree, so what is hidden now is left out of the old one by path.
     """
-    before: dict[tuple[str | None, str], bytes] = {}
-    for line in since.every_leaf():
-        before[line["account"], line["entry"]] = dumps(line)
-    hidden = set() if mask is None else {snapshot.tree.path(int(i)) for i in np.flatnonzero(~mask)}
+    before = {_identity(line): dumps(line) for line in since.every_leaf()}
     for line in snapshot.every_leaf(mask=mask):
         encoded = dumps(line)
-        if before.pop((line["account"], line["entry"]), None) != encoded:
+        if before.pop(_identity(line), None) != encoded:
             yield encoded
-    for account, entry in before:
-        if mask is None or (entry not in hidden and _below_visible(entry, snapshot, mask)):
-            yield dumps({"account": account, "entry": entry, "gone": True})
+    for identity in before:
+        gone = {name: value for name, value in zip(_IDENTITY, identity, strict=True) if value or name == "account"}
+        if mask is None or _was_visible(gone["entry"], snapshot, mask):
+            yield dumps({**gone, "gone": True})
 
 
-def _below_visible(path: str, snapshot: ServedSnapshot, mask: Mask) -> bool:
-    """An entry that left the tree was the caller's to see when its nearest ancestor still there is."""
-    while path and path != "/":
-        path = path.rpartition("/")[0] or "/"
+def _identity(line: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(map(line.get, _IDENTITY))
+
+
+def _was_visible(path: str, snapshot: ServedSnapshot, mask: Mask) -> bool:
+    """What left the tree was the caller's to see when it, or its nearest ancestor that is still there, is."""
+    i = snapshot.tree.index_of_path(path)
+    while i is None:
+        path = path.rpartition("/")[0]
         i = snapshot.tree.index_of_path(path)
-        if i is not None:
-            return bool(mask[i])
-    return False
+    return bool(mask[i])
 
 
 def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
@@ -163,25 +168,8 @@ def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
         yield b"\n".join(waiting) + b"\n"
 
 
-def describe(snapshot: ServedSnapshot, at: datetime) -> dict[str, Any]:
-    return {
-        "policy": snapshot.policy_slug,
-        "snapshot": snapshot.snapshot_id,
-        "revision": snapshot.revision,
-        "as_of": snapshot.as_of,
-        "computed_at": snapshot.computed_at,
-        "age_s": round(_age_s(snapshot, at), 3),
-        "algorithm": {name: snapshot.algorithm.get(name) for name in ("name", "operator", "resolution")},
-    }
-
-
 def etag(snapshot: ServedSnapshot) -> str:
     return f'"{snapshot.snapshot_id}"'
-
-
-def _age_s(snapshot: ServedSnapshot, at: datetime) -> float:
-    age_s: float = (at - snapshot.as_of).total_seconds()
-    return max(0.0, age_s)
 
 
 def _not_modified(request: HttpRequest, snapshot: ServedSnapshot, at: datetime) -> HttpResponse | None:
@@ -196,7 +184,7 @@ def _not_modified(request: HttpRequest, snapshot: ServedSnapshot, at: datetime) 
 
 def with_age(response: Answer, snapshot: ServedSnapshot, at: datetime) -> Answer:
     response["ETag"] = etag(snapshot)
-    response["Age"] = str(int(_age_s(snapshot, at)))
+    response["Age"] = str(int(snapshot.age_s(at)))
     response["Cache-Control"] = "private"
     response["Vary"] = "Authorization, Cookie"
     return response

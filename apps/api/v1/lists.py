@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from drf_spectacular.utils import inline_serializer
@@ -14,6 +14,8 @@ from rest_framework.response import Response
 
 from apps.api.errors import Refusal
 from apps.errors import FieldProblem
+
+Place = TypeVar("Place", int, list[Any])
 
 
 def listed(results: Any, next_place: Any = None) -> Response:
@@ -31,13 +33,16 @@ def encode_cursor(place: Any) -> str:
     return base64.urlsafe_b64encode(orjson.dumps(place)).rstrip(b"=").decode()
 
 
-def decode_cursor(text: str) -> Any:
+def decode_cursor(text: str, kind: type[Place]) -> Place:
     """A cursor holds a place in the order, so rows that come or go meanwhile shift nothing."""
     try:
-        return orjson.loads(base64.urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4)))
-    except (binascii.Error, ValueError) as error:
-        message = "is no cursor: take `next` of the list before"
-        raise Refusal(f"cursor {message}.", code="bad_cursor", fields=[FieldProblem("cursor", message)]) from error
+        place = orjson.loads(base64.urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4)))
+    except (binascii.Error, ValueError):
+        place = None
+    if isinstance(place, kind) and not isinstance(place, bool):
+        return place
+    message = "is no cursor of this list: take its `next`"
+    raise Refusal(f"cursor {message}.", code="bad_cursor", fields=[FieldProblem("cursor", message)])
 
 
 def asked(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:

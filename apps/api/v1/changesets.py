@@ -1,0 +1,213 @@
+"""Change sets: the only way a policy changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps import clock
+from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
+from apps.api.errors import Refusal
+from apps.api.v1.lists import asked, list_of, listed, sent
+from apps.errors import FieldProblem, NotFound
+from apps.policies import selectors, services
+from apps.policies.models import ChangeSet
+
+READ_WRITE: Scopes = {
+    "GET": frozenset({POLICIES_READ, POLICIES_WRITE}),
+    "POST": frozenset({POLICIES_WRITE}),
+    "PATCH": frozenset({POLICIES_WRITE}),
+}
+_TAG = re.compile(r'(?:W/)?"(\d{1,9})"')
+_IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="The change set's ETag")
+
+
+class ChangeSetSerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    policy = serializers.CharField(source="policy.slug")
+    state = serializers.ChoiceField(ChangeSet.State.choices)
+    version = serializers.IntegerField()
+    base_revision = serializers.IntegerField(source="base_number")
+    revision = serializers.SerializerMethodField(help_text="What it became, when published")
+    reason = serializers.CharField()
+    operations = serializers.ListField(child=serializers.DictField())
+    effective_at = serializers.DateTimeField(allow_null=True)
+    author = serializers.CharField(source="author_name")
+    created_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField()
+
+    def get_revision(self, change_set: ChangeSet) -> int | None:
+        revision = getattr(change_set, "revision", None)
+        return revision.number if revision else None
+
+
+class EffectSerializer(serializers.Serializer[Any]):
+    """Three layers: what the operations say, what follows for targets, what would follow for priorities."""
+
+    base_revision = serializers.IntegerField()
+    stated = serializers.ListField(child=serializers.DictField())
+    n_stated = serializers.IntegerField()
+    effective = serializers.ListField(child=serializers.DictField())
+    n_effective = serializers.IntegerField()
+    n_outside_view = serializers.IntegerField()
+    simulated = serializers.ListField(child=serializers.DictField(), allow_null=True)
+
+
+class ChangeSetDetailSerializer(ChangeSetSerializer):
+    effect = serializers.SerializerMethodField()
+
+    @extend_schema_field(EffectSerializer(allow_null=True))
+    def get_effect(self, change_set: ChangeSet) -> dict[str, Any] | None:
+        effect: dict[str, Any] | None = self.context["effect"]
+        return effect
+
+
+class NewChangeSetSerializer(serializers.Serializer[Any]):
+    base_revision = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
+    reason = serializers.CharField(max_length=4000, required=False, default="", allow_blank=True)
+    operations = serializers.ListField(child=serializers.DictField(), max_length=100_000)
+    effective_at = serializers.DateTimeField(required=False, default=None, allow_null=True)
+
+
+class ChangedChangeSetSerializer(serializers.Serializer[Any]):
+    base_revision = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False)
+    reason = serializers.CharField(max_length=4000, required=False, allow_blank=True)
+    operations = serializers.ListField(child=serializers.DictField(), max_length=100_000, required=False)
+    effective_at = serializers.DateTimeField(required=False, allow_null=True)
+
+
+class ReasonSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=4000, required=False, allow_blank=True)
+
+
+class ChangeSetFilterSerializer(serializers.Serializer[Any]):
+    state = serializers.ChoiceField(ChangeSet.State.choices, required=False)
+
+
+_STEP: Any = {"parameters": [_IF_MATCH], "request": ReasonSerializer, "responses": ChangeSetDetailSerializer}
+
+
+class ChangeSetListView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(
+        operation_id="list_change_sets", parameters=[ChangeSetFilterSerializer], responses=list_of(ChangeSetSerializer)
+    )
+    def get(self, request: Request, policy: str) -> Response:
+        """The newest 200 that I may see."""
+        state, actor = asked(ChangeSetFilterSerializer, request).get("state"), actor_of(request)
+        found = selectors.list_change_sets(
+            policy=selectors.get_policy(slug=policy, actor=actor),
+            states=[state] if state else [],
+            at=clock.now(),
+            actor=actor,
+        )
+        return listed(ChangeSetSerializer(found, many=True).data)
+
+    @extend_schema(
+        operation_id="make_change_set", request=NewChangeSetSerializer, responses={201: ChangeSetDetailSerializer}
+    )
+    def post(self, request: Request, policy: str) -> Response:
+        """A draft with its effect; nothing changes before it is published."""
+        given = sent(NewChangeSetSerializer, request)
+        change_set = services.make_change_set(policy_slug=policy, **given, at=clock.now(), actor=actor_of(request))
+        return _answer(request, change_set, 201)
+
+
+class ChangeSetDetailView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="get_change_set", responses=ChangeSetDetailSerializer)
+    def get(self, request: Request, policy: str, change_set: int) -> Response:
+        """With the effect that it has on its base."""
+        return _answer(request, _found(request, policy, change_set))
+
+    @extend_schema(
+        operation_id="update_change_set",
+        parameters=[_IF_MATCH],
+        request=ChangedChangeSetSerializer,
+        responses=ChangeSetDetailSerializer,
+    )
+    def patch(self, request: Request, policy: str, change_set: int) -> Response:
+        """Change a draft; If-Match says of which version."""
+        found, version = _found(request, policy, change_set), _version(request)
+        if version is None:
+            message = "Send If-Match with the ETag of the change set that you have read."
+            problem = FieldProblem("If-Match", "is missing")
+            raise Refusal(message, code="precondition_required", status=428, fields=[problem])
+        given = sent(ChangedChangeSetSerializer, request)
+        services.update_change_set(id=found.pk, version=version, **given, at=clock.now(), actor=actor_of(request))
+        return _answer(request, _found(request, policy, change_set))
+
+
+class ProposalView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="propose_change_set", **_STEP)
+    def post(self, request: Request, policy: str, change_set: int) -> Response:
+        """Ask whoever may publish it to decide."""
+        return _take(services.propose_change_set, request, policy, change_set)
+
+
+class PublicationView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="publish_change_set", **_STEP)
+    def post(self, request: Request, policy: str, change_set: int) -> Response:
+        """Put it in force on the head as it is now; 409 names what somebody else changed meanwhile."""
+        return _take(services.publish_change_set, request, policy, change_set)
+
+
+class WithdrawalView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="withdraw_change_set", **_STEP)
+    def post(self, request: Request, policy: str, change_set: int) -> Response:
+        """Give it up; it stays readable."""
+        return _take(services.withdraw_change_set, request, policy, change_set)
+
+
+def _take(step: Callable[..., object], request: Request, policy: str, change_set: int) -> Response:
+    """If-Match is optional here: with it, only the version that the caller has read goes on."""
+    found, version = _found(request, policy, change_set), _version(request)
+    given = sent(ReasonSerializer, request) if request.data else {}
+    seen = found.version if version is None else version
+    step(id=found.pk, version=seen, **given, at=clock.now(), actor=actor_of(request))
+    return _answer(request, _found(request, policy, change_set))
+
+
+def _found(request: Request, policy: str, change_set: int) -> ChangeSet:
+    found = selectors.get_change_set(id=change_set, at=clock.now(), actor=actor_of(request))
+    if found.policy.slug != policy:
+        raise NotFound("There is no such change set of this policy.")
+    return found
+
+
+def _version(request: Request) -> int | None:
+    """The version that the caller has seen; None without the header, 0 (never one) for a tag that isn't ours."""
+    text = request.headers.get("If-Match", "").strip()
+    if not text:
+        return None
+    match = _TAG.fullmatch(text)
+    return int(match[1]) if match else 0
+
+
+def _answer(request: Request, change_set: ChangeSet, status: int = 200) -> Response:
+    effect = (
+        services.effect_of(change_set, at=clock.now(), actor=actor_of(request)) if _has_effect(change_set) else None
+    )
+    response = Response(ChangeSetDetailSerializer(change_set, context={"effect": effect}).data, status=status)
+    response["ETag"] = f'"{change_set.version}"'
+    return response
+
+
+def _has_effect(change_set: ChangeSet) -> bool:
+    """A first revision has no base, and a whole document says only how much it changed."""
+    return change_set.base_number > 0 and all(operation["op"] != "document" for operation in change_set.operations)

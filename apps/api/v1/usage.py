@@ -1,0 +1,240 @@
+"""Usage: records in; sources and hourly sums out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import IO, Any, ClassVar
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps import clock
+from apps.api.authentication import ANY, SELF_READ, USAGE_WRITE, Scopes, actor_of
+from apps.api.errors import Refusal
+from apps.api.v1.lists import asked, decode_cursor, list_of, listed
+from apps.api.v1.moments import InstantField
+from apps.errors import FieldProblem
+from apps.priorities.selectors import count_unmapped_of_source
+from apps.usage import selectors, services
+
+_TYPES = ("application/json", "application/x-ndjson")
+_PAGE = 1_000
+
+
+class StreamParser(BaseParser):
+    """Leaves the body unread: it is read as it is taken in, and may be compressed."""
+
+    media_type = "application/json"
+
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> IO[bytes]:
+        return stream
+
+
+class NDJSONStreamParser(StreamParser):
+    media_type = "application/x-ndjson"
+
+
+class PushSerializer(serializers.Serializer[Any]):
+    source = serializers.SlugField(max_length=64)  # type: ignore[assignment]
+    atomic = serializers.BooleanField(required=False, default=False)
+
+
+class RecordSerializer(serializers.Serializer[Any]):
+    """For the description; the room of usage checks what comes in, line by line."""
+
+    job = serializers.CharField()
+    restart = serializers.IntegerField(required=False)
+    revision = serializers.IntegerField(required=False)
+    array_task = serializers.CharField(required=False, allow_null=True)
+    cluster = serializers.CharField(required=False, allow_null=True)
+    site = serializers.CharField(required=False, allow_null=True)
+    user = serializers.CharField()
+    group = serializers.CharField(required=False, allow_null=True)
+    dn = serializers.CharField(required=False, allow_null=True)
+    fqan = serializers.CharField(required=False, allow_null=True)
+    project = serializers.CharField(required=False, allow_null=True)
+    state = serializers.ChoiceField(["finished", "running", "pending", "withdrawn"], required=False)
+    submit = serializers.DateTimeField(required=False, allow_null=True)
+    start = serializers.DateTimeField(required=False, allow_null=True)
+    end = serializers.DateTimeField(required=False, allow_null=True)
+    cpus = serializers.FloatField()
+    gpus = serializers.FloatField(required=False, allow_null=True)
+    nodes = serializers.FloatField(required=False, allow_null=True)
+    mem_mb = serializers.FloatField(required=False, allow_null=True)
+    queue = serializers.CharField(required=False, allow_null=True)
+    partition = serializers.CharField(required=False, allow_null=True)
+    qos = serializers.CharField(required=False, allow_null=True)
+    requested_s = serializers.FloatField(required=False, allow_null=True)
+    billing = serializers.FloatField(required=False, allow_null=True)
+
+
+class RejectedLineSerializer(serializers.Serializer[Any]):
+    line = serializers.IntegerField()
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class PushedSerializer(serializers.Serializer[Any]):
+    new = serializers.IntegerField()
+    duplicate = serializers.IntegerField()
+    corrected = serializers.IntegerField()
+    late = serializers.IntegerField()
+    rejected = RejectedLineSerializer(many=True)
+    unmapped = serializers.IntegerField(help_text="Accounts of this source that no policy maps")
+
+
+class SourceSerializer(serializers.Serializer[Any]):
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    origin = serializers.CharField()
+    namespace = serializers.CharField()
+    site = serializers.CharField()
+    cluster = serializers.CharField()
+    time_zone = serializers.CharField()
+    cursor = serializers.IntegerField(source="watermark", help_text="Grows with every commit that changed something")
+    last_record_end_at = serializers.DateTimeField(allow_null=True)
+    last_received_at = serializers.DateTimeField(allow_null=True)
+    lag_s = serializers.SerializerMethodField(help_text="Since the end of the last job heard of")
+    counts = serializers.SerializerMethodField()
+
+    def get_lag_s(self, source: Any) -> float | None:
+        if source.last_record_end_at is None:
+            return None
+        return max(0.0, (self.context["at"] - source.last_record_end_at).total_seconds())
+
+    def get_counts(self, source: Any) -> dict[str, int]:
+        return {"records": source.n_records, "accounts": source.n_accounts, "rejected": source.n_rejected}
+
+
+class BucketFilterSerializer(serializers.Serializer[Any]):
+    source = serializers.SlugField(max_length=64, required=False)  # type: ignore[assignment]
+    account = serializers.CharField(max_length=256, required=False, help_text="User name")
+    site = serializers.CharField(max_length=128, required=False)
+    to = InstantField(required=False)
+    step = serializers.ChoiceField(["hour", "day"], required=False, default="hour")
+    by = serializers.ChoiceField(["account", "site"], required=False, default="account")
+    cursor = serializers.CharField(max_length=2_000, required=False)
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        return {**super().get_fields(), "from": InstantField(required=False)}  # a word of Python's own
+
+
+class BucketAccountSerializer(serializers.Serializer[Any]):
+    namespace = serializers.CharField()
+    user = serializers.CharField()
+    group = serializers.CharField()
+    dn = serializers.CharField()
+    fqan = serializers.CharField()
+    project = serializers.CharField()
+
+
+class BucketSerializer(serializers.Serializer[Any]):
+    source = serializers.CharField()  # type: ignore[assignment]
+    account = BucketAccountSerializer(allow_null=True)
+    site = serializers.CharField()
+    at = serializers.DateTimeField(help_text="Where the step begins")
+    cpu_s = serializers.FloatField()
+    gpu_s = serializers.FloatField()
+    mem_gb_s = serializers.FloatField()
+    node_s = serializers.FloatField()
+    billing = serializers.FloatField()
+    jobs = serializers.FloatField()
+
+
+class RecordListView(APIView):
+    scopes: ClassVar[Scopes] = {"POST": frozenset({USAGE_WRITE})}
+    parser_classes = (StreamParser, NDJSONStreamParser)
+
+    @extend_schema(
+        operation_id="push_records",
+        parameters=[
+            PushSerializer,
+            OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER),
+            OpenApiParameter("Content-Encoding", str, OpenApiParameter.HEADER, enum=["identity", "gzip"]),
+        ],
+        request={"application/json": RecordSerializer(many=True), "application/x-ndjson": bytes},
+        responses=PushedSerializer,
+    )
+    def post(self, request: Request) -> Response:
+        """Each record counts once, in its latest version; every line that isn't taken is named."""
+        given = asked(PushSerializer, request)
+        answer = services.push_records(
+            source_slug=given["source"],
+            body_stream=request.data,
+            content_type=request.content_type.partition(";")[0].strip().lower(),
+            gzip=_is_gzip(request),
+            idempotency_key=_key(request),
+            atomic=given["atomic"],
+            at=clock.now(),
+            actor=actor_of(request),
+        )
+        return Response({**answer, "unmapped": count_unmapped_of_source(given["source"])})
+
+
+class SourceListView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": ANY}
+
+    @extend_schema(operation_id="list_sources", responses=list_of(SourceSerializer))
+    def get(self, request: Request) -> Response:
+        """Every stream of usage that this site takes."""
+        sources = selectors.list_sources(actor=actor_of(request))
+        return listed(SourceSerializer(sources, many=True, context={"at": clock.now()}).data)
+
+
+class SourceDetailView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": ANY}
+
+    @extend_schema(operation_id="get_source", responses=SourceSerializer)
+    def get(self, request: Request, source: str) -> Response:
+        """Cursor, lag and counts."""
+        found = selectors.get_source(slug=source, actor=actor_of(request))
+        return Response(SourceSerializer(found, context={"at": clock.now()}).data)
+
+
+class BucketListView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({SELF_READ, USAGE_WRITE})}
+
+    @extend_schema(
+        operation_id="list_buckets", parameters=[BucketFilterSerializer], responses=list_of(BucketSerializer)
+    )
+    def get(self, request: Request) -> Response:
+        """Sums by account and site, or by site alone; mine, or everybody's for an administrator."""
+        given = asked(BucketFilterSerializer, request)
+        cursor = given.get("cursor")
+        rows = selectors.list_buckets(
+            source=given.get("source"),
+            account=given.get("account"),
+            site=given.get("site"),
+            from_at=given.get("from"),
+            to_at=given.get("to"),
+            step=given["step"],
+            by=given["by"],
+            after=None if cursor is None else decode_cursor(cursor, list),
+            limit=_PAGE + 1,
+            actor=actor_of(request),
+        )
+        place = rows[_PAGE - 1].place if len(rows) > _PAGE else None
+        return listed(BucketSerializer(rows[:_PAGE], many=True).data, place)
+
+
+def _is_gzip(request: Request) -> bool:
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding in ("", "identity"):
+        return False
+    if encoding in ("gzip", "x-gzip"):
+        return True
+    raise Refusal(f"Content-Encoding {encoding[:40]} is not taken: gzip is.", code="unsupported_encoding", status=415)
+
+
+def _key(request: Request) -> str | None:
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not (0 < len(key) <= 128 and key.isprintable()):
+        message = "must have 1 to 128 printable characters"
+        raise Refusal(f"Idempotency-Key {message}.", code="invalid", fields=[FieldProblem("Idempotency-Key", message)])
+    return key
