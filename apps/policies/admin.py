@@ -8,7 +8,6 @@ from django.contrib import admin
 
 from apps.policies.models import ChangeSet, Entry, Grant, Policy, Revision
 
-
 if TYPE_CHECKING:
     _Admin = admin.ModelAdmin[Any]  # generic for the type checker alone
 else:

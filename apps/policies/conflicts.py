@@ -62,11 +62,10 @@ def conflicts(
 ) -> list[FieldConflict]:
     """Fields that the operations set, or rest on, and that changed between base and head to something else."""
     mine = work_out(base, operations, settings=base_settings, archived=archived)
-    found = dict.fromkeys(
-        (*_field_conflicts(base, head, mine), *_settings_conflicts(mine, base_settings, head_settings))
-    )
+    each = (*_field_conflicts(base, head, mine), *_settings_conflicts(mine, base_settings, head_settings))
+    found = {(conflict.entry, conflict.field): conflict for conflict in each}
     if found:
-        return list(found)
+        return list(found.values())
     try:
         work_out(head, mine.operations, settings=head_settings, archived=archived)
     except DomainError as error:

@@ -27,7 +27,12 @@ GRID = {
                     {"name": "bob", "kind": "user", "shares": 3},
                 ],
             },
-            {"name": "biology", "kind": "vo", "shares": 50, "children": [{"name": "lab", "kind": "group", "children": []}]},
+            {
+                "name": "biology",
+                "kind": "vo",
+                "shares": 50,
+                "children": [{"name": "lab", "kind": "group", "children": []}],
+            },
             {"name": "reserve", "kind": "reserve", "shares": 20},
         ],
     }
