@@ -158,7 +158,7 @@ def _sort_keys(
     key |= np.arange(len(key))
     if grid is not None and class_of_group is not None:
         by_class = np.argsort(class_of_group, kind="stable")
-        rows = np.append(key, np.iinfo(np.int64).max)[grid.index[by_class]]
+        rows = np.append(key, np.iinfo(np.int64).max)[grid.position[by_class]]
         rows.sort(axis=1)
         key = rows[grid.filled[by_class]]
     key.sort(kind="stable")

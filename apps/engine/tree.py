@@ -32,9 +32,9 @@ class Level(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Sibling groups as rows. index: (groups, width) position in the level, its length where a row is not `filled`."""
+    """Sibling groups as rows. position: (groups, width) place in the level, its length where a row is not `filled`."""
 
-    index: IntArray
+    position: IntArray
     filled: BoolArray
 
 
@@ -48,8 +48,8 @@ def _grid(starts: IntArray, counts: IntArray) -> Grid | None:
     if size < _FEWEST_IN_GRID or width > _WIDEST_GRID or 2 * size < width * len(counts):
         return None
     filled = np.arange(width) < counts[:, np.newaxis]
-    index = np.where(filled, starts[:, np.newaxis] + np.arange(width), size)
-    return Grid(index, filled)
+    position = np.where(filled, starts[:, np.newaxis] + np.arange(width), size)
+    return Grid(position, filled)
 
 
 @dataclass(frozen=True, eq=False)
