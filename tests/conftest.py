@@ -11,6 +11,7 @@ from pathlib import Path
 import django
 import pytest
 from django.conf import settings
+from django.test import override_settings
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -102,3 +103,13 @@ def _flush_despite_the_audit_log() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DatabaseOperations, "execute_sql_flush", flush)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _snapshots_without_a_thread() -> Iterator[None]:
+    """Whoever asks for priorities looks for newer ones itself: a thread would see nothing of a test's transaction."""
+    from apps.priorities import served
+
+    with override_settings(FAIRSHARE_SNAPSHOT_POLL_S=0.0):
+        yield
+    served.forget()

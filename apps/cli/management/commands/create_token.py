@@ -1,0 +1,63 @@
+"""`manage.py create_token --user NAME --scope SCOPE`: the token, alone on standard output, this once."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+from uuid import UUID
+
+from apps.accounts.actor import COMMAND
+from apps.accounts.models import Token
+from apps.accounts.selectors import get_user
+from apps.accounts.services import DAYS, make_token
+from apps.cli.commands import OperatorCommand
+from apps.clock import now
+from apps.errors import FieldProblem, Invalid
+from apps.policies.selectors import get_policy
+from apps.policies.trees import load_tree
+from apps.usage.selectors import get_source
+
+
+class Command(OperatorCommand):
+    help = "Makes a token and prints it, this once, alone on standard output."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--user", required=True, help="whose token it is")
+        parser.add_argument(
+            "--scope", required=True, action="append", help=f"may be repeated: {', '.join(Token.Scope.values)}"
+        )
+        parser.add_argument("--policy", default="", help="bind it to one policy")
+        parser.add_argument("--subtree", default="", help="bind it to an entry of that policy and all below, by path")
+        parser.add_argument("--source", default="", help="bind it to one usage source")
+        parser.add_argument("--days", type=int, default=DAYS, help=f"how long it holds (default {DAYS})")
+        parser.add_argument("--name", default="", help="what to call it")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["source"]:
+            get_source(slug=options["source"], actor=COMMAND)
+        if options["policy"]:
+            get_policy(slug=options["policy"], actor=COMMAND)
+        _token, text = make_token(
+            name=options["name"] or f"{', '.join(options['scope'])} by command",
+            scopes=options["scope"],
+            user=get_user(username=options["user"], actor=COMMAND),
+            policy_slug=options["policy"],
+            subtree_uid=_subtree(options["policy"], options["subtree"]),
+            source_slug=options["source"],
+            days=options["days"],
+            at=now(),
+            actor=COMMAND,
+        )
+        self.stdout.write(text)
+
+
+def _subtree(policy_slug: str, path: str) -> UUID | None:
+    if not path:
+        return None
+    if not policy_slug:
+        raise Invalid("--subtree needs --policy.", fields=[FieldProblem("--policy", "is missing")])
+    tree = load_tree(get_policy(slug=policy_slug, actor=COMMAND))
+    entry = tree.index_of_path(path)
+    if entry is None:
+        raise Invalid(f"Policy {policy_slug} has no entry {path}.", fields=[FieldProblem("--subtree", "is unknown")])
+    return tree.uuid(entry)

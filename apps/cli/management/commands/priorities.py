@@ -1,0 +1,34 @@
+"""`manage.py priorities SLUG`: the newest priorities, the same objects as by REST."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import orjson
+
+from apps.cli.commands import OperatorCommand
+from apps.clock import now
+from apps.priorities import served
+
+
+class Command(OperatorCommand):
+    help = "Prints the newest priorities: of the accounts named, or of every leaf."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("policy", help="its slug")
+        parser.add_argument("--account", action="append", default=[], metavar="NAME", help="may be repeated")
+        parser.add_argument("--json", action="store_true", help="the object that REST gives")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        served.look()
+        snapshot = served.newest(options["policy"], look=False)
+        results = snapshot.lookup(options["account"]) if options["account"] else list(snapshot.every_leaf())
+        if options["json"]:
+            answer = {**snapshot.head(now()), "results": results}
+            self.stdout.write(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())
+            return
+        for one in sorted(results, key=lambda one: (one.get("rank") is None, one.get("rank") or 0)):
+            rank = f"{one['rank']}/{one['of']}" if one.get("rank") else one.get("error", "-")
+            name = one["account"] or "-"
+            self.stdout.write(f"{rank:>12}  {one['factor']:.6f}  {name}  {one['entry'] or ''}".rstrip())

@@ -1,0 +1,68 @@
+"""`manage.py propose_policy --policy SLUG --from-source NAME`: a tree of the groups and users a source has seen."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from apps.accounts.actor import COMMAND
+from apps.cli.commands import OperatorCommand
+from apps.clock import now
+from apps.errors import FieldProblem, Invalid
+from apps.policies.settings import AGINGS
+from apps.priorities.services import propose_policy
+
+_DAY_S = 86_400
+
+
+class Command(OperatorCommand):
+    help = (
+        "Makes a policy of the groups and users of a usage source, and the rule that maps them. "
+        "Without --publish it shows the document and changes nothing."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--policy", required=True, help="its slug; made if there is none")
+        parser.add_argument("--from-source", required=True, help="slug of the usage source")
+        parser.add_argument("--proportional", action="store_true", help="shares in proportion to use, not equal ones")
+        parser.add_argument("--window-days", metavar="N|all", help="how far back usage counts; all: without limit")
+        parser.add_argument("--aging", choices=AGINGS, help="how usage fades within the window")
+        parser.add_argument("--publish", action="store_true", help="put it in force")
+        parser.add_argument("--reason", default="", help="why; needed with --publish")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["publish"] and not options["reason"].strip():
+            raise Invalid("--publish needs --reason.", fields=[FieldProblem("--reason", "is missing")])
+        proposal = propose_policy(
+            policy_slug=options["policy"],
+            source_slug=options["from_source"],
+            proportional=options["proportional"],
+            settings=_settings(options["window_days"], options["aging"]),
+            publish=options["publish"],
+            reason=options["reason"],
+            at=now(),
+            actor=COMMAND,
+        )
+        if proposal.revision is None:
+            self.stdout.write(json.dumps(proposal.document, indent=1, ensure_ascii=False))
+            self.stderr.write("Nothing is changed: add --publish --reason TEXT to put it in force.")
+        else:
+            self.stdout.write(
+                f"policy {options['policy']} revision {proposal.revision.number}: "
+                f"{proposal.n_groups} groups, {proposal.n_users} users"
+            )
+
+
+def _settings(window_days: str | None, aging: str | None) -> dict[str, Any]:
+    window: dict[str, Any] = {}
+    if window_days == "all":
+        window["length_s"] = None
+    elif window_days is not None:
+        if not (window_days.isascii() and window_days.isdigit() and 0 < int(window_days) <= 73_000):
+            message = "is a number of days, or all"
+            raise Invalid(f"--window-days {message}.", fields=[FieldProblem("--window-days", message)])
+        window["length_s"] = int(window_days) * _DAY_S
+    if aging is not None:
+        window["aging"] = aging
+    return {"window": window} if window else {}

@@ -1,0 +1,54 @@
+"""`manage.py recompute SLUG`: the priorities of now, or of a past instant."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import datetime
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from apps.accounts.actor import COMMAND
+from apps.cli.commands import REFUSED, OperatorCommand
+from apps.clock import now
+from apps.errors import FieldProblem, Invalid
+from apps.priorities.recompute import request_recompute
+from apps.runs.models import Run
+from apps.runs.services import work_run_now
+
+
+class Command(OperatorCommand):
+    help = "Asks for a recompute. With --wait it returns when the snapshot is ready, and names it."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("policy", help="its slug")
+        parser.add_argument("--as-of", metavar="TIME", help="an instant in the past; such a snapshot is never served")
+        parser.add_argument("--wait", action="store_true", help="return when it is ready")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        as_of = None if options["as_of"] is None else _instant(options["as_of"])
+        run = request_recompute(policy_slug=options["policy"], as_of=as_of, at=now(), actor=COMMAND)
+        if not options["wait"]:
+            self.stdout.write(f"run {run.pk}")
+            return
+        run = work_run_now(run.pk)
+        if run.state != Run.State.SUCCEEDED:
+            raise CommandError(f"Run {run.pk} {run.state}: {run.error or run.message}", returncode=REFUSED)
+        made = run.result
+        self.stdout.write(
+            f"snapshot {made['snapshot']} of revision {made['revision']} as of {made['as_of']}, "
+            f"{made['n_ranked']} ranked"
+        )
+
+
+def _instant(text: str) -> datetime:
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        instant = None
+    if instant is None or instant.tzinfo is None:
+        raise Invalid(
+            f"{text!r} is no instant with a zone; write 2026-01-31T12:00:00Z.",
+            fields=[FieldProblem("--as-of", "needs a date, a time and a zone")],
+        )
+    return instant

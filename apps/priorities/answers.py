@@ -1,0 +1,303 @@
+"""The newest snapshot of one policy as look-ups read it: arrays, an index of names, and pre-made pieces of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from apps.engine import codecs, sweep
+from apps.policies.settings import PolicySettings
+from apps.policies.trees import TreeColumns
+from apps.priorities.lookup import AccountQuery, Found, LookupIndex, Query
+from apps.priorities.newcomer import Newcomer, newcomer
+from apps.priorities.snapshots import Values
+
+Mask = npt.NDArray[np.bool_]
+I8 = npt.NDArray[np.int64]
+Json = dict[str, Any]
+_MOST_PIECES = 200_000
+_CHUNK = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class ServedSnapshot:
+    """One complete snapshot: every answer comes from it alone, and names it."""
+
+    snapshot_id: int
+    computed_at: datetime
+    tree: TreeColumns
+    values: Values
+    index: LookupIndex
+    meta: Json
+    settings: PolicySettings
+    _pieces: dict[int, Json] = field(default_factory=dict, repr=False)
+    _ready: dict[Query, bytes] = field(default_factory=dict, repr=False)
+    _newcomers: dict[tuple[int, int], Newcomer] = field(default_factory=dict, repr=False)
+
+    # --- What it says about itself ------------------------------------------------------------------------------------
+    @property
+    def policy_slug(self) -> str:
+        return str(self.meta["policy"])
+
+    @property
+    def revision(self) -> int:
+        return int(self.meta["revision"])
+
+    @cached_property
+    def as_of(self) -> datetime:
+        return datetime.fromisoformat(self.meta["as_of"])
+
+    @property
+    def algorithm(self) -> Json:
+        """The algorithm with all its parameters."""
+        return dict(self.meta["algorithm"])
+
+    @property
+    def watermarks(self) -> dict[str, int]:
+        return dict(self.meta["watermarks"])
+
+    @property
+    def n_ranked(self) -> int:
+        return int(self.meta["n_ranked"])
+
+    def age_s(self, at: datetime) -> float:
+        """Seconds since the instant it was computed for."""
+        return max((at - self.as_of) / timedelta(seconds=1), 0.0)
+
+    def head(self, at: datetime) -> Json:
+        """The members of an answer before its results."""
+        return {
+            "policy": self.policy_slug,
+            "snapshot": self.snapshot_id,
+            "revision": self.revision,
+            "as_of": instant(self.as_of),
+            "computed_at": instant(self.computed_at),
+            "age_s": round(self.age_s(at), 3),
+            "algorithm": {key: value for key, value in self.algorithm.items() if key != "factor_from"},
+        }
+
+    def head_json(self, at: datetime) -> bytes:
+        """As `head`, without braces."""
+        return orjson.dumps(self.head(at))[1:-1]
+
+    def subtree_mask(self, uid: UUID) -> Mask:
+        """The entry and all below; nothing when it isn't in this tree."""
+        at = self.tree.index_of_uid(uid)
+        return np.zeros(len(self.tree), dtype=np.bool_) if at is None else self.tree.subtree_mask(at)
+
+    # --- Look-ups -----------------------------------------------------------------------------------------------------
+    def lookup(self, queries: Sequence[Query], *, mask: Mask | None = None) -> list[Json]:
+        """The contract's objects, several entries of one account best first."""
+        return [result for results in self._answer(queries, mask) for result in results]
+
+    def lookup_json(self, queries: Sequence[Query], mask: Mask | None = None) -> bytes:
+        """The same as a JSON list, put together from pieces made before."""
+        if mask is not None:
+            return orjson.dumps(self.lookup(queries, mask=mask))
+        ready = self._ready
+        try:
+            return b"[" + b",".join([ready[query] for query in queries]) + b"]"
+        except KeyError:
+            made = self._make_ready(queries)
+            return b"[" + b",".join([made[query] for query in queries]) + b"]"
+
+    def lookup_columns(
+        self, queries: Sequence[Query], *, mask: Mask | None = None
+    ) -> tuple[list[str], list[float], list[int | None]]:
+        """Accounts, factors and ranks, in equally long lists."""
+        results = self.lookup(queries, mask=mask)
+        return (
+            [result["account"] for result in results],
+            [result["factor"] for result in results],
+            [result.get("rank") for result in results],
+        )
+
+    def every_leaf(self, *, mask: Mask | None = None) -> Iterator[Json]:
+        """Every ranked leaf, and every other entry with accounts, once for each of its accounts (None for none)."""
+        wanted = self.values.is_ranked.copy()
+        wanted[self.index.places.entry] = True
+        if mask is not None:
+            wanted &= mask
+        entries = np.flatnonzero(wanted)
+        for lo in range(0, len(entries), _CHUNK):
+            chunk = entries[lo : lo + _CHUNK]
+            for entry, piece in zip(chunk.tolist(), self.describe(chunk), strict=True):
+                accounts = self.index.accounts_of(entry)
+                for key in accounts:
+                    yield {"account": key.user_name or key.dn or key.group_name, **_said(key[2], key[0]), **piece}
+                if not accounts:
+                    yield {"account": None, **piece}
+
+    def warm_up_like(self, older: ServedSnapshot) -> None:
+        """Make the pieces that are asked for again and again before the first request asks this snapshot for them."""
+        self._make_ready(list(older._ready))
+
+    def _make_ready(self, queries: Sequence[Query]) -> dict[Query, bytes]:
+        distinct = list(dict.fromkeys(queries))
+        made = {
+            query: orjson.dumps(results)[1:-1]
+            for query, results in zip(distinct, self._answer(distinct, None), strict=True)
+        }
+        if len(self._ready) + len(made) > _MOST_PIECES:
+            self._ready.clear()
+        self._ready.update(made)
+        return made
+
+    def _answer(self, queries: Sequence[Query], mask: Mask | None) -> list[list[Json]]:
+        found = [self.index.find(query) for query in queries]
+        self._make_pieces({entry for one in found if one.joins is None for entry in one.entries})
+        return [self._results(query, one, mask) for query, one in zip(queries, found, strict=True)]
+
+    def _results(self, query: Query, found: Found, mask: Mask | None) -> list[Json]:
+        if isinstance(query, str):
+            about: Json = {"account": query}
+        else:
+            about = {"account": query.user or query.dn or query.group, **_said(query.group, query.namespace)}
+        entries = [entry for entry in found.entries if mask is None or mask[entry]]
+        if not entries:
+            return [{**about, "entry": None, "error": "unmapped", "factor": self.settings.fallback_factor}]
+        if found.joins is not None:
+            return [{**about, **self._newcomer_json(entries[0], found.joins)}]
+        if len(entries) > 1:
+            entries.sort(key=lambda entry: (self.values.rank[entry] or self.n_ranked + 1, entry))
+        pieces = self._pieces
+        return [{**about, **pieces[entry]} for entry in entries]
+
+    # --- Pieces -------------------------------------------------------------------------------------------------------
+    def _make_pieces(self, entries: Iterable[int]) -> None:
+        missing = np.array(sorted(entry for entry in entries if entry not in self._pieces), dtype=np.int64)
+        if len(missing):
+            made = dict(zip(missing.tolist(), self.describe(missing), strict=True))
+            if len(self._pieces) + len(made) > _MOST_PIECES:
+                self._pieces.clear()
+            self._pieces.update(made)
+
+    def describe(self, entries: I8) -> list[Json]:
+        """What an answer says of each of these entries."""
+        rows, depth_of = self.lineage(entries)
+        priorities = self.values.priority[rows].tolist()
+        scalars = self.values.scalar[rows].tolist() if self.resolution else None
+        columns = zip(
+            entries.tolist(), depth_of.tolist(), self.values.rank[entries].tolist(),
+            self.values.factor[entries].tolist(), self.values.has_rank[entries].tolist(), strict=True,
+        )  # fmt: skip
+        described = []
+        for place, (entry, depth, rank, factor, has_rank) in enumerate(columns):
+            vector = scalars[place][:depth] if scalars is not None else None
+            described.append(
+                {
+                    "entry": self.index.path(entry),
+                    "factor": factor if has_rank else self.settings.fallback_factor,
+                    "rank": rank if has_rank else None,
+                    "of": self.n_ranked,
+                    "priorities": priorities[place][:depth],
+                    "vector": vector,
+                    "key": self._key(vector, priorities[place][:depth]),
+                }
+            )
+        return described
+
+    @property
+    def resolution(self) -> int | None:
+        found = self.meta["algorithm"].get("resolution")
+        return None if found is None else int(found)
+
+    @property
+    def depth(self) -> int:
+        """Levels of the ranked leaves' vectors."""
+        return int(self.meta["depth"])
+
+    def lineage(self, entries: I8) -> tuple[I8, I8]:
+        """Entries root→entry whose components make up each one's vector, shape (m, deepest), and how many are its own.
+
+        Rows are filled up with entry 0.
+        """
+        contest, entry_of, seat, _ = self.tree.engine_tree().competition
+        at = seat[entries].copy()
+        depth_of = np.searchsorted(contest.level_offsets, at, side="right") - 1
+        rows = np.zeros((len(entries), int(depth_of.max(initial=0))), dtype=np.int64)
+        for level in range(rows.shape[1], 0, -1):
+            inside = depth_of >= level
+            rows[inside, level - 1] = entry_of[at[inside]]
+            at[inside] = contest.parent[at[inside]]
+        return rows, depth_of
+
+    def _key(self, vector: list[int] | None, priorities: list[float]) -> str:
+        """The vector as a string in which higher sorts later: fixed width, or the base-200 number of `gridwide`."""
+        if vector is not None and self.resolution:
+            return codecs.key_string(vector, self.depth, self.resolution)
+        return str(codecs.grid_value(priorities, max(self.depth, len(priorities))))
+
+    @cached_property
+    def actual_global(self) -> npt.NDArray[np.float64]:
+        """The product of `actual` root→entry; 0 where an entry doesn't compete."""
+        contest, entry_of, seat, is_whole = self.tree.engine_tree().competition
+        product = sweep.product_down(contest, self.values.actual[entry_of])
+        spread: npt.NDArray[np.float64] = product if is_whole else np.where(self.values.competes, product[seat], 0.0)
+        return spread
+
+    # --- Newcomers ----------------------------------------------------------------------------------------------------
+    def _newcomer_json(self, entry: int, rule: int) -> Json:
+        new = self.newcomer_at(entry, rule)
+        return {
+            "entry": self.index.path(entry),
+            "factor": new.factor,
+            "rank": new.rank,
+            "of": new.of,
+            "priorities": new.priorities,
+            "vector": new.vector,
+            "key": self._key(new.vector, new.priorities),
+            "provisional": True,
+        }
+
+    def newcomer_at(self, entry: int, rule: int) -> Newcomer:
+        """What a new member by an *each* rule would get as a child of `entry`; see `newcomer` for what is left out."""
+        known = self._newcomers.get((entry, rule))
+        if known is not None:
+            return known
+        contest, _, seat, _ = self.tree.engine_tree().competition
+        rows, depth_of = self.lineage(np.array([entry]))
+        above = rows[0, : int(depth_of[0])]
+        at = int(seat[entry])
+        first, count = int(contest.first_child[at]), int(contest.child_count[at])
+        new = newcomer(
+            shares=self.index.places.rules[rule].member_shares,
+            sibling_shares=float(contest.shares[first : first + count].sum()),
+            above=self.values.priority[above].tolist(),
+            above_scalars=self.values.scalar[above].tolist(),
+            leaves=self.leaf_components,
+            algorithm=self.algorithm,
+            depth=self.depth,
+        )
+        self._newcomers[entry, rule] = new
+        return new
+
+    @cached_property
+    def leaf_components(self) -> npt.NDArray[Any]:
+        """Padded components of all ranked leaves, shape (N, depth)."""
+        rows, depth_of = self.lineage(np.flatnonzero(self.values.is_ranked))
+        component: npt.NDArray[Any] = self.values.scalar if self.resolution else self.values.priority
+        fill = self.resolution // 2 if self.resolution else 0.0
+        inside = np.arange(rows.shape[1]) < depth_of[:, None]
+        return np.where(inside, component[rows], fill)
+
+
+def instant(at: datetime) -> str:
+    """RFC 3339 in UTC."""
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _said(group: str, namespace: str) -> Json:
+    said = {"group": group, "namespace": namespace}
+    return {name: value for name, value in said.items() if value}
+
+
+__all__ = ["AccountQuery", "Query", "ServedSnapshot", "instant"]

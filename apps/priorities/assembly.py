@@ -1,0 +1,258 @@
+"""The road of a recompute: load what it needs, compute on arrays, store the snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from django.db import connection, transaction
+
+from apps import engine
+from apps.accounts.intern import AccountKey
+from apps.accounts.models import Account
+from apps.engine import sweep
+from apps.engine.algorithms import PriorityResult
+from apps.engine.algorithms import compute as compute_priorities
+from apps.policies.models import Policy
+from apps.policies.settings import PolicySettings
+from apps.policies.trees import TreeColumns, load_tree
+from apps.priorities.accrual import (
+    HOUR_S,
+    AccountUsage,
+    JobClassRow,
+    SourceRow,
+    usage_of_accounts,
+    usage_of_scope,
+    window_of,
+)
+from apps.priorities.fingerprint import Fingerprint, read_fingerprint
+from apps.priorities.mapping import UNMAPPED, Resolver
+from apps.priorities.models import MappingRule, Snapshot, UnmappedUsage
+from apps.priorities.rules import Rule
+from apps.priorities.snapshots import AccountPlaces, pack_snapshot, values_of
+from apps.runs.models import Run
+from apps.usage.models import JobClass, Source
+from apps.usage.selectors import OpenRecords, UsageArrays, load_open_records, load_usage
+
+I4 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """All a snapshot depends on, read in one transaction. `account_ids` ascending, parallel to `account_keys`."""
+
+    policy_pk: int
+    fingerprint: Fingerprint
+    settings: PolicySettings
+    tree: TreeColumns
+    rules: tuple[Rule, ...]
+    sources: Sequence[SourceRow]
+    classes: Mapping[int, JobClassRow]
+    account_ids: npt.NDArray[np.int64]
+    account_keys: Sequence[AccountKey]
+    usage: UsageArrays
+    opened: OpenRecords
+
+    @property
+    def as_of(self) -> datetime:
+        return self.fingerprint.as_of
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """The priority tree, where each account belongs, and what those without an entry used."""
+
+    result: PriorityResult
+    has_demand: npt.NDArray[np.bool_]
+    entry_of_account: I4
+    usage_of_account: npt.NDArray[np.float64]
+
+
+def load_inputs(policy: Policy, *, as_of: datetime) -> Inputs:
+    """Read one consistent state of revision, rules, accounts and usage."""
+    with one_view():
+        fingerprint = read_fingerprint(policy, as_of=as_of)
+        settings = PolicySettings.from_json(fingerprint.settings)
+        rows = Source.objects.order_by("id").values_list("id", "slug", "origin")
+        sources = [SourceRow(*row) for row in rows]
+        source_ids = [source.id for source in sources]
+        classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
+        accounts = list(Account.objects.order_by("id").values_list("id", *AccountKey._fields))
+        return Inputs(
+            policy_pk=policy.pk,
+            fingerprint=fingerprint,
+            settings=settings,
+            tree=load_tree(policy, fingerprint.revision),
+            rules=load_rules(policy),
+            sources=sources,
+            classes={row.id: row for row in classes},
+            account_ids=np.fromiter((row[0] for row in accounts), dtype=np.int64, count=len(accounts)),
+            account_keys=[AccountKey(*row[1:]) for row in accounts],
+            usage=load_usage(sources=source_ids, from_at=_oldest(settings, as_of), to_at=as_of),
+            opened=load_open_records(sources=source_ids),
+        )
+
+
+def load_rules(policy: Policy) -> tuple[Rule, ...]:
+    """The policy's mapping rules in their order."""
+    names = ("kind", "target_uid", "namespace", "user_pattern", "group_pattern", "fqan_pattern", "suffix",
+             "member_shares", "archive_after_idle_days")  # fmt: skip
+    rows = MappingRule.objects.filter(policy=policy).order_by("position").values(*names)
+    return tuple(Rule(**row) for row in rows)
+
+
+def compute(inputs: Inputs) -> Computed:
+    """A pure function of its inputs: the same ones give the same bits."""
+    tree, settings = inputs.tree, inputs.settings
+    entry = place_accounts(inputs)
+    accounts = usage_of_accounts(
+        usage=inputs.usage,
+        opened=inputs.opened,
+        account_ids=inputs.account_ids,
+        sources=inputs.sources,
+        classes=inputs.classes,
+        metric=settings.metric,
+        window=window_of(settings.window),
+        as_of_s=inputs.as_of.timestamp(),
+    )
+    code, scopes = tree.effective_scopes()
+    own = np.stack([_usage_of_entries(inputs, accounts, entry, scope, narrowed) for scope, narrowed in scopes])
+    result = compute_priorities(
+        tree.engine_tree(),
+        own if len(scopes) > 1 else own[0],
+        algorithm=settings.algorithm,
+        scope_of_entry=code if len(scopes) > 1 else None,
+    )
+    demand = np.zeros(len(tree))
+    demand[entry[accounts.has_demand & (entry != UNMAPPED)]] = 1.0
+    return Computed(
+        result=result,
+        has_demand=sweep.sum_up(tree.engine_tree(), demand)[0] > 0,
+        entry_of_account=entry,
+        usage_of_account=usage_of_scope(
+            accounts, scope="global", narrowed=(), sources=inputs.sources, approach=settings.approach["global"]
+        ),
+    )
+
+
+def place_accounts(inputs: Inputs) -> I4:
+    """The entry of each account, −1 for none."""
+    return Resolver(inputs.rules, inputs.tree).resolve_many(inputs.account_keys)
+
+
+def store_result(
+    inputs: Inputs, computed: Computed, *, is_live: bool, started_at: datetime, computed_at: datetime, run: Run | None
+) -> Snapshot:
+    """One row and one blob, ready when the caller's transaction commits; the same inputs again give the same row."""
+    fingerprint = inputs.fingerprint
+    found = Snapshot.objects.filter(policy_id=inputs.policy_pk, fingerprint=fingerprint.digest).first()
+    if found is not None:
+        if is_live and not found.is_live:
+            found.is_live = True
+            found.save(update_fields=["is_live"])
+        return found
+    data, digest = pack_result(inputs, computed)
+    snapshot = Snapshot.objects.create(
+        policy_id=inputs.policy_pk,
+        revision_number=fingerprint.revision,
+        mapping_version=fingerprint.mapping_version,
+        watermarks=dict(fingerprint.watermarks),
+        settings=fingerprint.settings,
+        engine_version=engine.VERSION,
+        fingerprint=fingerprint.digest,
+        as_of=inputs.as_of,
+        computed_at=computed_at,
+        duration_s=(computed_at - started_at) / timedelta(seconds=1),
+        n_ranked=computed.result.n_ranked,
+        is_live=is_live,
+        run=run,
+        data=data,
+        digest=digest,
+    )
+    _store_unmapped(inputs, computed, snapshot)
+    return snapshot
+
+
+def pack_result(inputs: Inputs, computed: Computed) -> tuple[bytes, str]:
+    """The snapshot's blob: nothing in it depends on when or where it was computed."""
+    placed = np.flatnonzero(computed.entry_of_account != UNMAPPED)
+    places = AccountPlaces(
+        keys=[inputs.account_keys[at] for at in placed.tolist()],
+        entry=computed.entry_of_account[placed],
+        rules=inputs.rules,
+    )
+    result = computed.result
+    unmapped = _unmapped(computed)
+    meta = {
+        **inputs.fingerprint.to_json(),
+        "tree_digest": inputs.tree.digest,
+        "algorithm": dict(result.settings),
+        "n_ranked": result.n_ranked,
+        "depth": result.depth,
+        "n_unmapped": len(unmapped),
+        "unmapped_usage": float(computed.usage_of_account[unmapped].sum()),
+    }
+    return pack_snapshot(values_of(result, computed.has_demand), places, meta)
+
+
+@contextmanager
+def one_view() -> Iterator[None]:
+    """A transaction that sees one state of the database from its first query to its last."""
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield
+
+
+def _oldest(settings: PolicySettings, as_of: datetime) -> datetime | None:
+    """Before this no bucket counts; None when all do."""
+    length_s = settings.window["length_s"]
+    return None if length_s is None else as_of - timedelta(seconds=length_s + 2 * HOUR_S)
+
+
+def _usage_of_entries(
+    inputs: Inputs, accounts: AccountUsage, entry: I4, scope: str, narrowed: tuple[str, ...]
+) -> npt.NDArray[np.float64]:
+    """Own usage of every entry as one scope counts it."""
+    approach = inputs.settings.approach[scope]
+    used = usage_of_scope(accounts, scope=scope, narrowed=narrowed, sources=inputs.sources, approach=approach)
+    placed = entry != UNMAPPED
+    own = np.bincount(entry[placed], weights=used[placed], minlength=len(inputs.tree))
+    return own.astype(np.float64)
+
+
+def _unmapped(computed: Computed) -> npt.NDArray[np.int64]:
+    return np.flatnonzero((computed.entry_of_account == UNMAPPED) & (computed.usage_of_account > 0))
+
+
+def _store_unmapped(inputs: Inputs, computed: Computed, snapshot: Snapshot) -> None:
+    """Only the newest snapshot's list is kept as rows; older ones keep their sum in the blob."""
+    UnmappedUsage.objects.filter(snapshot__policy_id=inputs.policy_pk, snapshot__is_live=snapshot.is_live).delete()
+    UnmappedUsage.objects.bulk_create(
+        (
+            UnmappedUsage(
+                snapshot=snapshot,
+                account_id=int(inputs.account_ids[at]),
+                usage=float(computed.usage_of_account[at]),
+            )
+            for at in _unmapped(computed).tolist()
+        ),
+        batch_size=5_000,
+    )
+
+
+def result_json(snapshot: Snapshot) -> dict[str, Any]:
+    """What a run says about the snapshot it made."""
+    return {
+        "snapshot": snapshot.pk,
+        "revision": snapshot.revision_number,
+        "as_of": snapshot.as_of.isoformat(),
+        "n_ranked": snapshot.n_ranked,
+    }

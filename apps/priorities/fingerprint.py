@@ -1,0 +1,70 @@
+"""What a snapshot depends on, in one hash: unchanged means there is nothing to compute."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from django.conf import settings as site_settings
+
+from apps import engine
+from apps.policies.models import Policy, Revision
+from apps.priorities.models import Mapping as MappingRow
+from apps.usage.selectors import watermarks
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Revision, rules, usage, settings, engine and the instant."""
+
+    policy_slug: str
+    revision: int
+    mapping_version: int
+    watermarks: Mapping[str, int]
+    settings: Mapping[str, Any]
+    engine_version: str
+    as_of: datetime
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "policy": self.policy_slug,
+            "revision": self.revision,
+            "mapping_version": self.mapping_version,
+            "watermarks": dict(self.watermarks),
+            "settings": dict(self.settings),
+            "engine_version": self.engine_version,
+            "as_of": self.as_of.astimezone(UTC).isoformat(),
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_fingerprint(policy: Policy, *, as_of: datetime) -> Fingerprint:
+    """As the database stands now; the head revision counts for past instants too."""
+    revision = Revision.objects.filter(policy=policy).order_by("-number").values("number", "settings").first()
+    if revision is None:
+        raise LookupError(f"{policy.slug} has nothing published")
+    mapping = MappingRow.objects.filter(policy=policy).values_list("version", flat=True).first()
+    return Fingerprint(
+        policy_slug=policy.slug,
+        revision=revision["number"],
+        mapping_version=mapping or 0,
+        watermarks=watermarks(),
+        settings=revision["settings"],
+        engine_version=engine.VERSION,
+        as_of=as_of,
+    )
+
+
+def tick_of(at: datetime) -> datetime:
+    """The instant for which priorities are computed at `at`: whole ticks, so that workers agree on it."""
+    tick_s = site_settings.FAIRSHARE_TICK_S
+    return datetime.fromtimestamp(at.timestamp() // tick_s * tick_s, UTC)

@@ -1,0 +1,114 @@
+"""One mapping rule: which accounts it is for, and to which entry it leads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import cached_property, lru_cache
+from typing import Any
+from uuid import UUID
+
+from apps.accounts.intern import AccountKey
+from apps.errors import FieldProblem
+
+PLACEHOLDERS = ("user", "group", "project")
+KINDS = ("exact", "glob", "group", "each", "default")
+LONGEST_SUFFIX = 256
+MOST_SHARES = 1e15
+_PLACEHOLDER = re.compile(r"\{(user|group|project)\}")
+_TEXTS = ("namespace", "user_pattern", "group_pattern", "fqan_pattern", "suffix")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """As `models.MappingRule`. Patterns that are "" match anything; a user pattern is also tried on the DN."""
+
+    kind: str
+    target_uid: UUID
+    namespace: str = ""
+    user_pattern: str = ""
+    group_pattern: str = ""
+    fqan_pattern: str = ""
+    suffix: str = ""
+    member_shares: float = 1.0
+    archive_after_idle_days: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        found = {name: getattr(self, name) for name in ("kind", *_TEXTS)}
+        found["target_uid"] = str(self.target_uid)
+        found["member_shares"] = self.member_shares
+        found["archive_after_idle_days"] = self.archive_after_idle_days
+        return found
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Rule:
+        """Of something `to_json` wrote."""
+        return cls(**{**data, "target_uid": UUID(data["target_uid"])})
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """The suffix, component by component; *each* without one goes to the child named like the user."""
+        suffix = self.suffix or ("/{user}" if self.kind == "each" else "")
+        return tuple(part for part in suffix.split("/") if part)
+
+    def matches(self, key: AccountKey) -> bool:
+        if self.namespace and self.namespace != key.namespace:
+            return False
+        if self.kind == "default":
+            return True
+        if self.kind == "exact":
+            named = not self.user_pattern or self.user_pattern in (key.user_name, key.dn)
+            return named and self.group_pattern in ("", key.group_name) and self.fqan_pattern in ("", key.fqan)
+        return (
+            _agrees(self.user_pattern, key.user_name, key.dn)
+            and _agrees(self.group_pattern, key.group_name)
+            and _fqan_agrees(self.fqan_pattern, key.fqan)
+        )
+
+    def names_below(self, key: AccountKey) -> list[str]:
+        """Names that lead from the target down to the account's entry, with placeholders filled in."""
+        values = {"user": key.user_name or key.dn, "group": key.group_name, "project": key.project}
+        return [_PLACEHOLDER.sub(lambda found: values[found[1]], part) for part in self.parts]
+
+
+@lru_cache(maxsize=4096)
+def _glob(pattern: str) -> Callable[[str], object]:
+    return re.compile(translate(pattern)).match
+
+
+def _agrees(pattern: str, *texts: str) -> bool:
+    return not pattern or any(text and _glob(pattern)(text) for text in texts)
+
+
+def _fqan_agrees(pattern: str, fqan: str) -> bool:
+    """An FQAN counts for what it lies below, too: `/atlas` is matched by `/atlas/Role=production`."""
+    if not pattern:
+        return True
+    return bool(fqan) and (_agrees(pattern, fqan) or fqan.startswith(pattern.rstrip("/") + "/"))
+
+
+def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
+    """What is wrong with a rule somebody wrote; empty when nothing is."""
+    problems = []
+    if rule.kind not in KINDS:
+        problems.append(FieldProblem(f"{where}.kind", f"must be one of {', '.join(KINDS)}"))
+    if rule.kind == "exact" and not (rule.user_pattern or rule.group_pattern or rule.fqan_pattern):
+        problems.append(FieldProblem(where, "an exact rule names a user, a group or an FQAN"))
+    if rule.kind == "group" and not (rule.group_pattern or rule.fqan_pattern):
+        problems.append(FieldProblem(where, "a group rule names a group or an FQAN"))
+    leftover = re.sub(r"[{}]", "", _PLACEHOLDER.sub("", rule.suffix))
+    if leftover != _PLACEHOLDER.sub("", rule.suffix):
+        problems.append(FieldProblem(f"{where}.suffix", "knows {user}, {group} and {project} alone"))
+    if len(rule.suffix) > LONGEST_SUFFIX or len(rule.parts) > 8:
+        problems.append(FieldProblem(f"{where}.suffix", "has at most 8 levels and 256 characters"))
+    if not 0 <= rule.member_shares <= MOST_SHARES:
+        problems.append(FieldProblem(f"{where}.member_shares", "must be a number from 0 to 1e15"))
+    limits = {"namespace": 128, "user_pattern": 256, "group_pattern": 256, "fqan_pattern": 512}
+    problems += [
+        FieldProblem(f"{where}.{name}", f"has at most {longest} characters")
+        for name, longest in limits.items()
+        if len(getattr(rule, name)) > longest
+    ]
+    return problems

@@ -1,0 +1,89 @@
+"""The page of one entry: the way to it, its children, its siblings, its history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.policies.selectors import EntryChange, entry_history, last_change
+from apps.policies.settings import PolicySettings
+from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+from apps.priorities.selectors.tree import offset
+
+_MOST_ROWS = 100
+_MOST_CHANGES = 20
+
+
+@dataclass(frozen=True)
+class EntryPage:
+    """Everything the entry page shows; lists are cut at 100 rows, `n_children` counts all that may be seen."""
+
+    policy_slug: str
+    policy_name: str
+    revision: int
+    as_of: datetime | None
+    settings: PolicySettings
+    entry: EntryRow
+    ancestors: list[EntryRow]
+    children: list[EntryRow]
+    n_children: int
+    siblings: list[EntryRow]
+    usage_core_s: float
+    history: list[EntryChange]
+    may_change: bool
+    why_not: str
+    last_changed_revision: int
+    next_cursor: str | None = None
+
+
+def get_entry_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str | None = None) -> EntryPage:
+    """`cursor`: from which child on."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    i = view.require(uid)
+    entry = view.row(i)
+    children = view.visible_children(i)
+    siblings = view.visible_children(int(view.tree.parent[i])) if i else [0]
+    start = offset(cursor)
+    return EntryPage(
+        policy_slug=view.policy.slug,
+        policy_name=view.policy.name,
+        revision=view.revision,
+        as_of=view.as_of,
+        settings=view.settings,
+        entry=entry,
+        ancestors=view.rows(view.tree.ancestors(i)),
+        children=_numbered(view, children, start),
+        n_children=len(children),
+        siblings=_numbered(view, _around(siblings, i)),
+        usage_core_s=entry.usage_core_s,
+        history=entry_history(policy=view.policy, uid=uid, limit=_MOST_CHANGES),
+        may_change=entry.may_change,
+        why_not="" if entry.may_change else _why_not(view, i),
+        last_changed_revision=last_change(policy=view.policy, uid=uid),
+        next_cursor=str(start + _MOST_ROWS) if len(children) > start + _MOST_ROWS else None,
+    )
+
+
+def _numbered(view: PolicyView, siblings: list[int], start: int = 0) -> list[EntryRow]:
+    shown = siblings[start : start + _MOST_ROWS]
+    return [view.row(i, position=(at, len(siblings))) for at, i in enumerate(shown, start=start + 1)]
+
+
+def _around(siblings: list[int], i: int) -> list[int]:
+    """Of very many siblings those near the entry, itself included."""
+    at = siblings.index(i)
+    start = max(0, min(at - _MOST_ROWS // 2, len(siblings) - _MOST_ROWS))
+    return siblings[start : start + _MOST_ROWS]
+
+
+def _why_not(view: PolicyView, i: int) -> str:
+    if i == 0:
+        return _("The root has all there is: its shares can't change.")
+    if view.tree.locked[i] and view.visibility.may_divide(int(view.tree.parent[i])):
+        return _("It is locked; whoever locked it, or an administrator, can change it.")
+    parent = view.tree.name[int(view.tree.parent[i])]
+    return _("Only an authority of %(parent)s decides how it is divided.") % {"parent": parent}

@@ -1,0 +1,89 @@
+"""Is the policy holding, and who published what lately."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from apps.accounts.actor import Actor
+from apps.policies.selectors import count_changes, list_policies, list_revisions
+from apps.policies.settings import PolicySettings
+from apps.priorities.models import Snapshot
+from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+
+_MOST_PUBLISHES = 5
+_MOST_TOP = 100
+
+
+@dataclass(frozen=True)
+class Publish:
+    """One revision, as a line of the list."""
+
+    revision: int
+    at: datetime
+    author: str
+    reason: str
+    n_changed: int
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Everything the overview shows of one policy."""
+
+    policy_slug: str
+    policy_name: str
+    revision: int
+    as_of: datetime | None
+    n_entries: int
+    n_ranked: int
+    n_out_of_tolerance: int
+    n_unmapped: int
+    unmapped_core_s: float
+    usage_core_s: float
+    computed_at: datetime | None
+    duration_s: float | None
+    settings: PolicySettings
+    top: list[EntryRow]
+    publishes: list[Publish]
+
+
+def get_overview(*, policy_slug: str | None = None, actor: Actor) -> Overview | None:
+    """Of this policy, or of the first by name; None when there is none."""
+    if policy_slug is None:
+        policies = list_policies(actor=actor)
+        if not policies:
+            return None
+        policy_slug = policies[0].slug
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    children = view.visible_children(0)
+    snapshot = view.snapshot
+    return Overview(
+        policy_slug=view.policy.slug,
+        policy_name=view.policy.name,
+        revision=view.revision,
+        as_of=view.as_of,
+        n_entries=int(view.visibility.mask.sum()),
+        n_ranked=view.n_ranked,
+        n_out_of_tolerance=view.count_out_of_tolerance(),
+        n_unmapped=int(snapshot.meta["n_unmapped"]) if snapshot else 0,
+        unmapped_core_s=float(snapshot.meta["unmapped_usage"]) if snapshot else 0.0,
+        usage_core_s=float(snapshot.values.usage[0]) if snapshot else 0.0,
+        computed_at=snapshot.computed_at if snapshot else None,
+        duration_s=_duration(snapshot.snapshot_id) if snapshot else None,
+        settings=view.settings,
+        top=[view.row(i, position=(at, len(children))) for at, i in enumerate(children[:_MOST_TOP], start=1)],
+        publishes=_publishes(view),
+    )
+
+
+def _duration(snapshot_id: int) -> float | None:
+    return Snapshot.objects.filter(pk=snapshot_id).values_list("duration_s", flat=True).first()
+
+
+def _publishes(view: PolicyView) -> list[Publish]:
+    revisions = list_revisions(policy=view.policy, limit=_MOST_PUBLISHES)
+    n_changed = count_changes(policy=view.policy, numbers=[revision.number for revision in revisions])
+    return [
+        Publish(one.number, one.published_at, one.author_name, one.reason, n_changed.get(one.number, 0))
+        for one in revisions
+    ]

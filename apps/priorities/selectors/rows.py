@@ -1,0 +1,258 @@
+"""A policy as one actor sees it now: the tree in force, beside the numbers of the newest snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from apps import clock
+from apps.accounts.actor import Actor
+from apps.accounts.selectors import list_accounts_of
+from apps.engine.algorithms.base import prepare
+from apps.errors import Unavailable
+from apps.policies.models import Policy
+from apps.policies.scope import Visibility, visible_entries
+from apps.policies.selectors import get_policy, get_revision
+from apps.policies.settings import PolicySettings
+from apps.policies.trees import TreeColumns, load_tree
+from apps.priorities import served
+from apps.priorities.answers import ServedSnapshot
+from apps.priorities.lookup import AccountQuery
+from apps.priorities.models import Snapshot
+from apps.priorities.states import State, out_of_tolerance, state_of
+
+F8 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """One entry as pages and REST show it. Fractions 0..1; None where something doesn't exist."""
+
+    uid: UUID
+    parent_uid: UUID | None
+    path: str
+    name: str
+    kind: str
+    level: int  # 1 is the root
+    pos_in_set: int
+    set_size: int
+    n_children: int  # that the actor may see
+    hidden_children: int
+    is_open: bool
+    shares: float | None  # None: inherit
+    target: float | None
+    target_global: float | None
+    actual: float | None
+    actual_global: float | None
+    deviation_points: float | None  # (actual − target) · 100
+    state: State
+    priority: float | None
+    rank: int | None
+    factor: float | None
+    usage_core_s: float
+    has_usage: bool
+    locked: bool
+    may_change: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyView:
+    """What one actor may see of one policy. Numbers come from the snapshot's entries with the same uid."""
+
+    policy: Policy
+    revision: int
+    settings: PolicySettings
+    tree: TreeColumns
+    snapshot: ServedSnapshot | None
+    actor: Actor
+    now: datetime
+
+    @cached_property
+    def visibility(self) -> Visibility:
+        return visible_entries(
+            policy=self.policy, tree=self.tree, actor=self.actor, at=self.now, own_entries=self.own_entries
+        )
+
+    @cached_property
+    def own_entries(self) -> list[int]:
+        """Where the actor's own accounts are."""
+        if self.actor.user is None or self.snapshot is None or not self.actor.has_scope("self:read"):
+            return []
+        found = {entry for query in own_queries(self.actor) for entry in self.snapshot.index.find(query).entries}
+        return [at for at in map(self._here, sorted(found)) if at is not None]
+
+    @cached_property
+    def place(self) -> npt.NDArray[np.int64]:
+        """Where each entry of this tree is in the snapshot's; −1 where it isn't."""
+        here, there = self.tree, self.snapshot.tree if self.snapshot else self.tree
+        if here is there or here.digest == there.digest != "":
+            return np.arange(len(here))
+        known = {uid: at for at, uid in enumerate(_as_keys(there))}
+        return np.array([known.get(uid, -1) for uid in _as_keys(here)], dtype=np.int64)
+
+    @cached_property
+    def competes(self) -> npt.NDArray[np.bool_]:
+        mask = ~self.tree.inherit
+        mask[0] = False
+        return mask
+
+    @cached_property
+    def target(self) -> tuple[F8, F8]:
+        """Target among siblings and along the path, of the tree in force; meaningless where `competes` is false."""
+        prepared = prepare(self.tree.engine_tree())
+        return prepared.spread(prepared.target), prepared.spread(prepared.target_global)
+
+    @property
+    def as_of(self) -> datetime | None:
+        return self.snapshot.as_of if self.snapshot else None
+
+    @property
+    def n_ranked(self) -> int:
+        return self.snapshot.n_ranked if self.snapshot else int(self.tree.engine_tree().is_ranked.sum())
+
+    def visible_children(self, i: int) -> list[int]:
+        mask = self.visibility.mask
+        return [child for child in self.tree.children(i) if mask[child]]
+
+    def require(self, uid: UUID) -> int:
+        """The entry's index; NotFound for what the actor may not see."""
+        return self.visibility.require(self.tree.index_of_uid(uid))
+
+    def row(self, i: int, *, position: tuple[int, int] | None = None, is_open: bool = False) -> EntryRow:
+        """One entry. `position`: (pos_in_set, set_size), when the caller has counted already."""
+        tree, parent = self.tree, int(self.tree.parent[i])
+        if position is None:
+            siblings = self.visible_children(parent) if parent >= 0 else [i]
+            position = (siblings.index(i) + 1 if i in siblings else 1, max(len(siblings), 1))
+        n_visible = int(self.visibility.mask[tree.children(i).start : tree.children(i).stop].sum())
+        numbers = self._numbers(i)
+        return EntryRow(
+            uid=tree.uuid(i),
+            parent_uid=tree.uuid(parent) if parent >= 0 else None,
+            path=tree.path(i),
+            name=tree.name[i],
+            kind=tree.kind_names[int(tree.kind_code[i])],
+            level=int(tree.level[i]) + 1,
+            pos_in_set=position[0],
+            set_size=position[1],
+            n_children=n_visible,
+            hidden_children=int(tree.n_children[i]) - n_visible,
+            is_open=is_open,
+            shares=None if tree.inherit[i] else float(tree.shares[i]),
+            locked=bool(tree.locked[i]),
+            may_change=self.visibility.may_change(i),
+            **numbers,
+        )
+
+    def rows(self, entries: Iterable[int]) -> list[EntryRow]:
+        return [self.row(i) for i in entries]
+
+    def count_out_of_tolerance(self) -> int:
+        """Visible entries over or under their target."""
+        if self.snapshot is None:
+            return 0
+        values, place = self.snapshot.values, self.place
+        known = self.visibility.mask & self.competes & (place >= 0)
+        here = np.flatnonzero(known)
+        there = place[here]
+        target, actual = self.target[0][here], values.actual[there]
+        is_idle = (values.usage[there] == 0) & ~values.has_demand[there] & (target > 0)
+        return int(out_of_tolerance(target, actual, is_idle=is_idle, tolerance=self.settings.tolerance).sum())
+
+    def _numbers(self, i: int) -> dict[str, Any]:
+        """Everything computed about an entry; None and `unknown` where there is no snapshot of it."""
+        is_root, competes = i == 0, bool(self.competes[i])
+        target = 1.0 if is_root else float(self.target[0][i]) if competes else None
+        target_global = 1.0 if is_root else float(self.target[1][i]) if competes else None
+        unknown = ("actual", "actual_global", "deviation_points", "priority", "rank", "factor")
+        found: dict[str, Any] = dict.fromkeys(unknown)
+        found |= {"target": target, "target_global": target_global, "state": "unknown", "usage_core_s": 0.0,
+                  "has_usage": False}  # fmt: skip
+        at = int(self.place[i]) if self.snapshot is not None else -1
+        if self.snapshot is None or at < 0:
+            return found
+        values = self.snapshot.values
+        usage, has_rank = float(values.usage[at]), bool(values.has_rank[at])
+        found["usage_core_s"], found["has_usage"] = usage, usage > 0
+        if has_rank and not is_root:
+            found["rank"], found["factor"] = int(values.rank[at]), float(values.factor[at])
+        if is_root:
+            found["actual"] = found["actual_global"] = 1.0
+            found["deviation_points"] = 0.0
+            found["state"] = "on"
+        elif competes and values.competes[at]:
+            actual = float(values.actual[at])
+            found["actual"], found["actual_global"] = actual, float(self.snapshot.actual_global[at])
+            found["priority"] = float(values.priority[at])
+            found["deviation_points"] = (actual - (target or 0.0)) * 100
+            found["state"] = state_of(
+                target=target,
+                actual=actual,
+                has_usage=usage > 0,
+                has_demand=bool(values.has_demand[at]),
+                tolerance=self.settings.tolerance,
+            )
+        return found
+
+    def _here(self, there: int) -> int | None:
+        """An entry of the snapshot's tree in this one."""
+        if self.snapshot is None:
+            return None
+        if self.snapshot.tree is self.tree:
+            return there
+        return self.tree.index_of_uid(self.snapshot.tree.uuid(there))
+
+
+def open_view(
+    *, policy_slug: str, actor: Actor, at: int | datetime | None = None, scope: str = "policies:read"
+) -> PolicyView:
+    """The head with the newest snapshot; for a past revision or instant, that revision with the snapshot of then."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
+    revision = get_revision(policy=policy, at=at)
+    return PolicyView(
+        policy=policy,
+        revision=revision.number,
+        settings=PolicySettings.from_json(revision.settings),
+        tree=load_tree(policy, revision.number),
+        snapshot=newest_or_none(policy.slug) if at is None else _of_then(policy, revision.number, at),
+        actor=actor,
+        now=clock.now(),
+    )
+
+
+def newest_or_none(slug: str) -> ServedSnapshot | None:
+    try:
+        return served.newest(slug)
+    except Unavailable:
+        return None
+
+
+def own_queries(actor: Actor) -> list[AccountQuery]:
+    """The actor's accounts as look-ups; somebody without any is asked for by user name."""
+    if actor.user is None:
+        return []
+    accounts = list_accounts_of(actor.user)
+    found = [
+        AccountQuery(one.user_name, one.group_name, one.namespace, one.dn, one.fqan, one.project) for one in accounts
+    ]
+    return found or [AccountQuery(actor.user.username)]
+
+
+def _of_then(policy: Policy, number: int, at: int | datetime) -> ServedSnapshot | None:
+    """The last stored snapshot of a revision, or the last one computed for an instant up to `at`."""
+    stored = Snapshot.objects.filter(policy=policy).order_by("-as_of", "-id")
+    stored = stored.filter(as_of__lte=at) if isinstance(at, datetime) else stored.filter(revision_number=number)
+    found = stored.values_list("pk", flat=True).first()
+    return None if found is None else served.load_kept(policy.slug, found)
+
+
+def _as_keys(tree: TreeColumns) -> list[bytes]:
+    raw = tree.uid.tobytes()
+    return [raw[at : at + 16] for at in range(0, len(raw), 16)]

@@ -1,0 +1,198 @@
+"""The tree page: rows in display order, opened where asked, never more than a page can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from apps.accounts.actor import Actor
+from apps.policies.settings import PolicySettings
+from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+
+PAGE = 100  # children shown of one entry before "more"
+OPENED_ROWS = 200  # rows to which a fresh page is opened
+MOST_MATCHES = 200
+MOST_ROWS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class MoreRow:
+    """Stands for children of an entry that are not in the page yet; `cursor` fetches the next ones."""
+
+    parent_uid: UUID
+    level: int
+    cursor: str
+    remaining: int
+
+
+@dataclass(frozen=True)
+class TreePage:
+    """Everything the tree page shows. `as_of` None: nothing computed yet, targets only."""
+
+    policy_slug: str
+    policy_name: str
+    revision: int
+    as_of: datetime | None
+    n_entries: int
+    n_ranked: int
+    n_out_of_tolerance: int
+    settings: PolicySettings
+    rows: list[EntryRow]
+    more: list[MoreRow]
+    query: str = ""
+    n_matches: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """An entry whose name matches."""
+
+    uid: UUID
+    name: str
+    kind: str
+    path: str
+
+
+@dataclass
+class _Page:
+    """Rows being put together, depth first."""
+
+    view: PolicyView
+    opened: frozenset[int]
+    only: frozenset[int] | None = None  # a search shows these alone
+    rows: list[EntryRow] = field(default_factory=list)
+    more: list[MoreRow] = field(default_factory=list)
+
+    def add_root(self) -> None:
+        self.rows.append(self.view.row(0, position=(1, 1), is_open=0 in self.opened))
+        if 0 in self.opened:
+            self.add_children(0)
+
+    def add_children(self, parent: int, start: int = 0) -> None:
+        """Children from `start`, each followed by what is open below it; iterative, for trees may be deep."""
+        waiting = self._group(parent, start)
+        while waiting and len(self.rows) < MOST_ROWS:
+            i, position, size = waiting.pop()
+            is_open = i in self.opened and self.view.tree.n_children[i] > 0
+            self.rows.append(self.view.row(i, position=(position, size), is_open=is_open))
+            if is_open:
+                waiting += self._group(i, 0)
+
+    def _group(self, parent: int, start: int) -> list[tuple[int, int, int]]:
+        """The next children of an entry, last first, with position and size of their set."""
+        children = self.view.visible_children(parent)
+        shown = [
+            (child, place, len(children))
+            for place, child in enumerate(children, start=1)
+            if self.only is None or child in self.only
+        ]
+        rest = len(shown) - start - PAGE
+        if rest > 0:
+            level = int(self.view.tree.level[parent]) + 2
+            self.more.append(MoreRow(self.view.tree.uuid(parent), level, str(start + PAGE), rest))
+        return shown[start : start + PAGE][::-1]
+
+
+def get_tree_page(
+    *,
+    policy_slug: str,
+    actor: Actor,
+    parent_uid: UUID | None = None,
+    of: str = "parent",
+    open_uids: Sequence[UUID] = (),
+    query: str = "",
+    cursor: str | None = None,
+    at: int | datetime | None = None,
+) -> TreePage:
+    """Rows for one page or one fragment.
+
+    `parent_uid`: only its children, 100 from `cursor`. `query`: matching entries and their ancestors. `open_uids`:
+    exactly these (and the way to them) opened. Otherwise the upper levels, up to some 200 rows. `of` is for the page.
+    """
+    view = open_view(policy_slug=policy_slug, actor=actor, at=at)
+    n_matches, only = 0, None
+    if parent_uid is not None:
+        page = _Page(view, frozenset())
+        page.add_children(view.require(parent_uid), offset(cursor))
+    else:
+        if query.strip():
+            matches = _matches(view, query)
+            n_matches = len(matches)
+            only = frozenset(i for match in matches[:MOST_MATCHES] for i in (*view.tree.ancestors(match), match))
+            opened = frozenset(i for match in matches[:MOST_MATCHES] for i in view.tree.ancestors(match))
+        elif open_uids:
+            opened = _opened(view, open_uids)
+        else:
+            opened = _opened_by_level(view)
+        page = _Page(view, opened, only)
+        page.add_root()
+    return TreePage(
+        policy_slug=view.policy.slug,
+        policy_name=view.policy.name,
+        revision=view.revision,
+        as_of=view.as_of,
+        n_entries=int(view.visibility.mask.sum()),
+        n_ranked=view.n_ranked,
+        n_out_of_tolerance=view.count_out_of_tolerance(),
+        settings=view.settings,
+        rows=page.rows,
+        more=page.more,
+        query=query,
+        n_matches=n_matches,
+    )
+
+
+def search_entries(*, policy_slug: str, query: str, actor: Actor, limit: int = 20) -> list[Hit]:
+    """Visible entries whose name contains the query; those whose name begins with it come first."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    wanted = query.strip().casefold()
+    found = sorted(_matches(view, query), key=lambda i: not view.tree.name[i].casefold().startswith(wanted))
+    tree = view.tree
+    return [
+        Hit(tree.uuid(i), tree.name[i], tree.kind_names[int(tree.kind_code[i])], tree.path(i)) for i in found[:limit]
+    ]
+
+
+def _matches(view: PolicyView, query: str) -> list[int]:
+    wanted = query.strip().casefold()
+    if not wanted:
+        return []
+    if wanted.startswith("/"):
+        at = view.tree.index_of_path(query.strip())
+        return [at] if at is not None and view.visibility.may_see(at) else []
+    mask = view.visibility.mask
+    return [i for i, name in enumerate(view.tree.name) if i and wanted in name.casefold() and mask[i]]
+
+
+def _opened(view: PolicyView, uids: Sequence[UUID]) -> frozenset[int]:
+    """These and their ancestors; uids that aren't there or may not be seen are passed over."""
+    found = {0}
+    for uid in uids:
+        i = view.tree.index_of_uid(uid)
+        if i is not None and view.visibility.may_see(i):
+            found.update((*view.tree.ancestors(i), i))
+    return frozenset(found)
+
+
+def _opened_by_level(view: PolicyView) -> frozenset[int]:
+    """Open breadth-first until the page is full."""
+    opened, level, n_rows = {0}, [0], 1
+    while level:
+        below: list[int] = []
+        for i in level:
+            children = view.visible_children(i)[:PAGE]
+            if not children:
+                continue
+            if i and n_rows + len(children) > OPENED_ROWS:
+                return frozenset(opened)
+            opened.add(i)
+            n_rows += len(children)
+            below += children
+        level = below
+    return frozenset(opened)
+
+
+def offset(cursor: str | None) -> int:
+    return int(cursor) if cursor and cursor.isascii() and cursor.isdigit() and len(cursor) < 10 else 0

@@ -1,0 +1,59 @@
+"""Accounts that no entry is for, with what they used: shown, never dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import connection
+from django.db.models import Max
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Account
+from apps.policies.models import Policy
+from apps.priorities.models import Snapshot, UnmappedUsage
+
+# An account is unmapped when it is so in every policy that was computed.
+_BY_SOURCE = """
+SELECT source.slug, count(DISTINCT bucket.account_id), sum(bucket.cpu_s)
+FROM usage_bucket AS bucket JOIN usage_source AS source ON source.id = bucket.source_id
+WHERE bucket.account_id IN (
+    SELECT account_id FROM priorities_unmappedusage WHERE snapshot_id = ANY(%s)
+    GROUP BY account_id HAVING count(*) = %s)
+GROUP BY source.slug
+"""
+
+
+@dataclass(frozen=True)
+class UnmappedAccount:
+    """One account and its usage in the policy's metric and window."""
+
+    account: Account
+    usage: float
+
+
+def unmapped_accounts(policy: Policy, *, limit: int = 1_000) -> list[UnmappedAccount]:
+    """Of the newest snapshot, the greatest usage first. For those who may see the whole policy."""
+    newest = Snapshot.objects.filter(policy=policy, is_live=True).aggregate(newest=Max("pk"))["newest"]
+    rows = UnmappedUsage.objects.filter(snapshot_id=newest).select_related("account").order_by("-usage", "account_id")
+    return [UnmappedAccount(row.account, row.usage) for row in rows[:limit]]
+
+
+def count_unmapped_by_source(*, actor: Actor) -> dict[str, tuple[int, float]]:
+    """For each source with such accounts: how many, and the core-seconds of all their buckets. No names."""
+    if actor.user is not None and not actor.user.is_active:
+        return {}
+    return _by_source()
+
+
+def count_unmapped_of_source(source_slug: str) -> int:
+    return _by_source().get(source_slug, (0, 0.0))[0]
+
+
+def _by_source() -> dict[str, tuple[int, float]]:
+    live = Snapshot.objects.filter(is_live=True).values("policy_id").annotate(newest=Max("pk"))
+    newest = [row["newest"] for row in live]
+    if not newest:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_BY_SOURCE, [newest, len(newest)])
+        return {slug: (count, float(core_s)) for slug, count, core_s in cursor.fetchall()}

@@ -1,0 +1,54 @@
+"""What a level of the walk says in words: a stable key, the numbers, and the rendered sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+
+def percent(fraction: float) -> str:
+    """33.6 %, with a no-break space."""
+    return f"{formats.number_format(round(fraction * 100, 1), 1, force_grouping=True)}\u00a0%"
+
+
+def level_sentence(key: str, numbers: dict[str, Any]) -> str:
+    """The English of one level; `key` is the state of the entry, or `dissolved`."""
+    words = {
+        "name": numbers["name"],
+        "parent": numbers["parent"],
+        "target": percent(numbers["target"] or 0.0),
+        "actual": percent(numbers["actual"] or 0.0),
+        "points": formats.number_format(round(abs(numbers["deviation_points"] or 0.0), 1), 1),
+    }
+    texts = {
+        "over": _("%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s: over by %(points)s points."),
+        "under": _("%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s: under by %(points)s points."),
+        "on": _("%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s: on target."),
+        "idle": _("%(name)s is entitled to %(target)s of %(parent)s; nothing of it was used or asked for."),
+        "unknown": _("%(name)s has no numbers of its own yet."),
+        "dissolved": _("%(name)s has no shares of its own: it is compared as part of %(parent)s."),
+    }
+    sentence = texts[key] % words
+    if numbers["n_siblings"] and key not in ("unknown", "dissolved"):
+        sentence += " " + ahead_sentence(numbers["n_ahead"], numbers["n_siblings"])
+    return sentence
+
+
+def ahead_sentence(n_ahead: int, n_siblings: int) -> str:
+    if n_ahead == 0:
+        return _("Nobody beside it is ahead.")
+    one, many = "%(ahead)d of %(all)d beside it is ahead.", "%(ahead)d of %(all)d beside it are ahead."
+    return ngettext(one, many, n_ahead) % {"ahead": n_ahead, "all": n_siblings}
+
+
+def rank_sentence(rank: int | None, of: int, deciding: str | None) -> str:
+    """The verdict: rank, and the level that decides it."""
+    if rank is None:
+        return _("It has no rank yet.")
+    place = _("Rank %(rank)d of %(of)d.") % {"rank": rank, "of": of}
+    if deciding is None:
+        return place
+    return place + " " + _("The level that decides it: %(name)s.") % {"name": deciding}

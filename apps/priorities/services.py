@@ -1,0 +1,152 @@
+"""Mapping rules are set, and a policy proposed from what a source has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import F
+from django.utils.translation import gettext as _
+
+from apps.accounts import audit
+from apps.accounts.actor import Actor
+from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed
+from apps.policies.models import Policy, Revision
+from apps.policies.publishing import lock_policy
+from apps.policies.selectors import get_policy, get_revision
+from apps.policies.services import make_policy, publish_document
+from apps.policies.settings import PolicySettings
+from apps.policies.trees import load_tree
+from apps.priorities.assembly import load_rules
+from apps.priorities.models import Mapping as MappingRow
+from apps.priorities.models import MappingRule
+from apps.priorities.proposal import GroupUsage, propose_tree
+from apps.priorities.recompute import nudge
+from apps.priorities.rules import Rule, rule_problems
+from apps.usage.models import Source
+
+_MOST_RULES = 10_000
+
+_USED = """
+SELECT account.group_name, account.user_name, account.dn, sum(bucket.cpu_s)
+FROM usage_bucket AS bucket JOIN accounts_account AS account ON account.id = bucket.account_id
+WHERE bucket.source_id = %s
+GROUP BY account.group_name, account.user_name, account.dn
+ORDER BY 1, 2, 3
+"""
+
+
+@transaction.atomic
+def set_rules(*, policy_slug: str, rules: Sequence[Rule], at: datetime, actor: Actor) -> int:
+    """Replace the mapping of a policy; return its new version. The same rules again change nothing."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
+    if not actor.is_admin:
+        raise NotAllowed(_("Only an administrator changes the mapping of accounts."))
+    policy = lock_policy(policy.pk)
+    _refuse_bad_rules(policy, rules)
+    mapping, _made = MappingRow.objects.get_or_create(policy=policy)
+    if _stored(policy) == list(rules):
+        return mapping.version
+    MappingRule.objects.filter(policy=policy).delete()
+    MappingRule.objects.bulk_create(
+        [MappingRule(policy=policy, position=position, **rule.to_json()) for position, rule in enumerate(rules)]
+    )
+    MappingRow.objects.filter(pk=mapping.pk).update(version=F("version") + 1)
+    nudge(policy, at=at)
+    details = {"version": mapping.version + 1, "rules": [rule.to_json() for rule in rules[:100]]}
+    audit.record(actor=actor, verb="mapping.changed", at=at, policy_slug=policy.slug, details=details)
+    return mapping.version + 1
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The policy made of a source's groups and users; `revision` None: shown, not published."""
+
+    document: Mapping[str, Any]
+    n_groups: int
+    n_users: int
+    revision: Revision | None
+
+
+def propose_policy(
+    *,
+    policy_slug: str,
+    source_slug: str,
+    proportional: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    publish: bool = False,
+    reason: str = "",
+    at: datetime,
+    actor: Actor,
+) -> Proposal:
+    """Groups and their users as a tree, with equal shares or in proportion to use, and the rule that maps them.
+
+    The policy is made if there is none. `settings` are parts of PolicySettings; what they leave out stays as it is.
+    """
+    if not actor.is_admin:
+        raise NotAllowed(_("Only an administrator proposes a whole policy."))
+    source = Source.objects.filter(slug=source_slug).first()
+    if source is None:
+        raise Invalid(
+            _("There is no usage source %(slug)s: import its records first.") % {"slug": source_slug},
+            fields=[FieldProblem("source", "is unknown")],
+        )
+    used = _used(source)
+    if not used:
+        raise Conflict(
+            _("Source %(slug)s has no usage yet: import its records first.") % {"slug": source_slug}, code="no_usage"
+        )
+    root, n_groups, n_users = propose_tree(used, proportional=proportional, name=policy_slug)
+    policy = Policy.objects.filter(slug=policy_slug).first()
+    base = PolicySettings() if policy is None else _settings_of(policy)
+    wanted = PolicySettings.from_json(settings or {}, base=base)
+    document = {"policy": policy_slug, "settings": wanted.to_json(), "root": root}
+    if not publish:
+        return Proposal(document, n_groups, n_users, None)
+    with transaction.atomic():
+        if policy is None:
+            policy = make_policy(slug=policy_slug, name=policy_slug, settings=wanted, at=at, actor=actor)
+        revision = publish_document(policy_slug=policy_slug, document=document, reason=reason, at=at, actor=actor)
+        policy.refresh_from_db()
+        root_uid = load_tree(policy).uuid(0)
+        set_rules(policy_slug=policy_slug, rules=_with_rule_of(policy, source, root_uid), at=at, actor=actor)
+    return Proposal(document, n_groups, n_users, revision)
+
+
+def _with_rule_of(policy: Policy, source: Source, root_uid: UUID) -> list[Rule]:
+    """The policy's rules, and one for every group and user of the source's names, unless it has that already."""
+    suffix = "/{group}/{user}"
+    rule = Rule(kind="glob", namespace=source.namespace, target_uid=root_uid, user_pattern="*", suffix=suffix)
+    known = _stored(policy)
+    return known if rule in known else [*known, rule]
+
+
+def _used(source: Source) -> list[GroupUsage]:
+    with connection.cursor() as cursor:
+        cursor.execute(_USED, [source.pk])
+        return [GroupUsage(group, user or dn, float(cpu_s)) for group, user, dn, cpu_s in cursor.fetchall()]
+
+
+def _settings_of(policy: Policy) -> PolicySettings:
+    return PolicySettings.from_json(get_revision(policy=policy).settings)
+
+
+def _stored(policy: Policy) -> list[Rule]:
+    return list(load_rules(policy))
+
+
+def _refuse_bad_rules(policy: Policy, rules: Sequence[Rule]) -> None:
+    if len(rules) > _MOST_RULES:
+        raise Invalid(_("A policy has at most %(most)d mapping rules.") % {"most": _MOST_RULES})
+    tree = load_tree(policy)
+    problems = [problem for at, rule in enumerate(rules) for problem in rule_problems(rule, f"rules[{at}]")]
+    for at, rule in enumerate(rules):
+        target = tree.index_of_uid(rule.target_uid)
+        if target is None or tree.is_reserve[target]:
+            problems.append(FieldProblem(f"rules[{at}].target_uid", "names no entry that may have accounts"))
+    if problems:
+        raise Invalid(f"{problems[0].where} {problems[0].message}.", code="bad_rules", fields=problems)

@@ -1,0 +1,139 @@
+"""The walk root→entry through one snapshot: its stored numbers, level by level, and which level decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from apps.engine.algorithms.gridwide import TIE_POINTS
+from apps.priorities.answers import ServedSnapshot
+from apps.priorities.sentences import level_sentence
+from apps.priorities.states import State, state_of
+
+
+@dataclass(frozen=True, slots=True)
+class WalkStep:
+    """One level. `n_siblings` counts those it is compared with, without itself and reserves; `n_ahead` of them."""
+
+    uid: UUID
+    name: str
+    parent_name: str
+    path: str
+    kind: str
+    shares: float | None
+    target: float | None
+    target_global: float | None
+    actual: float | None
+    priority: float | None
+    state: State
+    n_ahead: int
+    n_siblings: int
+    message_key: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Walk:
+    """All levels below the root, and the index of the one that puts most others ahead (or, for the first, behind)."""
+
+    entry: int
+    steps: list[WalkStep]
+    deciding: int | None
+
+
+def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
+    """Numbers as they are stored in the snapshot, never computed again."""
+    tree = snapshot.tree
+    chain = [*tree.ancestors(entry), entry][1:]
+    steps = [_step(snapshot, i) for i in chain]
+    deciding = _deciding(snapshot, entry)
+    return Walk(entry, steps, None if deciding is None else chain.index(deciding))
+
+
+def step_json(step: WalkStep) -> dict[str, Any]:
+    """One level as REST tells it."""
+    return {
+        "entry": step.path, "name": step.name, "kind": step.kind,
+        "shares": "parent" if step.shares is None else step.shares, "target": step.target,
+        "target_global": step.target_global, "actual": step.actual, "priority": step.priority,
+        "state": step.state, "n_ahead": step.n_ahead, "n_siblings": step.n_siblings,
+        "message": {"key": f"walk.{step.message_key}", "numbers": _numbers(step)}, "sentence": step.sentence,
+    }  # fmt: skip
+
+
+def _step(snapshot: ServedSnapshot, i: int) -> WalkStep:
+    tree, values = snapshot.tree, snapshot.values
+    competes = bool(values.competes[i])
+    target = float(values.target[i]) if competes else None
+    actual = float(values.actual[i]) if competes else None
+    state = state_of(
+        target=target,
+        actual=actual,
+        has_usage=bool(values.usage[i] > 0),
+        has_demand=bool(values.has_demand[i]),
+        tolerance=snapshot.settings.tolerance,
+    )
+    parent = int(tree.parent[i])
+    n_ahead, n_siblings = _siblings_ahead(snapshot, i) if competes else (0, 0)
+    key = state if competes else "dissolved"
+    name, parent_name = tree.name[i], tree.name[parent]
+    numbers = {
+        "name": name, "parent": parent_name, "target": target, "actual": actual, "n_ahead": n_ahead,
+        "n_siblings": n_siblings, "deviation_points": (actual - target) * 100 if competes else None,  # type: ignore[operator]
+    }  # fmt: skip
+    return WalkStep(
+        uid=tree.uuid(i), name=name, parent_name=parent_name, path=snapshot.index.path(i),
+        kind=tree.kind_names[int(tree.kind_code[i])], shares=None if tree.inherit[i] else float(tree.shares[i]),
+        target=target, target_global=float(values.target_global[i]) if competes else None, actual=actual,
+        priority=float(values.priority[i]) if competes else None, state=state, n_ahead=n_ahead,
+        n_siblings=n_siblings, message_key=key, sentence=level_sentence(key, numbers),
+    )  # fmt: skip
+
+
+def _siblings_ahead(snapshot: ServedSnapshot, i: int) -> tuple[int, int]:
+    """Of those an entry competes with, how many have a higher component, and how many there are."""
+    contest, entry_of, seat, _ = snapshot.tree.engine_tree().competition
+    at = int(seat[i])
+    parent = int(contest.parent[at])
+    first, count = int(contest.first_child[parent]), int(contest.child_count[parent])
+    group = np.arange(first, first + count)
+    others = entry_of[group[(group != at) & ~contest.is_reserve[group]]]
+    values = snapshot.values
+    if snapshot.resolution:
+        ahead = values.scalar[others] > values.scalar[i]
+    else:
+        ahead = values.priority[others] > values.priority[i] + TIE_POINTS
+    return int(ahead.sum()), len(others)
+
+
+def _deciding(snapshot: ServedSnapshot, entry: int) -> int | None:
+    """The level at which most leaves ahead part from this entry; where nobody is ahead, most of those behind."""
+    rows, depth_of = snapshot.lineage(np.array([entry]))
+    own = rows[0, : int(depth_of[0])]
+    leaves = snapshot.leaf_components
+    if not len(own) or not len(leaves):
+        return None
+    mine = snapshot.values.scalar[own] if snapshot.resolution else snapshot.values.priority[own]
+    edge = 0.0 if snapshot.resolution else TIE_POINTS
+    level_with = np.ones(len(leaves), dtype=np.bool_)
+    ahead, behind = [], []
+    for level in range(min(len(own), leaves.shape[1])):
+        difference = leaves[:, level] - mine[level]
+        ahead.append(int((level_with & (difference > edge)).sum()))
+        behind.append(int((level_with & (difference < -edge)).sum()))
+        level_with &= np.abs(difference) <= edge
+    counts = ahead if sum(ahead) else behind
+    return int(own[int(np.argmax(counts))]) if sum(counts) else None
+
+
+def _numbers(step: WalkStep) -> dict[str, Any]:
+    return {
+        "name": step.name, "parent": step.parent_name, "target": step.target, "actual": step.actual,
+        "deviation_points": None
+        if step.actual is None or step.target is None
+        else (step.actual - step.target) * 100,
+        "n_ahead": step.n_ahead, "n_siblings": step.n_siblings,
+    }  # fmt: skip
