@@ -25,6 +25,9 @@ class Source(models.Model):
     n_records = models.BigIntegerField(default=0)
     created_at = models.DateTimeField()
 
+    n_accounts: int = 0  # counted by the selectors
+    n_rejected: int = 0
+
     def __str__(self) -> str:
         return self.name
 
@@ -50,6 +53,7 @@ class Record(models.Model):
         PENDING = "pending", "Waiting to start"
         RUNNING = "running", "Running"
         FINISHED = "finished", "Finished"
+        WITHDRAWN = "withdrawn", "Withdrawn"  # kept, so that an old copy that comes again isn't counted again
 
     source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="records")
     cluster = models.CharField(max_length=128, blank=True, default="")

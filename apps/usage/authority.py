@@ -1,0 +1,39 @@
+"""Who may send usage, and who may read everybody's."""
+
+from __future__ import annotations
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Token
+from apps.errors import NotAllowed, NotFound
+
+
+def may_write(actor: Actor, source_slug: str) -> bool:
+    """Administrators, and tokens that an administrator made for writing usage (to this source, or to any)."""
+    if actor.is_admin:
+        return True
+    token = actor.token
+    return (
+        token is not None and Token.Scope.USAGE_WRITE in token.scopes and token.source_slug in ("", source_slug)
+    )
+
+
+def may_read_all(actor: Actor) -> bool:
+    return actor.is_admin
+
+
+def require_write(actor: Actor, source_slug: str) -> None:
+    """
+    Raises:
+        NotFound: a token of another source may not know that this one exists.
+        NotAllowed: the source is known to everybody, and writing it is not for everybody.
+    """
+    if may_write(actor, source_slug):
+        return
+    if actor.token is not None and actor.token.source_slug not in ("", source_slug):
+        raise NotFound(f"There is no usage source {source_slug[:64]!r}.")
+    raise NotAllowed("Usage is sent by administrators, or with a token of scope usage:write for this source.")
+
+
+def require_admin(actor: Actor) -> None:
+    if not actor.is_admin:
+        raise NotAllowed("Only administrators make usage sources.")

@@ -1,0 +1,199 @@
+"""Usage by account and hour. This module is the only writer of buckets.
+
+Amounts are whole multiples of 2⁻¹⁰ s: sums of them are exact in double precision (below 2⁴³ s an hour), so that a
+correction takes away exactly what was added, in whatever order records come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from apps.runs.faults import fault_point
+from apps.usage.collectors.base import F8, I8, Bytes
+from apps.usage.pgbinary import Float8Array, Int8Array, TextArray, TimestamptzArray, cursor
+
+HOUR_US = 3_600_000_000
+QUANTA = 1024  # to the second
+RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
+AMOUNTS = (*RESOURCES, "jobs")
+_MOST_PIECES = 1_000_000  # hours of records spread at a time: bounds memory, not what may come
+
+
+@dataclass(slots=True)
+class Finished:
+    """Finished records, with +1 for those to count and −1 for those to take back."""
+
+    sign: I8
+    account_id: I8
+    job_class_id: I8
+    site: Bytes
+    start_us: I8
+    end_us: I8
+    cpus: F8
+    gpus: F8
+    mem_mb: F8
+    nodes: F8
+    billing: F8
+
+    def __len__(self) -> int:
+        return len(self.sign)
+
+    def joined(self, other: Finished) -> Finished:
+        columns = [np.concatenate([getattr(self, f.name), getattr(other, f.name)]) for f in fields(self)]
+        return Finished(*columns)
+
+
+@dataclass(slots=True)
+class Delta:
+    """What changes in each bucket: keys without repetition, amounts in quanta (jobs in jobs)."""
+
+    account_id: I8
+    site: Bytes
+    job_class_id: I8
+    hour: I8  # since 1970
+    amounts: I8  # (n, 6), in the order of AMOUNTS
+
+
+def hours_of(start_us: I8, end_us: I8) -> int:
+    """In how many hours these records ran, together."""
+    return int((end_us // HOUR_US - start_us // HOUR_US + 1).sum()) if len(start_us) else 0
+
+
+def delta_of(records: Finished) -> Delta:
+    """Spread each record over the hours in which it ran.
+
+    Of a constant rate r, an hour gets C(its end) − C(its begin) with C(t) = round(r · (t − start) · 1024): the pieces
+    add up to C(end) exactly. The job itself is counted in the hour of its end.
+    """
+    combination, first_of = _combinations(records)
+    span_from = int((records.start_us // HOUR_US).min())
+    span = int((records.end_us // HOUR_US).max()) - span_from + 1
+    keys, sums = [], []
+    for chosen in _portions(records):
+        row, hour, amounts = _pieces(records, chosen)
+        key, total = _summed(combination[row] * span + (hour - span_from), amounts)
+        keys.append(key)
+        sums.append(total)
+    key, amounts = _summed(np.concatenate(keys), np.concatenate(sums))
+    changed = amounts.any(axis=1)
+    key, amounts = key[changed], amounts[changed]
+    example = first_of[key // span]
+    return Delta(
+        account_id=records.account_id[example],
+        site=records.site[example],
+        job_class_id=records.job_class_id[example],
+        hour=key % span + span_from,
+        amounts=amounts,
+    )
+
+
+def apply_delta(source_id: int, delta: Delta) -> None:
+    """Add to the stored buckets, in the caller's transaction and under its lock of the source."""
+    takes = (delta.amounts < 0).any(axis=1)
+    if takes.any():
+        _update(source_id, delta, np.flatnonzero(takes))
+    if not takes.all():
+        _upsert(source_id, delta, np.flatnonzero(~takes))
+    fault_point("usage.ingest.after_buckets")
+
+
+_KEY = "account_id, site, job_class_id, hour_at"
+_GIVEN = f"""
+unnest(%s::int8[], %s::text[], %s::int8[], %s::timestamptz[], {", ".join(["%s::float8[]"] * len(AMOUNTS))})
+AS given({_KEY}, {", ".join(AMOUNTS)})
+"""
+_UPSERT = f"""
+INSERT INTO usage_bucket (source_id, {_KEY}, {", ".join(AMOUNTS)})
+SELECT %s::int8, given.* FROM {_GIVEN}
+ON CONFLICT (source_id, account_id, site, job_class_id, hour_at)
+DO UPDATE SET {", ".join(f"{name} = usage_bucket.{name} + EXCLUDED.{name}" for name in AMOUNTS)}
+"""  # noqa: S608 - constants only
+_SAME = """
+bucket.source_id = %s::int8 AND bucket.account_id = given.account_id AND bucket.site = given.site
+AND bucket.job_class_id = given.job_class_id AND bucket.hour_at = given.hour_at
+"""
+_UPDATE = f"""
+UPDATE usage_bucket AS bucket SET {", ".join(f"{name} = bucket.{name} + given.{name}" for name in AMOUNTS)}
+FROM {_GIVEN} WHERE {_SAME}
+"""  # noqa: S608 - constants only
+_DROP_EMPTY = f"""
+DELETE FROM usage_bucket AS bucket USING {_GIVEN} WHERE {_SAME}
+AND {" AND ".join(f"bucket.{name} = 0" for name in AMOUNTS)}
+"""  # noqa: S608 - constants only
+
+
+def _upsert(source_id: int, delta: Delta, chosen: I8) -> None:
+    with cursor() as found:
+        found.execute(_UPSERT, [source_id, *_parameters(delta, chosen)])
+
+
+def _update(source_id: int, delta: Delta, chosen: I8) -> None:
+    parameters = [*_parameters(delta, chosen), source_id]
+    with cursor() as found:
+        found.execute(_UPDATE, parameters)
+        if found.rowcount != len(chosen):
+            raise RuntimeError(f"{len(chosen) - found.rowcount} buckets of source {source_id} are missing.")
+        found.execute(_DROP_EMPTY, parameters)
+
+
+def _parameters(delta: Delta, chosen: I8) -> list[object]:
+    scale = np.array([*[QUANTA] * len(RESOURCES), 1], np.float64)
+    amounts = delta.amounts[chosen] / scale
+    return [
+        Int8Array(delta.account_id[chosen]),
+        TextArray(delta.site[chosen]),
+        Int8Array(delta.job_class_id[chosen]),
+        TimestamptzArray(delta.hour[chosen] * HOUR_US),
+        *(Float8Array(np.ascontiguousarray(amounts[:, place])) for place in range(len(AMOUNTS))),
+    ]
+
+
+def _combinations(records: Finished) -> tuple[I8, I8]:
+    """A small number for each (account, site, class), and one record of each."""
+    _, account = np.unique(records.account_id, return_inverse=True)
+    _, job_class = np.unique(records.job_class_id, return_inverse=True)
+    sites, site = np.unique(records.site, return_inverse=True)
+    mixed = (account * len(sites) + site) * (int(job_class.max()) + 1) + job_class
+    _, first_of, combination = np.unique(mixed, return_index=True, return_inverse=True)
+    return combination.astype(np.int64), first_of.astype(np.int64)
+
+
+def _portions(records: Finished) -> Iterator[I8]:
+    n_hours = records.end_us // HOUR_US - records.start_us // HOUR_US + 1
+    portion = (np.cumsum(n_hours) - n_hours) // _MOST_PIECES
+    for number in np.unique(portion):
+        yield np.flatnonzero(portion == number)
+
+
+def _pieces(records: Finished, chosen: I8) -> tuple[I8, I8, I8]:
+    """For every hour of every chosen record: the record, the hour, the amounts."""
+    first = records.start_us[chosen] // HOUR_US
+    last = records.end_us[chosen] // HOUR_US
+    n_hours = last - first + 1
+    row = np.repeat(chosen, n_hours)
+    ordinal = np.arange(len(row)) - np.repeat(np.cumsum(n_hours) - n_hours, n_hours)
+    hour = np.repeat(first, n_hours) + ordinal
+    start_us, end_us, sign = records.start_us[row], records.end_us[row], records.sign[row]
+    from_us = np.maximum(hour * HOUR_US, start_us) - start_us
+    to_us = np.minimum((hour + 1) * HOUR_US, end_us) - start_us
+    amounts = np.zeros((len(row), len(AMOUNTS)), np.int64)
+    rates = (records.cpus, records.gpus, records.mem_mb / 1024.0, records.nodes, records.billing)
+    for place, rate in enumerate(rates):
+        if rate.any():
+            amounts[:, place] = sign * (_quanta(rate[row], to_us) - _quanta(rate[row], from_us))
+    amounts[:, -1] = sign * (hour == np.repeat(last, n_hours))
+    return row, hour, amounts
+
+
+def _quanta(rate: F8, us: I8) -> I8:
+    return np.rint(rate * (us * (QUANTA / 1e6))).astype(np.int64)
+
+
+def _summed(key: I8, amounts: I8) -> tuple[I8, I8]:
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    return ordered[starts], np.add.reduceat(amounts[order], starts, axis=0)

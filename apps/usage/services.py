@@ -1,0 +1,316 @@
+"""What may be done to usage: sources made, files imported, records pushed."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zlib
+from datetime import datetime
+from typing import IO, Any
+from uuid import uuid4
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from django.db import IntegrityError, transaction
+
+from apps.accounts import audit
+from apps.accounts.actor import Actor
+from apps.errors import Conflict, FieldProblem, Invalid, NotFound, TooLarge
+from apps.runs.models import Run
+from apps.runs.services import enqueue_run
+from apps.usage import buckets, uploads
+from apps.usage.authority import require_admin, require_write
+from apps.usage.collectors.base import NO_TIME, RecordBatch
+from apps.usage.collectors.records_json import Records, parse_records
+from apps.usage.collectors.registry import format_of
+from apps.usage.imports import KIND
+from apps.usage.ingest import Counts, ingest_batch, lock_source
+from apps.usage.models import IdempotentAnswer, Import, Source
+
+MOST_BODY_BYTES = 32 * 1024**2
+MOST_EXPANSION = 100
+MOST_HOURS = 20_000_000  # of all jobs of one call together: bounds its time, whatever a client claims
+MOST_NAMED = 1000
+_READ = 256 * 1024
+_SLUG = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@transaction.atomic
+def make_source(
+    *,
+    slug: str,
+    name: str,
+    namespace: str = "",
+    site: str = "",
+    cluster: str = "",
+    time_zone: str = "",
+    origin: str = "",
+    expected_every_s: int | None = None,
+    is_sample: bool = False,
+    at: datetime,
+    actor: Actor,
+) -> Source:
+    """A new stream of records. Without a namespace its user names are its own."""
+    require_admin(actor)
+    if not _SLUG.fullmatch(slug):
+        raise _invalid("slug", "A slug has 1 to 64 letters, digits, - and _.")
+    if not name.strip() or len(name) > 128:
+        raise _invalid("name", "Give the source a name of 1 to 128 characters.")
+    zone_of(time_zone)
+    try:
+        with transaction.atomic():
+            source = Source.objects.create(
+                slug=slug,
+                name=name.strip(),
+                namespace=namespace or slug,
+                site=site,
+                cluster=cluster,
+                time_zone=time_zone,
+                origin=origin,
+                expected_every_s=expected_every_s,
+                is_sample=is_sample,
+                created_at=at,
+            )
+    except IntegrityError as error:
+        raise Conflict(f"There is a usage source {slug!r} already.", code="source_exists") from error
+    audit.record(actor=actor, verb="source.made", at=at, subject=slug, details={"namespace": source.namespace})
+    return source
+
+
+def ensure_source(*, slug: str, at: datetime, actor: Actor) -> tuple[Source, bool]:
+    """The source of that name, made on first use; and whether it was."""
+    found = Source.objects.filter(slug=slug).first()
+    if found is not None:
+        return found, False
+    return make_source(slug=slug, name=slug, at=at, actor=actor), True
+
+
+def zone_of(name: str) -> ZoneInfo | None:
+    """
+    Raises:
+        Invalid: there is no such time zone.
+    """
+    if not name:
+        return None
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise _invalid("time_zone", f"{name[:64]!r} is no time zone; example: Europe/Stockholm.") from error
+
+
+def start_import(
+    *,
+    source_slug: str,
+    format: str,
+    file: IO[bytes],
+    file_name: str,
+    time_zone: str = "",
+    dry_run: bool = False,
+    at: datetime,
+    actor: Actor,
+) -> Import:
+    """Keep the file, checked to its last byte, and ask for the work. A broken file is refused whole, here."""
+    require_write(actor, source_slug)
+    source = _source(source_slug)
+    zone_of(time_zone)
+    stored = uploads.store(file)
+    try:
+        collector = format_of(format, stored.head)
+        with transaction.atomic():
+            return _make_import(source, collector.name, stored, file_name, time_zone, dry_run, at, actor)
+    except BaseException:
+        uploads.remove(stored.name)
+        raise
+
+
+def confirm_import(*, import_id: int, at: datetime, actor: Actor) -> Import:
+    """The real import of a finished dry run, from the file it kept. Asking twice gives the same import.
+
+    Raises:
+        Conflict: the dry run hasn't ended well, or its file is gone.
+    """
+    with transaction.atomic():
+        imports = Import.objects.select_related("source", "run").select_for_update(of=("self",))
+        dry = imports.filter(pk=import_id).first()
+        if dry is None or not (actor.is_admin or (actor.user is not None and dry.owner_id == actor.user.pk)):
+            raise NotFound(f"There is no import {import_id}.")
+        require_write(actor, dry.source.slug)
+        made = Import.objects.filter(run__kind=KIND, run__idempotency_key=_confirmation(dry)).first()
+        if made is not None:
+            return made
+        if not dry.dry_run or dry.run.state != Run.State.SUCCEEDED:
+            raise Conflict("Only a dry run that has ended well can be confirmed.", code="not_confirmable")
+        if not uploads.exists(dry.stored_path):
+            raise Conflict("The file of this dry run is no longer kept: send it again.", code="file_gone")
+        stored = uploads.Stored(dry.stored_path, dry.n_bytes, dry.run.progress_total or 0, dry.sha256, b"")
+        return _make_import(
+            dry.source, dry.format, stored, dry.file_name, dry.time_zone, False, at, actor, key=_confirmation(dry)
+        )
+
+
+def push_records(
+    *,
+    source_slug: str,
+    body_stream: IO[bytes],
+    content_type: str,
+    gzip: bool = False,
+    idempotency_key: str | None = None,
+    atomic: bool = False,
+    at: datetime,
+    actor: Actor,
+) -> dict[str, Any]:
+    """Take records from a call; the answer of the contract, without what only the room of priorities knows.
+
+    Raises:
+        Invalid: the body is no list of records, or `atomic` and one of them is bad.
+        TooLarge: over 32 MB, 50,000 records, or an expansion of 100.
+        Conflict: the idempotency key was used for another body.
+    """
+    require_write(actor, source_slug)
+    source = _source(source_slug)
+    body = read_body(body_stream, gzip=gzip)
+    digest = hashlib.sha256(body).hexdigest()
+    records = parse_records(body, content_type=content_type, zone=zone_of(source.time_zone), at=at)
+    if atomic and records.rejections:
+        raise _all_rejected(records)
+    batch = RecordBatch.from_rows(records.rows, records.lines)
+    _refuse_too_long(batch)
+    with transaction.atomic():
+        if idempotency_key is not None:
+            lock_source(source.pk)
+            first = IdempotentAnswer.objects.filter(source=source, key=idempotency_key).first()
+            if first is not None:
+                return _first_answer(first, digest)
+        counts = ingest_batch(source=source, rows=batch, at=at)
+        answer = _answer(counts, records)
+        if idempotency_key is not None:
+            IdempotentAnswer.objects.create(
+                source=source, key=idempotency_key, body_sha256=digest, answer=answer, created_at=at
+            )
+        if counts.new or counts.corrected or records.rejections:
+            numbers = {**counts.as_dict(), "rejected": len(records.rejections)}
+            audit.record(actor=actor, verb="usage.pushed", at=at, subject=source.slug, details=numbers)
+    return answer
+
+
+def read_body(stream: IO[bytes], *, gzip: bool) -> bytes:
+    """A body of at most 32 MB, unpacked within bounds.
+
+    Raises:
+        Invalid: the gzip is broken, with the byte.
+        TooLarge: it is bigger, or unpacks to more than 100 times its size.
+    """
+    packed = bytearray()
+    while data := stream.read(_READ):
+        packed += data
+        if len(packed) > MOST_BODY_BYTES:
+            raise TooLarge(f"A body has at most {MOST_BODY_BYTES // 1024**2} MB: send it in parts.", code="too_large")
+    return _unpack(bytes(packed)) if gzip else bytes(packed)
+
+
+def _unpack(packed: bytes) -> bytes:
+    most = min(MOST_BODY_BYTES, MOST_EXPANSION * len(packed))
+    member = zlib.decompressobj(wbits=31)
+    try:
+        body = member.decompress(packed, most + 1)
+        if len(body) <= most:
+            body += member.flush()
+    except zlib.error as error:
+        raise Invalid(f"The body is no whole gzip file: {error}.", code="corrupt_gzip") from error
+    if len(body) > most:
+        raise TooLarge(
+            f"The body unpacks to over {most} bytes: at most {MOST_EXPANSION} times its size and "
+            f"{MOST_BODY_BYTES // 1024**2} MB are taken.",
+            code="expands_too_much",
+        )
+    if not member.eof:
+        raise Invalid(f"The gzip body ends in the middle, after {len(packed)} bytes.", code="corrupt_gzip")
+    if member.unused_data.strip(b"\0"):
+        position = len(packed) - len(member.unused_data)
+        raise Invalid(f"Something follows the gzip body at byte {position}.", code="corrupt_gzip")
+    return body
+
+
+def _answer(counts: Counts, records: Records) -> dict[str, Any]:
+    return {
+        "new": counts.new,
+        "duplicate": counts.duplicate,
+        "corrected": counts.corrected,
+        "late": counts.late,
+        "rejected": [{"line": one.line, "code": one.code, "message": one.message} for one in records.rejections],
+    }
+
+
+def _first_answer(first: IdempotentAnswer, digest: str) -> dict[str, Any]:
+    if first.body_sha256 != digest:
+        raise Conflict(
+            "This Idempotency-Key was used for another body: take a new key for new records.",
+            code="idempotency_key_reused",
+        )
+    return dict(first.answer)
+
+
+def _all_rejected(records: Records) -> Invalid:
+    bad = records.rejections
+    problems = [FieldProblem(f"line {one.line}", f"{one.code}: {one.message}") for one in bad[:MOST_NAMED]]
+    return Invalid(f"{len(bad)} records are bad, so none was taken.", code="records_rejected", fields=problems)
+
+
+def _refuse_too_long(batch: RecordBatch) -> None:
+    ended = (batch.end_us != NO_TIME) & (batch.start_us != NO_TIME)
+    if buckets.hours_of(batch.start_us[ended], batch.end_us[ended]) > MOST_HOURS:
+        message = f"These jobs ran for over {MOST_HOURS} hours together: send fewer in one call."
+        raise TooLarge(message, code="too_many_hours")
+
+
+def _make_import(
+    source: Source,
+    format_name: str,
+    stored: uploads.Stored,
+    file_name: str,
+    time_zone: str,
+    dry_run: bool,
+    at: datetime,
+    actor: Actor,
+    *,
+    key: str | None = None,
+) -> Import:
+    run = enqueue_run(
+        kind=KIND,
+        subject=f"source:{source.slug}",
+        arguments={"file": stored.name},
+        owner=actor.user,
+        idempotency_key=key or f"import:{uuid4()}",
+        at=at,
+    )
+    Run.objects.filter(pk=run.pk).update(progress_total=stored.n_unpacked)
+    made = Import.objects.create(
+        source=source,
+        run=run,
+        format=format_name,
+        file_name=file_name[-255:] or "upload",
+        stored_path=stored.name,
+        n_bytes=stored.n_bytes,
+        sha256=stored.sha256,
+        time_zone=time_zone,
+        dry_run=dry_run,
+        owner=actor.user,
+        created_at=at,
+    )
+    details = {"file": made.file_name, "sha256": stored.sha256, "bytes": stored.n_bytes, "dry_run": dry_run}
+    audit.record(actor=actor, verb="usage.import_asked", at=at, subject=source.slug, details=details)
+    return made
+
+
+def _confirmation(dry: Import) -> str:
+    return f"confirmed:{dry.pk}"
+
+
+def _source(slug: str) -> Source:
+    found = Source.objects.filter(slug=slug).first()
+    if found is None:
+        raise NotFound(f"There is no usage source {slug[:64]!r}.")
+    return found
+
+
+def _invalid(where: str, message: str) -> Invalid:
+    return Invalid(message, fields=[FieldProblem(where, message)])
