@@ -34,7 +34,7 @@ class Progress:
     bar: str
     words: str
     left: str
-    lines: str
+    read: str
     rate: str
 
 
@@ -55,6 +55,7 @@ class ImportReport:
     text: str
     advice: str
     kpis: Sequence[Kpi]
+    has_counts: bool
     steps: Sequence[Step]
     progress: Progress | None
     announcement: str
@@ -77,6 +78,7 @@ def import_report(usage_import: Import, now: datetime) -> ImportReport:
         heading=heading,
         text=text,
         advice=advice,
+        has_counts=run.state == Run.State.SUCCEEDED or any(counts.values()),
         kpis=_kpis(counts, is_dry=usage_import.dry_run),
         steps=_steps(usage_import),
         progress=progress,
@@ -97,7 +99,7 @@ def import_line(usage_import: Import, now: datetime) -> tuple[str, str, str]:
         progress = _progress(run, counts, now)
         return progress.words, _("running"), "accent"
     if run.state == Run.State.FAILED:
-        return _failure(run.error_code, run.error)[0], _("failed"), "bad"
+        return _failure(run.error_code)[0], _("failed"), "bad"
     if run.state == Run.State.CANCELLED:
         return _("stopped, %(who)s") % {"who": who}, _("stopped"), ""
     numbers = {"new": presentation.count(counts["new"]), "rejected": presentation.count(counts["rejected"]), "who": who}
@@ -148,7 +150,7 @@ def _progress(run: Run, counts: Mapping[str, int], now: datetime) -> Progress:
         bar=f"{_BAR * (part or 0):.1f}",
         words=words,
         left=left,
-        lines=presentation.count(counts["lines"]),
+        read=ngettext("%(n)s line", "%(n)s lines", counts["lines"]) % {"n": presentation.count(counts["lines"])},
         rate=_("%(n)s a second") % {"n": presentation.count(round(per_second))} if per_second >= 1 else "",
     )
 
@@ -167,14 +169,9 @@ def _verdict(usage_import: Import, counts: Mapping[str, int], progress: Progress
     if progress is not None:
         dry = _("Nothing is stored by a dry run.")
         real = _("Records count as soon as they are read. You may close this page.")
-        reading = _("Reading %(name)s") % {"name": usage_import.file_name}
-        return (
-            _("Waiting for a worker") if run.state == Run.State.QUEUED else reading,
-            dry if usage_import.dry_run else real,
-            "",
-        )
+        return progress.words, dry if usage_import.dry_run else real, ""
     if run.state == Run.State.FAILED:
-        heading, advice = _failure(run.error_code, run.error)
+        heading, advice = _failure(run.error_code)
         return heading, run.error, advice
     if run.state == Run.State.CANCELLED:
         kept = _("What was read before stays and counts; send the file again to add the rest.")
@@ -241,51 +238,48 @@ def _kpis(counts: Mapping[str, int], *, is_dry: bool) -> list[Kpi]:
 
 
 def _steps(usage_import: Import) -> list[Step]:
+    """A file that was imported without looking first has no dry run to show."""
     is_open = usage_import.run.state in UNFINISHED
-    dry = usage_import.dry_run
-    here = 1 if dry else (2 if is_open else 3)
     steps = [
-        (_("File"), _("%(size)s received") % {"size": size(usage_import.n_bytes)}),
-        (_("Dry run"), _("read it, then choose")),
-        (_("Import"), _("can be stopped")),
-        (_("Result"), _("what was counted")),
+        ("file", _("File"), _("%(size)s received") % {"size": size(usage_import.n_bytes)}),
+        ("import", _("Import"), _("can be stopped")),
+        ("result", _("Result"), _("what was counted")),
     ]
+    if usage_import.dry_run:
+        steps.insert(1, ("dry", _("Dry run"), _("read it, then choose")))
+    here = "dry" if usage_import.dry_run else "import" if is_open else "result"
+    place = [name for name, _title, _text in steps].index(here)
     return [
-        Step(title, text, "current" if place == here else "done" if place < here else "later")
-        for place, (title, text) in enumerate(steps)
+        Step(title, text, "current" if n == place else "done" if n < place else "later")
+        for n, (_name, title, text) in enumerate(steps)
     ]
 
 
-def _failure(code: str, error: str) -> tuple[str, str]:
-    """Heading and what to do next, by the stable code; anything else says what the run said."""
-    again = _("Nothing of the broken part counts. Correct it and send the file again: a record never counts twice.")
+def _failure(code: str) -> tuple[str, str]:
+    """Heading and what to do next, by the stable code. What exactly is wrong, and where, the run itself says."""
     known = {
         "corrupt_gzip": (
             _("The compressed file is damaged"),
-            _("It ends too early or its check sum is wrong. Copy it again from where it came, then send it."),
+            _("Compare its size and check sum with the original before you send it again."),
         ),
-        "not_this_format": (
-            _("This is not a file of that format"),
-            _("Look at its first lines, then choose the right format and send it again."),
+        "expands_too_much": (
+            _("The file unpacks to far too much"),
+            _("Look into it before you send it again, or unpack it first."),
         ),
+        "unknown_format": (
+            _("The format isn’t recognised"),
+            _("Look at its first lines, then choose the format yourself and send it again."),
+        ),
+        "no_start_time": (_("Its times have no beginning"), _("Add that line and send the file again.")),
         "too_large": (
             _("The file is too large"),
-            _("Split it, or let an administrator run “manage.py import_usage”, which has no such limit."),
+            _("Split it, or let an administrator run “manage.py import_usage”."),
         ),
-        "line_too_long": (
-            _("A line has no end"),
-            _("Probably this is no text file, or its line breaks were lost. Copy it again in binary mode."),
-        ),
-        "too_many_rejected": (
-            _("Too many lines can’t be read"),
-            _("Probably the format or the time zone is wrong. Look at the reasons below and send it again."),
+        "worker_lost": (
+            _("Its worker was lost, again and again"),
+            _("Tell your administrator. Sending the file again is safe: a record counts once."),
         ),
         "file_gone": (_("The file is no longer here"), _("Files are kept for a day. Send it again.")),
     }
-    return known.get(
-        code,
-        (
-            _("The import failed"),
-            again if error else _("Send the file again; if it fails again, tell your administrator."),
-        ),
-    )
+    again = _("When the cause is gone, send the file again: a record counts once.")
+    return known.get(code, (_("The import failed"), again))

@@ -150,11 +150,16 @@ class Shell:
             pages = ("policy", "entry", "shares")
             tree = Item(_("Policy tree"), self.policy.url, "list-tree", current=self._is_at(*pages))
             sections.append(Section(_("Policy"), [tree]))
+        data = self._item(_("Usage sources"), "database-import", "sources", "source", "upload", "import")
+        sections.append(Section(_("Data"), [data]))
         return sections
 
     @cached_property
     def account(self) -> list[Item]:
-        return [self._item(_("My priority"), "user-star", "my-priority")]
+        return [
+            self._item(_("My priority"), "user-star", "my-priority"),
+            self._item(_("API tokens"), "key", "tokens", "token-rotate", "token-revoke"),
+        ]
 
     @cached_property
     def freshness(self) -> FreshnessChip | None:

@@ -14,6 +14,7 @@ from django.utils.translation import ngettext
 
 from apps.dashboard import presentation
 from apps.dashboard.figures.coverage import (
+    BESIDE,
     NARROW,
     NARROW_DAYS,
     TICK_EVERY,
@@ -131,7 +132,7 @@ def what_is_late(lines: Sequence[SourceLine], now: datetime) -> list[str]:
     behind = sorted((line for line in lines if line.is_behind), key=lambda line: _silence(line, now), reverse=True)
     sentences = []
     for line in behind[:3]:
-        words = {"name": line.source.name, "age": presentation.age(_silence(line, now))}
+        words = {"name": line.source.name, "age": _span(_silence(line, now))}
         silent = line.state is Timeliness.SILENT
         text = _("%(name)s has been silent for %(age)s.") if silent else _("%(name)s sent its last record %(age)s ago.")
         sentences.append(text % words)
@@ -167,8 +168,9 @@ def day_table(rows: Sequence[tuple[str, Sequence[Day]]]) -> list[DayRow]:
 
 
 def figures(rows: Sequence[tuple[str, Sequence[Day]]]) -> tuple[CoverageFigure, CoverageFigure]:
-    """Sixty days for a wide page, twenty-eight for a narrow one."""
-    return _figure(rows, WIDE, WIDE_DAYS), _figure(rows, NARROW, NARROW_DAYS)
+    """Sixty days for a wide page, twenty-eight for a narrow one; one source alone stands beside other cards."""
+    wide = WIDE if len(rows) > 1 else BESIDE
+    return _figure(rows, wide, WIDE_DAYS), _figure(rows, NARROW, NARROW_DAYS)
 
 
 def gaps(rows: Sequence[tuple[str, Sequence[Day]]]) -> list[str]:
@@ -238,12 +240,20 @@ def _lag(source: Source, state: Timeliness, now: datetime) -> str:
         return presentation.UNKNOWN
     if not source.expected_every_s or source.last_record_end_at is None:
         return _("no rhythm")
-    lag = presentation.age(presentation.seconds_between(source.last_record_end_at, now))
+    lag = _span(presentation.seconds_between(source.last_record_end_at, now))
     expected = presentation.duration(source.expected_every_s)
     amount, _nbsp, unit = lag.partition(presentation.NBSP)
-    if unit and expected.endswith(presentation.NBSP + unit):
+    if expected.endswith(presentation.NBSP + unit):
         lag = amount
     return _("%(lag)s of %(expected)s") % {"lag": lag, "expected": expected}
+
+
+def _span(seconds: float) -> str:
+    """An age that is told to the minute below ten hours: 1 h 13 min."""
+    hours, minutes = int(seconds) // 3600, int(seconds) % 3600 // 60
+    if not 1 <= hours < 10 or not minutes:
+        return presentation.age(seconds)
+    return f"{presentation.age(hours * 3600)} {presentation.age(minutes * 60)}"
 
 
 def _meter(source: Source, now: datetime) -> Meter | None:

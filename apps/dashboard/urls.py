@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.views import entry, me, overview, policy, preferences, sign_in
+from apps.dashboard.views import entry, me, overview, policy, preferences, sign_in, tokens, usage
 
 app_name = "dashboard"
 _NODE = "policy/<slug:policy>/n/<uuid:uid>"
+_IMPORT = "usage/imports/<int:import_id>"
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -24,4 +25,16 @@ urlpatterns = [
     path(f"{_NODE}/_preview", entry.preview, name="shares-preview"),
     path(f"{_NODE}/_shares", entry.change_shares, name="shares"),
     path(f"{_NODE}/<slug:name>/", entry.entry, name="entry"),
+    path("me/tokens/", tokens.tokens, name="tokens"),
+    path("me/tokens/<int:token_id>/rotate/", tokens.rotate, name="token-rotate"),
+    path("me/tokens/<int:token_id>/revoke/", tokens.revoke, name="token-revoke"),
+    path("usage/sources/", usage.sources, name="sources"),
+    path("usage/sources/<slug:slug>/", usage.source, name="source"),
+    path("usage/import/", usage.upload, name="upload"),
+    path(f"{_IMPORT}/", usage.import_, name="import"),
+    path(f"{_IMPORT}/_progress", usage.import_progress, name="import-progress"),
+    path(f"{_IMPORT}/_rejected", usage.import_rejected, name="import-rejected"),
+    path(f"{_IMPORT}/rejected.csv", usage.import_rejected_csv, name="import-rejected-csv"),
+    path(f"{_IMPORT}/cancel/", usage.import_cancel, name="import-cancel"),
+    path(f"{_IMPORT}/confirm/", usage.import_confirm, name="import-confirm"),
 ]

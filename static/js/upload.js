@@ -14,7 +14,7 @@ function show(form) {
   const tooLarge = form.querySelector("[data-too-large]");
   const file = input.files[0];
   form.querySelector("[data-drop]").dataset.full = file ? "1" : "";
-  chosen.textContent = file ? `${file.name}, ${size(file.size)}` : chosen.dataset.chosen;
+  chosen.textContent = file ? `${file.name}, ${size(file.size)}` : "";
   tooLarge.hidden = !file || file.size <= Number(form.dataset.limit);
   return tooLarge.hidden;
 }

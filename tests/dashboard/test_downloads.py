@@ -11,7 +11,8 @@ from apps.dashboard.downloads import csv_response, harmless
 
 
 @pytest.mark.parametrize(
-    "text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "  =1", "\u3000=1", "\uff1d1+1", "\uff0b1", " \uff0d1", "\n=1"]
+    "text",
+    ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "  =1", "\u3000=1", "\uff1d1+1", "\uff0b1", " \uff0d1", "\n=1"],
 )
 def test_text_that_starts_like_a_formula_gets_an_apostrophe(text: str) -> None:
     assert harmless(text) == f"'{text}"
@@ -27,6 +28,6 @@ def test_a_download_keeps_numbers_as_numbers_and_quotes_all_text() -> None:
     body = b"".join(response.streaming_content).decode()  # type: ignore[arg-type]
     assert '\r\n-3,"' in body
     rows = list(csv.reader(io.StringIO(body, newline="")))
-    assert rows == [["line", "text"], ["-3", "'=cmd|\"/c calc\"!A1"], ["4", 'two\nlines, and "quotes"']]
+    assert rows == [["line", "text"], ["-3", '\'=cmd|"/c calc"!A1'], ["4", 'two\nlines, and "quotes"']]
     assert response["Content-Disposition"] == 'attachment; filename="x.csv"'
     assert "no-store" in response["Cache-Control"]

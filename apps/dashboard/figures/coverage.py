@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from apps.usage.coverage import Coverage, Day
 
-WIDE, NARROW = 940, 340
+WIDE, BESIDE, NARROW = 940, 740, 340
 WIDE_DAYS, NARROW_DAYS = 60, 28
 TICK_EVERY = 14
 _LABELS = 150

@@ -14,6 +14,16 @@ from apps.errors import DomainError
 
 Choices = Sequence[tuple[str, str]]
 NEW_SOURCE = "+"
+_BLAMED = {
+    "corrupt_gzip": "file",
+    "empty_file": "file",
+    "expands_too_much": "file",
+    "too_large": "file",
+    "unknown_format": "format",
+    "source_exists": "new_source",
+    "slug": "new_source",
+    "name": "new_source",
+}
 
 
 def _text(**attributes: str) -> forms.TextInput:
@@ -40,7 +50,7 @@ class UploadForm(forms.Form):
         max_length=128,
         widget=_text(),
     )
-    format = forms.ChoiceField(label=_("Format"), required=False)
+    format = forms.ChoiceField(label=_("Format"))
     time_zone = forms.CharField(
         label=_("Time zone"),
         required=False,
@@ -83,11 +93,11 @@ class UploadForm(forms.Form):
         return cleaned
 
     def add_refusal(self, error: DomainError) -> None:
-        """What a room refused, at the fields it names."""
-        for problem in error.fields:
-            self.add_error(problem.where if problem.where in self.fields else None, problem.message)
-        if not error.fields:
-            self.add_error(None, error.message)
+        """What a room refused, at the field that is to blame."""
+        problems = [(problem.where, problem.message) for problem in error.fields] or [(error.code, error.message)]
+        for where, message in problems:
+            name = _BLAMED.get(where, where)
+            self.add_error(name if name in self.fields else None, message)
 
     def _choices(self, name: str) -> forms.ChoiceField:
         return cast("forms.ChoiceField", self.fields[name])

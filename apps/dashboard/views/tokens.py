@@ -23,9 +23,10 @@ from apps.dashboard.forms.tokens import ConfirmForm, TokenForm
 from apps.dashboard.htmx import SeeOther
 from apps.dashboard.once import make_ticket, spend_ticket
 from apps.dashboard.token_rows import example, scope_choices, summary, token_row
-from apps.errors import DomainError, FieldProblem, Invalid, NotFound
+from apps.errors import FieldProblem, Invalid, NotFound
 from apps.policies import selectors as policies
-from apps.priorities import selectors as priorities
+from apps.policies.trees import load_tree
+from apps.priorities.sight import see
 from apps.usage import selectors as usage
 
 
@@ -161,15 +162,12 @@ def _entry_uid(request: HttpRequest, policy_slug: str, path: str) -> UUID | None
     path = "/" + path.strip().strip("/")
     if path == "/":
         return None
-    try:
-        hits = priorities.search_entries(
-            policy_slug=policy_slug, query=path.rpartition("/")[2], actor=actor_of(request), limit=1000
-        )
-    except DomainError:
-        hits = []
-    for hit in hits:
-        if hit.path == path:
-            return hit.uid
+    actor = actor_of(request)
+    policy = policies.get_policy(slug=policy_slug, actor=actor)
+    tree = load_tree(policy)
+    index = tree.index_of_path(path)
+    if index is not None and see(policy=policy, tree=tree, at=clock.now(), actor=actor).may_see(index):
+        return tree.uuid(index)
     message = _("There is no entry %(path)s in this policy.") % {"path": path}
     raise Invalid(message, fields=[FieldProblem("entry", message)])
 

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.core.files.uploadhandler import TemporaryFileUploadHandler
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -41,10 +42,11 @@ from apps.errors import Conflict, Invalid, NotAllowed, TooLarge
 from apps.priorities import selectors as priorities
 from apps.runs import services as runs
 from apps.usage import coverage, selectors, services
-from apps.usage.collectors import registry
+from apps.usage.collectors.registry import AUTO, FORMATS
+from apps.usage.imports import MOST_REJECTED_KEPT
 from apps.usage.models import Import, Source
 
-REJECTED_PER_PAGE = 100
+REJECTED_PER_PAGE = 25
 _FORM_ROOM = 1_000_000  # what the fields and boundaries around a file may take
 
 
@@ -111,7 +113,7 @@ def _upload(request: HttpRequest) -> HttpResponse:
         raise _too_large(settings.FAIRSHARE_UPLOAD_BYTES)
     try:
         made = _start(form, actor)
-    except (Invalid, Conflict) as refusal:
+    except (Invalid, Conflict, TooLarge) as refusal:
         form.add_refusal(refusal)
         return _upload_page(request, form, status=422)
     return _go_to(request, _import_url(made.pk))
@@ -225,7 +227,7 @@ def _upload_form(actor: Actor, *data: Any, initial: dict[str, Any] | None = None
     return UploadForm(
         *data,
         sources=[(found.slug, found.name) for found in selectors.list_sources(actor=actor)],
-        formats=[(one.name, one.label) for one in registry.list_formats()],
+        formats=[(AUTO, _("Find out by itself")), *((one.name, one.label) for one in FORMATS.values())],
         initial=initial,
     )
 
@@ -242,13 +244,13 @@ def _upload_page(request: HttpRequest, form: UploadForm, *, status: int = 200) -
         "form": form,
         "limit_bytes": limit,
         "limit": size(limit),
-        "accepted": ",".join(sorted({end for one in registry.list_formats() for end in one.extensions})),
         "crumbs": [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}, {"label": _("Import a file")}],
     }
     template = "dashboard/usage/_upload.html" if is_htmx(request) else "dashboard/usage/upload.html"
     return render(request, template, context, status=status)
 
 
+@transaction.atomic  # a file that is refused leaves no new source behind
 def _start(form: UploadForm, actor: Actor) -> Import:
     chosen, now = form.cleaned_data, clock.now()
     slug = chosen["source"]
@@ -289,7 +291,7 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
         "import": usage_import,
         "report": report,
         "size": size(usage_import.n_bytes),
-        "format": next((one.label for one in registry.list_formats() if one.name == usage_import.format), ""),
+        "format": FORMATS[usage_import.format].label if usage_import.format in FORMATS else "",
     }
     if report.is_unfinished or not report.n_rejected:
         return context
@@ -303,6 +305,8 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
         "after_line": after_line,
         "next_after": shown[-1].line if len(found) > REJECTED_PER_PAGE else None,
         "reasons": reasons(selectors.count_rejected_lines(import_id=usage_import.pk, actor=actor)),
+        "kept": presentation.count(MOST_REJECTED_KEPT) if report.n_rejected > MOST_REJECTED_KEPT else "",
+        "per_page": REJECTED_PER_PAGE,
         "shown_words": presentation.count(len(shown)),
     }
 
