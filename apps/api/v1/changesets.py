@@ -13,12 +13,14 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps import clock
+from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.v1.lists import asked, list_of, listed, sent
 from apps.errors import FieldProblem, NotFound
 from apps.policies import selectors, services
 from apps.policies.models import ChangeSet
+from apps.priorities.change_effects import simulate_change_set
 
 READ_WRITE: Scopes = {
     "GET": frozenset({POLICIES_READ, POLICIES_WRITE}),
@@ -200,12 +202,17 @@ def _version(request: Request) -> int | None:
 
 
 def _answer(request: Request, change_set: ChangeSet, status: int = 200) -> Response:
-    effect = (
-        services.effect_of(change_set, at=clock.now(), actor=actor_of(request)) if _has_effect(change_set) else None
-    )
-    response = Response(ChangeSetDetailSerializer(change_set, context={"effect": effect}).data, status=status)
+    context = {"effect": _effect(change_set, actor_of(request)) if _has_effect(change_set) else None}
+    response = Response(ChangeSetDetailSerializer(change_set, context=context).data, status=status)
     response["ETag"] = f'"{change_set.version}"'
     return response
+
+
+def _effect(change_set: ChangeSet, actor: Actor) -> dict[str, Any]:
+    """What it says and what follows, against its base; and what would follow for ranks on today's head."""
+    layers = services.effect_of(change_set, at=clock.now(), actor=actor)
+    is_open = change_set.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN)
+    return {**layers, "simulated": simulate_change_set(change_set, actor=actor) if is_open else None}
 
 
 def _has_effect(change_set: ChangeSet) -> bool:

@@ -188,7 +188,7 @@ class SnapshotListView(APIView):
         """Those that are kept, newest first."""
         cursor = asked(CursorSerializer, request).get("cursor")
         before = None if cursor is None else decode_cursor(cursor, int)
-        found = selectors.list_snapshots(policy_slug=policy, before=before, limit=_PAGE + 1, actor=actor_of(request))
+        found = selectors.list_snapshots(policy_slug=policy, before_id=before, limit=_PAGE + 1, actor=actor_of(request))
         place = found[_PAGE - 1].pk if len(found) > _PAGE else None
         return listed(SnapshotSerializer(found[:_PAGE], many=True).data, place)
 

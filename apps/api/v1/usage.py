@@ -32,7 +32,7 @@ class StreamParser(BaseParser):
 
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
-    ) -> IO[bytes]:
+    ) -> Any:
         return stream
 
 
@@ -106,7 +106,8 @@ class SourceSerializer(serializers.Serializer[Any]):
     def get_lag_s(self, source: Any) -> float | None:
         if source.last_record_end_at is None:
             return None
-        return max(0.0, (self.context["at"] - source.last_record_end_at).total_seconds())
+        lag_s: float = (self.context["at"] - source.last_record_end_at).total_seconds()
+        return max(0.0, lag_s)
 
     def get_counts(self, source: Any) -> dict[str, int]:
         return {"records": source.n_records, "accounts": source.n_accounts, "rejected": source.n_rejected}

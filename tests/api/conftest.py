@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.models import User
+from apps.accounts.token_cache import tokens
+from apps.priorities import served
+from tests.api.small_site import Site, build_site
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+class Caller:
+    """Speaks JSON, by token, by session, or as a stranger."""
+
+    def __init__(self, token: str | None = None, user: User | None = None) -> None:
+        self.client = Client(raise_request_exception=True)
+        self.headers = {"authorization": f"Bearer {token}"} if token else {}
+        if user is not None:
+            self.client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+
+    def get(self, path: str, data: Any = None, **headers: str) -> Any:
+        return self.client.get(f"/api/v1/{path}", data, headers={**self.headers, **_named(headers)})
+
+    def post(self, path: str, data: Any = None, content_type: str = "application/json", **headers: str) -> Any:
+        return self._send("post", path, data, content_type, headers)
+
+    def patch(self, path: str, data: Any = None, **headers: str) -> Any:
+        return self._send("patch", path, data, "application/json", headers)
+
+    def _send(self, method: str, path: str, data: Any, content_type: str, headers: dict[str, str]) -> Any:
+        body = b"" if data is None else data
+        send = getattr(self.client, method)
+        return send(f"/api/v1/{path}", body, content_type=content_type, headers={**self.headers, **_named(headers)})
+
+
+def _named(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+@pytest.fixture(autouse=True)
+def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a process remembers belongs to one test."""
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    tokens.clear()
+    served.forget()
+    yield
+    tokens.clear()
+    served.forget()
+
+
+@pytest.fixture
+def site(db: None) -> Site:
+    return build_site(AT)
+
+
+@pytest.fixture
+def computed(site: Site) -> Site:
+    site.recompute()
+    return site
+
+
+@pytest.fixture
+def scheduler(computed: Site) -> Caller:
+    return Caller(token=computed.token("priorities:read"))
+
+
+@pytest.fixture
+def admin(site: Site) -> Caller:
+    return Caller(user=site.admin)
