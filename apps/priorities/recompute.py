@@ -44,7 +44,11 @@ def is_stale(policy: Policy, *, as_of: datetime) -> bool:
 def nudge(policy: Policy, *, at: datetime, owner: Actor | None = None) -> Run:
     """A run that brings the policy up to date; joins one that waits already."""
     user = owner.user if owner else None
-    return enqueue_run(kind=KIND, subject=subject_of(policy), owner=user, at=at, max_attempts=_ATTEMPTS)
+    run = enqueue_run(kind=KIND, subject=subject_of(policy), owner=user, at=at, max_attempts=_ATTEMPTS)
+    if user is not None and run.owner is None:  # whoever asks may follow a run that the schedule asked for before
+        run.owner = user
+        run.save(update_fields=["owner"])
+    return run
 
 
 def subject_of(policy: Policy) -> str:
