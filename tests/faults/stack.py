@@ -156,8 +156,8 @@ class Stack:
 
     def is_whole(self) -> bool:
         roles = self.roles()
-        expected = ("web", "web child", "worker", "worker child", "beat", "postgres", "postgres child")
-        return all(roles[name] for name in expected)
+        expected = ("web", "web child", "worker", "beat", "postgres", "postgres child")
+        return all(roles[name] for name in expected) and len(roles["worker"]) == 2
 
     def answers(self, path: str = "readyz") -> bool:
         try:

@@ -42,7 +42,7 @@ def stack() -> Iterator[Stack]:
 
 
 @pytest.mark.parametrize(
-    "role", ["postgres", "postgres backend", "postgres child", "web", "web child", "worker", "worker child", "beat"]
+    "role", ["postgres", "postgres backend", "postgres child", "web", "web child", "worker", "beat"]
 )
 def test_any_killed_process_heals_by_itself(running: Stack, role: str) -> None:
     running.assert_works()

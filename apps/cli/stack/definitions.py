@@ -1,4 +1,4 @@
-"""What the stack consists of, below the database: web, worker, beat."""
+"""What the stack consists of, above the database: web, workers, beat."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from apps.cli.stack.paths import REPOSITORY
 
 HOST = "127.0.0.1"  # the first run is nobody else's business; a reverse proxy serves the world
 _CELERY = ("-m", "celery", "--quiet", "-A", "fairshare_web")
+_WORKERS = 2  # a long import leaves one for recomputes
 _WEB_THREADS = 16  # each may hold a database connection
 
 
@@ -47,10 +48,13 @@ def web(port: int) -> Definition:
     return Definition("web", (*command, "fairshare_web.wsgi:application"))
 
 
-def worker(port: int) -> Definition:
+def workers(port: int) -> list[Definition]:
+    """Single processes, not a pool: a pool process killed while it holds the queue's lock stops all the others."""
     # Gossip, mingling and heartbeats would fill the file broker with messages nobody needs.
-    command = python(*_CELERY, "worker", "--loglevel", "WARNING", "--concurrency", "2", "-n", f"worker-{port}@%h")
-    return Definition("worker", (*command, "--without-gossip", "--without-mingle", "--without-heartbeat"))
+    quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+    command = python(*_CELERY, "worker", "--loglevel", "WARNING", "--pool", "solo", *quiet)
+    names = [f"worker-{number}" for number in range(1, _WORKERS + 1)]
+    return [Definition(name, (*command, "-n", f"{name}-{port}@%h")) for name in names]
 
 
 def beat() -> Definition:

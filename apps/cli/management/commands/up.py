@@ -101,7 +101,7 @@ def _refuse_taken_port(port: int, signals: Signals) -> None:
 def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals, *, no_sample: bool) -> None:
     log = private_dir(var / "log")
     _empty_broker(var)
-    programs = [definitions.web(port), definitions.worker(port), definitions.beat()]
+    programs = [definitions.web(port), *definitions.workers(port), definitions.beat()]
     environment = dict(definitions.environment(var, port))
     names = [*(["postgres"] if server else []), *(program.name for program in programs)]
     supervisor = Supervisor(signals, [LogEcho(log / f"{name}.log", name, say) for name in names])
