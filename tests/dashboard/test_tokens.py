@@ -29,7 +29,7 @@ def alice() -> User:
 
 @pytest.fixture
 def bob() -> User:
-    return User.objects.create_user("bob", "bob@example.org", PASSWORD)
+    return User.objects.create_user("bob")
 
 
 @pytest.fixture
