@@ -152,6 +152,37 @@ def balance(
     return Balance(State.UNDER, points(difference), _("under"))
 
 
+def field_change(field: str, before: object, after: object) -> str:
+    """One changed field of an entry's history: "shares 20 to 30", "name a to b", "locked"."""
+    if field == "shares":
+        return _("shares %(before)s to %(after)s") % {"before": _typed(before), "after": _typed(after)}
+    if field == "archived":
+        return _("archived") if after else _("restored") if before else _("added")
+    if field == "parent_uid":
+        return _("moved")
+    if field == "locked":
+        return _("locked") if after else _("unlocked")
+    words = {"name": _("name"), "kind": _("kind"), "scope": _("scope"), "scope_sources": _("sources")}
+    label = words.get(field, field)
+    if before in (None, "", []):
+        return f"{label} {_plain(after)}"
+    return _("%(field)s %(before)s to %(after)s") % {
+        "field": label,
+        "before": _plain(before),
+        "after": _plain(after),
+    }
+
+
+def _typed(value: object) -> str:
+    return shares(float(value)) if isinstance(value, int | float) else shares(None)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return UNKNOWN if value in (None, "") else str(value)
+
+
 def points_phrase(difference: float) -> str:
     """8.2 points, for sentences."""
     shown = round(abs(difference) * 100, 1)

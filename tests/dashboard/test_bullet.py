@@ -71,10 +71,13 @@ def test_every_part_stays_inside_the_bar(
 ) -> None:
     maximum = bullet.share_scale([(actual, target), *others])
     bar = bullet.draw(actual=actual, target=target, maximum=maximum, state=State.ON, width=width)
-    assert bar.bar_width is not None and bar.band_x is not None
-    assert bar.band_width is not None and bar.tick_x is not None
+    assert bar.bar_width is not None
+    assert bar.band_x is not None
+    assert bar.band_width is not None
+    assert bar.tick_x is not None
     assert 0 <= bar.bar_width <= width - 2
-    assert bar.band_x >= 0 and bar.band_x + bar.band_width <= width + 0.1
+    assert bar.band_x >= 0
+    assert bar.band_x + bar.band_width <= width + 0.1
     assert 0 <= bar.tick_x <= width - 2
     assert bar.band_width >= 2 - 0.05
     assert all(map(math.isfinite, (bar.bar_width, bar.band_x, bar.tick_x)))

@@ -25,9 +25,7 @@ NOW = datetime(2026, 12, 1, 12, 4, tzinfo=UTC)
         (float("nan"), "\u2013"),
     ],
 )
-def test_a_share_has_one_decimal_and_never_reads_as_zero_when_something_ran(
-    fraction: float | None, text: str
-) -> None:
+def test_a_share_has_one_decimal_and_never_reads_as_zero_when_something_ran(fraction: float | None, text: str) -> None:
     assert presentation.percent(fraction) == text
 
 

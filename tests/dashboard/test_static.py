@@ -11,6 +11,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 STATIC = REPOSITORY / "static"
 TEMPLATES = REPOSITORY / "templates"
+INLINE = (r"\sstyle=", r"<style", r"<script(?![^>]*\bsrc=)", r"\son[a-z]+=", r"hx-on", r"data:image", r"js:")
 LOCKS = [STATIC / "vendor" / "vendor.lock", REPOSITORY / "tests" / "browser" / "vendor" / "vendor.lock"]
 
 
@@ -39,7 +40,7 @@ def test_no_template_has_inline_style_script_or_handlers() -> None:
     found = []
     for path in TEMPLATES.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
-        for pattern in (r"\sstyle=", r"<style", r"<script(?![^>]*\bsrc=)", r"\son[a-z]+=", r"hx-on", r"data:image", r"js:"):
+        for pattern in INLINE:
             found += [f"{path.name}: {match}" for match in re.findall(pattern, text)]
     assert not found
 

@@ -155,6 +155,16 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
         "parent_url": _parent_url(page),
         "children": children,
         "against_target": against_target,
+        "history": [
+            {
+                "revision": change.revision,
+                "at": change.at,
+                "author": change.author,
+                "reason": change.reason,
+                "words": [presentation.field_change(*each) for each in change.fields],
+            }
+            for change in page.history
+        ],
         "scale": presentation.percent(scale, 0),
         "handed_out": presentation.shares(handed_out),
         "sibling_shares": presentation.shares(sum(row.shares or 0.0 for row in page.siblings)),

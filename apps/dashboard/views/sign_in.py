@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.views import LoginView, LogoutView
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 
 from apps.dashboard.errors import session_ended
 from apps.dashboard.htmx import is_htmx
@@ -18,10 +18,8 @@ class SignIn(LoginView):
     template_name = "dashboard/sign_in/sign_in.html"
     redirect_authenticated_user = True
 
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if is_htmx(request):
-            return session_ended(request)
-        return super().get(request, *args, **kwargs)
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return session_ended(request) if is_htmx(request) else super().get(request, *args, **kwargs)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return {**super().get_context_data(**kwargs), "site_label": settings.FAIRSHARE_SITE}

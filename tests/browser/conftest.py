@@ -1,0 +1,117 @@
+"""One Chromium for the session, one context a test; every page is watched for policy violations and script errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+
+from apps.priorities import served
+from tests.dashboard.grid import PASSWORD, Grid, make_grid
+
+AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
+ARGS = (
+    "--headless",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+)
+THEMES = ("light", "dark")
+WIDTHS = (1440, 390)
+
+
+@pytest.fixture(scope="session")
+def browser(chromium_path: str) -> Iterator[Browser]:
+    args = [*ARGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=chromium_path, args=args)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def grid(transactional_db: None) -> Iterator[Grid]:
+    served.forget()
+    yield make_grid(datetime.now(UTC))
+    served.forget()
+
+
+@dataclass
+class Visit:
+    """One browser window and everything it complained about."""
+
+    page: Page
+    base: str
+    complaints: list[str] = field(default_factory=list)
+
+    def go(self, path: str) -> Page:
+        self.page.goto(f"{self.base}{path}")
+        return self.page
+
+    def sign_in(self, username: str = "admin") -> None:
+        self.go("/sign-in/")
+        self.page.fill("#id_username", username)
+        self.page.fill("#id_password", PASSWORD)
+        self.page.click("button[type=submit]")
+        self.page.wait_for_selector("main h1")
+
+    def axe(self) -> list[str]:
+        """Serious and critical findings, each with where it is."""
+        self.page.evaluate(AXE)
+        found: dict[str, Any] = self.page.evaluate("axe.run()")
+        return [
+            f"{rule['id']}: {node['target']} {node['failureSummary']}"
+            for rule in found["violations"]
+            if rule["impact"] in {"serious", "critical"}
+            for node in rule["nodes"]
+        ]
+
+    def overflow(self) -> int:
+        """Pixels by which the page is wider than its window."""
+        width: int = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        return width
+
+
+Open = Callable[..., Visit]
+
+
+@pytest.fixture
+def visit(browser: Browser, live_server: Any) -> Iterator[Open]:
+    """`visit(theme=…, width=…, scripts=…)` opens a window; at the end nothing may have been complained about."""
+    contexts: list[BrowserContext] = []
+    visits: list[Visit] = []
+
+    def open_window(*, theme: str = "light", width: int = 1440, scripts: bool = True) -> Visit:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, java_script_enabled=scripts, reduced_motion="reduce"
+        )
+        context.add_cookies([{"name": "theme", "value": theme, "url": live_server.url}])
+        contexts.append(context)
+        made = Visit(context.new_page(), live_server.url)
+        made.page.set_default_timeout(10_000)
+        made.page.on("console", lambda message: _listen(made, message))
+        made.page.on("pageerror", lambda error: made.complaints.append(f"script error: {error}"))
+        visits.append(made)
+        return made
+
+    yield open_window
+    for context in contexts:
+        context.close()
+    assert [complaint for each in visits for complaint in each.complaints] == []
+
+
+def _listen(visit: Visit, message: ConsoleMessage) -> None:
+    """Chromium reports each blocked style, script or image as a console error; a refused form (4xx) is no complaint."""
+    is_refusal = "the server responded with a status of 4" in message.text
+    if message.type == "error" and not is_refusal:
+        visit.complaints.append(message.text)

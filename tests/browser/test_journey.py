@@ -1,0 +1,105 @@
+"""The walk through the product: sign in, find a VO, change its share, watch the priorities move."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Open
+from tests.dashboard.grid import SLUG, Grid
+
+
+def _percent(text: str) -> float:
+    found = re.search(r"([\d.]+)\u00a0%", text)
+    assert found, text
+    return float(found[1])
+
+
+def test_a_changed_share_moves_bar_rank_and_rest_alike(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.page
+    page.get_by_role("link", name="Policy tree").first.click()
+    row = page.locator("tr[role=row]", has=page.get_by_role("link", name="biomed", exact=True))
+    expect(row.locator(".c-target")).to_have_text("30.0\u00a0%")
+    tick_before = row.locator(".tick").get_attribute("x")
+    carol = page.locator("tr[role=row]", has=page.get_by_role("link", name="carol", exact=True))
+    expect(carol).to_be_visible()
+    rank_before = _rank(page.request.get(f"{window.base}/api/v1/policies/{SLUG}/priorities?account=carol").json())
+
+    row.get_by_role("link", name="biomed", exact=True).click()
+    page.fill("#id_shares", "120")
+    preview = page.locator("#preview table")
+    expect(preview.locator("tr.edited")).to_contain_text("63.2\u00a0%")
+    page.fill("#id_reason", "A new data challenge")
+    page.get_by_role("button", name="Publish change").click()
+    expect(page.locator("#problem")).to_contain_text("Published as revision 3")
+    expect(page.locator("#changed li").first).to_contain_text("A new data challenge")
+
+    grid.recompute()
+    window.go(f"/policy/{SLUG}/")
+    expect(row.locator(".c-target")).to_have_text("63.2\u00a0%")
+    assert row.locator(".tick").get_attribute("x") != tick_before
+    actual = _percent(row.locator(".c-actual").inner_text())
+
+    answer = page.request.get(f"{window.base}/api/v1/policies/{SLUG}/priorities?account=carol").json()
+    assert _rank(answer) < rank_before
+    tree = page.request.get(f"{window.base}/api/v1/policies/{SLUG}/tree?path=/biomed").json()
+    entry = tree.get("root", tree)
+    assert round(entry["target"] * 100, 1) == 63.2
+    assert round(entry["actual"] * 100, 1) == actual
+    carol.get_by_role("link", name="carol", exact=True).click()
+    expect(page.locator("#rank")).to_contain_text(str(_rank(answer)))
+
+
+def _rank(answer: dict[str, list[dict[str, int]]]) -> int:
+    return answer["results"][0]["rank"]
+
+
+def test_without_scripts_the_same_walk_works(grid: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/?q=bio")
+    expect(page.get_by_role("link", name="biomed", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="atlas", exact=True)).to_have_count(0)
+    window.go(f"/policy/{SLUG}/")
+    expect(page.get_by_role("link", name="carol", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Close biomed").click()
+    expect(page.get_by_role("link", name="carol", exact=True)).to_have_count(0)
+    assert "open=" in page.url
+    page.get_by_role("link", name="biomed", exact=True).click()
+    page.fill("#id_shares", "0,5")
+    page.get_by_role("button", name="Preview effect").click()
+    expect(page.locator("#preview tr.edited")).to_contain_text("0.7\u00a0%")
+    page.fill("#id_reason", "Smaller")
+    page.get_by_role("button", name="Publish change").click()
+    expect(page.locator("#problem")).to_contain_text("Published as revision 3")
+
+
+def test_a_change_that_somebody_else_made_first_is_shown_beside_mine(grid: Grid, visit: Open) -> None:
+    from apps.accounts.actor import Actor
+    from apps.policies.services import change_shares
+
+    window = visit()
+    window.sign_in()
+    uid = grid.uid("/biomed")
+    page = window.go(f"/policy/{SLUG}/n/{uid}/biomed/")
+    page.fill("#id_shares", "50")
+    page.fill("#id_reason", "Mine")
+    expect(page.locator("#preview table")).to_be_visible()
+    change_shares(
+        policy_slug=SLUG,
+        entry_uid=uid,
+        shares=25,
+        reason="Theirs",
+        at=datetime.now(UTC),
+        actor=Actor(user=grid.admin, via="page"),
+    )
+    page.get_by_role("button", name="Publish change").click()
+    expect(page.locator("#conflict")).to_contain_text("25")
+    expect(page.locator("#id_shares")).to_have_value("50")
+    expect(page.locator("#id_reason")).to_have_value("Mine")
+    page.get_by_role("button", name="Publish change").click()
+    expect(page.locator("#problem")).to_contain_text("Published as revision 4")

@@ -1,0 +1,114 @@
+"""My tokens in a real browser: with the keyboard, without script, in both themes, at both widths."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from apps import clock
+from apps.accounts import services
+from apps.accounts.models import Token
+from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.dashboard.grid import PASSWORD, Grid
+
+
+def fill_in(page: Page, name: str = "laptop") -> None:
+    page.fill("#id_name", name)
+    page.check("input[value='self:read']")
+    page.fill("#id_password", PASSWORD)
+
+
+def test_a_token_is_made_copied_used_rotated_and_revoked(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=window.base)
+    window.sign_in("alice")
+    page = window.go("/me/tokens/")
+    fill_in(page)
+    page.get_by_role("button", name="Create token").click()
+    expect(page.locator("#secret-title")).to_be_focused()
+    secret = page.locator("#secret").inner_text()
+    page.get_by_role("button", name="Copy", exact=True).click()
+    expect(page.locator("#status")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == secret
+    assert services.verify_token(secret, at=clock.now())[0] == grid.alice
+    page.get_by_role("link", name="I have stored it").click()
+    expect(page.locator("#secret")).to_have_count(0)
+
+    page.get_by_role("link", name="Rotate laptop").click()
+    page.fill("#id_password", PASSWORD)
+    page.get_by_role("button", name="Rotate").click()
+    assert page.locator("#secret").inner_text() != secret
+    expect(page.locator("tbody")).to_contain_text("old secret until")
+
+    page.get_by_role("link", name="Revoke laptop").click()
+    page.get_by_role("button", name="Revoke it").click()
+    expect(page.locator("#problem")).to_contain_text("“laptop” is revoked.")
+    expect(page.locator("tbody")).to_contain_text("revoked")
+    assert Token.objects.get().revoked_at is not None
+
+
+def test_it_works_without_script(grid: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in("alice")
+    page = window.go("/me/tokens/")
+    fill_in(page, "no script")
+    page.click("text=Create token")
+    assert re.fullmatch(r"fsh_\w+", page.locator("#secret").inner_text())
+    expect(page.get_by_role("button", name="Copy", exact=True)).to_have_count(0)
+
+
+def test_a_token_is_made_with_the_keyboard_alone(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in("alice")
+    page = window.go("/me/tokens/")
+    page.locator("#id_name").focus()
+    page.keyboard.type("keyboard")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    for _step in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "id_password":
+            break
+    page.keyboard.type(PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.locator("#secret-title")).to_be_focused()
+    assert Token.objects.get().scopes == ["self:read"]
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_pages_are_accessible_and_stay_in_their_window(grid: Grid, visit: Open, theme: str, width: int) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in("admin")
+    problems: dict[str, list[str]] = {}
+    wide: dict[str, int] = {}
+
+    def look(name: str) -> None:
+        problems[name], wide[name] = window.axe(), window.overflow()
+
+    page = window.go("/me/tokens/")
+    look("empty")
+    page.click("text=Only in one place")
+    page.fill("#id_entry", "/physics")
+    page.click("text=Create token")
+    page.fill("#id_name", "x")
+    page.fill("#id_password", "wrong")
+    page.check("input[value='admin']")
+    page.click("text=Create token")
+    expect(page.locator(".note.bad")).to_be_visible()
+    look("errors")
+    page = window.go("/me/tokens/")
+    fill_in(page, "a name as long as names may become in a list that is narrow")
+    page.click("text=Create token")
+    expect(page.locator("#secret")).to_be_visible()
+    look("made")
+    page.click("text=Rotate")
+    look("rotate")
+    page.go_back()
+    window.go("/me/tokens/")
+    page.click("text=Revoke")
+    look("revoke")
+    assert {name: found for name, found in problems.items() if found} == {}
+    assert {name: pixels for name, pixels in wide.items() if pixels > 0} == {}

@@ -1,0 +1,108 @@
+"""Keys, lazily loaded children and search of the tree page; focus never falls back to the body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from apps.priorities import served
+from tests.browser.conftest import Open
+from tests.dashboard.grid import SLUG, Grid, make_grid
+
+ROW = "(() => document.activeElement.closest('tr')?.querySelector('.label')?.textContent ?? 'none')()"
+KIND = "(() => document.activeElement.tagName)()"
+
+
+@pytest.fixture
+def large(transactional_db: None) -> Iterator[Grid]:
+    """biomed and cms have 252 people each: a fresh page opens the first of them, with a hundred rows."""
+    served.forget()
+    yield make_grid(datetime.now(UTC), extra_users=250)
+    served.forget()
+
+
+@pytest.fixture
+def tree(large: Grid, visit: Open) -> Page:
+    window = visit()
+    window.sign_in()
+    return window.go(f"/policy/{SLUG}/")
+
+
+def test_arrows_walk_rows_first_and_cells_within_a_row(tree: Page) -> None:
+    tree.locator("tr[tabindex='0']").focus()
+    walked = []
+    for key in ("ArrowDown", "ArrowRight", "ArrowDown", "ArrowLeft", "ArrowLeft", "ArrowLeft", "End", "Home"):
+        tree.keyboard.press(key)
+        walked.append((tree.evaluate(ROW), tree.evaluate(KIND)))
+    assert walked == [
+        ("atlas", "TR"),
+        ("atlas", "TH"),
+        ("alice", "TH"),
+        ("alice", "TR"),
+        ("atlas", "TR"),
+        ("atlas", "TR"),
+        ("cms", "TR"),
+        ("SweGrid", "TR"),
+    ]
+    assert tree.locator("tbody tr[tabindex='0']").count() == 1
+
+
+def test_children_are_loaded_on_demand_a_hundred_at_a_time(tree: Page) -> None:
+    cms = tree.locator("tr", has=tree.get_by_role("link", name="cms", exact=True))
+    expect(cms).to_have_attribute("aria-expanded", "false")
+    cms.focus()
+    tree.keyboard.press("ArrowRight")
+    expect(tree.locator("tbody tr:has(a:text-matches('^(dave|erin|member)'))")).to_have_count(100)
+    assert tree.evaluate(ROW) == "cms"
+    expect(cms).to_have_attribute("aria-expanded", "true")
+    tree.locator("tr.more").last.focus()
+    tree.keyboard.press("Enter")
+    expect(tree.locator("tbody tr:has(a:text-matches('^(dave|erin|member)'))")).to_have_count(200)
+    assert tree.evaluate(KIND) == "TR", "focus is on the first of the new rows"
+    assert "open=" in tree.url
+    tree.reload()
+    expect(cms).to_have_attribute("aria-expanded", "true")
+
+
+def test_rows_that_fail_to_load_can_be_asked_for_again(tree: Page) -> None:
+    tree.route("**/_rows*", lambda route: route.fulfill(status=404, body=""))
+    cms = tree.locator("tr", has=tree.get_by_role("link", name="cms", exact=True))
+    cms.focus()
+    tree.keyboard.press("ArrowRight")
+    retry = tree.get_by_role("button", name="Retry")
+    expect(retry).to_be_visible()
+    expect(tree.get_by_role("link", name="alice", exact=True)).to_be_visible()
+    tree.unroute("**/_rows*")
+    retry.click()
+    expect(tree.locator("tbody tr:has(a:text-matches('^(dave|erin|member)'))")).to_have_count(100)
+    assert tree.evaluate(KIND) == "TR"
+
+
+def test_search_narrows_the_tree_and_keeps_the_focus(tree: Page) -> None:
+    tree.locator("#filter").press_sequentially("member0007")
+    expect(tree.locator("#rows")).to_have_attribute("data-matches", "1")
+    expect(tree.locator("#status")).to_have_text("1 entry found")
+    assert tree.evaluate("document.activeElement.id") == "filter"
+    assert "q=member0007" in tree.url
+    expect(tree.locator("tbody tr")).to_have_count(3)
+
+
+def test_a_chosen_row_shows_its_numbers_beside_the_tree(tree: Page) -> None:
+    row = tree.locator("tr", has=tree.get_by_role("link", name="biomed", exact=True))
+    row.locator("td").nth(1).click()
+    expect(tree.locator("#panel h2")).to_have_text("biomed")
+    expect(row).to_have_attribute("aria-selected", "true")
+    assert tree.evaluate(ROW) == "biomed"
+    tree.keyboard.press("Enter")
+    expect(tree.locator("h1")).to_contain_text("biomed")
+
+
+def test_the_slash_key_goes_to_the_search_but_not_while_typing(tree: Page) -> None:
+    tree.locator("tr[tabindex='0']").focus()
+    tree.keyboard.press("/")
+    assert tree.evaluate("document.activeElement.id") == "global-search"
+    tree.keyboard.press("/")
+    expect(tree.locator("#global-search")).to_have_value("/")

@@ -1,0 +1,217 @@
+"""A file on its way through a real browser: dropped or chosen, dry run, live progress, decision, result."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from apps import clock
+from apps.runs.models import Run
+from apps.runs.services import work_run_now
+from apps.usage.models import Import, Record, Source
+from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.dashboard.grid import Grid
+
+HEADER = "; UnixStartTime: 1700000000\n"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    jobs = "".join(f"{n} {n * 10} 0 600 8 -1 -1 8 3600 -1 1 1 1 -1 1 -1 -1 -1\n" for n in range(1, 201))
+    bad = "".join(f"{n} cut off\n" for n in range(201, 241))
+    path = tmp_path / "november.swf"
+    path.write_text(HEADER + jobs + bad)
+    return path
+
+
+def work() -> None:
+    """What a worker does when the bell rings."""
+    work_run_now(Import.objects.latest("pk").run_id)
+
+
+def choose(page: Page, log: Path) -> None:
+    page.set_input_files("#id_file", log)
+    page.select_option("#id_source", "+")
+    page.fill("#id_new_source", "Abisko log")
+
+
+def test_a_dry_run_is_read_confirmed_and_imported_while_the_page_follows(grid: Grid, visit: Open, log: Path) -> None:
+    window = visit()
+    window.sign_in("admin")
+    page = window.go("/usage/sources/")
+    page.get_by_role("link", name="Import a file").click()
+    expect(page.locator("#id_new_source")).to_be_hidden()
+    choose(page, log)
+    expect(page.locator("#chosen")).to_contain_text("november.swf")
+    page.get_by_role("button", name="Send the file").click()
+    expect(page.locator("#verdict")).to_have_text("Waiting for a worker")
+    work()
+    expect(page.locator("#verdict")).to_have_text("200 new records, 40 lines can’t be read")
+    expect(page.locator("#status")).to_have_text("200 new records, 40 lines can’t be read")
+    expect(page.locator("[data-poll]")).to_have_count(0)
+    expect(page.locator("[data-pause]")).to_be_hidden()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.locator("#next-rejected").click()
+    expect(page.locator("#rejected tbody tr")).to_have_count(15)
+    page.wait_for_timeout(2500)  # longer than the interval of the poll, which must have stopped
+    assert [url for url in asked if "_progress" in url] == []
+
+    page.get_by_role("button", name="Import 200 records").click()
+    page.wait_for_url(f"**/usage/imports/{Import.objects.latest('pk').pk}/")
+    work()
+    expect(page.locator("#verdict")).to_have_text("200 records added, 40 lines can’t be read")
+    records = Record.objects.filter(source__slug="abisko-log")
+    assert records.count() == 200
+    window.go("/usage/sources/abisko-log/")
+    expect(page.locator("main")).to_contain_text("200")
+
+
+def test_it_all_works_without_script(grid: Grid, visit: Open, log: Path) -> None:
+    window = visit(scripts=False)
+    window.sign_in("admin")
+    page = window.go("/usage/import/")
+    choose(page, log)
+    page.click("text=Send the file")
+    expect(page.locator("#verdict")).to_have_text("Waiting for a worker")
+    work()
+    page.get_by_role("link", name="Refresh").click()
+    expect(page.locator("#verdict")).to_have_text("200 new records, 40 lines can’t be read")
+    page.click("text=Next 25")
+    expect(page.locator("#rejected tbody tr")).to_have_count(15)
+    page.click("text=Import 200 records")
+    work()
+    page.get_by_role("link", name="Refresh").click()
+    expect(page.locator("#verdict")).to_contain_text("200 records added")
+
+
+def test_a_file_can_be_dropped(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in("admin")
+    page = window.go("/usage/import/")
+    transfer = page.evaluate_handle(
+        "text => { const d = new DataTransfer(); d.items.add(new File([text], 'dropped.swf')); return d; }", HEADER
+    )
+    page.dispatch_event("[data-drop]", "drop", {"dataTransfer": transfer})
+    expect(page.locator("#chosen")).to_contain_text("dropped.swf")
+    assert page.evaluate("document.getElementById('id_file').files[0].name") == "dropped.swf"
+
+
+def test_a_file_that_is_too_large_never_leaves_the_browser(
+    grid: Grid, visit: Open, log: Path, settings: pytest.FixtureRequest
+) -> None:
+    settings.FAIRSHARE_UPLOAD_BYTES = 100  # type: ignore[attr-defined]
+    window = visit()
+    window.sign_in("admin")
+    page = window.go("/usage/import/")
+    choose(page, log)
+    expect(page.locator("[data-too-large]")).to_be_visible()
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.method))
+    page.click("text=Send the file")
+    expect(page.locator("[data-too-large]")).to_be_visible()
+    assert "POST" not in sent
+
+
+def test_a_broken_file_is_told_beside_the_field_and_nothing_else_is_lost(
+    grid: Grid, visit: Open, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.swf.gz"
+    broken.write_bytes(b"\x1f\x8bnot really")
+    window = visit()
+    window.sign_in("admin")
+    page = window.go("/usage/import/")
+    choose(page, broken)
+    page.fill("#id_time_zone", "Europe/Stockholm")
+    page.click("text=Send the file")
+    expect(page.locator("#id_file_error")).to_contain_text("broken at byte")
+    expect(page.locator("#id_new_source")).to_have_value("Abisko log")
+    expect(page.locator("#id_time_zone")).to_have_value("Europe/Stockholm")
+    expect(page.locator("#upload .note[role=alert]").first).to_be_focused()
+
+
+def running(done: int) -> Import:
+    """An import in the middle of its work, as a worker writes it."""
+    found = Import.objects.latest("pk")
+    Run.objects.filter(pk=found.run_id).update(
+        state=Run.State.RUNNING,
+        started_at=clock.now() - timedelta(seconds=60),
+        lease_until=clock.now() + timedelta(hours=1),
+        progress_done=done,
+        progress_total=100,
+        counts={"new": done, "lines": done},
+    )
+    return found
+
+
+def test_progress_moves_is_announced_by_quarters_and_keeps_the_focus(grid: Grid, visit: Open, log: Path) -> None:
+    window = visit()
+    window.sign_in("admin")
+    page = window.go("/usage/import/")
+    choose(page, log)
+    page.click("text=Send the file")
+    expect(page.locator("#verdict")).to_have_text("Waiting for a worker")
+    running(30)
+    bar = page.get_by_role("progressbar")
+    expect(bar).to_have_attribute("aria-valuenow", "30")
+    page.locator("#stop").focus()
+    running(62)
+    expect(bar).to_have_attribute("aria-valuenow", "62")
+    expect(page.locator("#status")).to_have_text("50 % read")
+    expect(page.locator("#stop")).to_be_focused()
+    page.get_by_role("button", name="Pause updates").click()
+    running(80)
+    page.wait_for_timeout(2500)  # longer than the interval of the poll, which must rest now
+    expect(bar).to_have_attribute("aria-valuenow", "62")
+    page.get_by_role("button", name="Pause updates").click()
+    expect(bar).to_have_attribute("aria-valuenow", "80")
+    page.locator("#stop").click()
+    expect(page.get_by_role("button", name="Stopping")).to_be_disabled()
+    assert Import.objects.latest("pk").run.cancel_requested
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_pages_are_accessible_and_stay_in_their_window(
+    grid: Grid, visit: Open, log: Path, theme: str, width: int
+) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in("admin")
+    problems: dict[str, list[str]] = {}
+    wide: dict[str, int] = {}
+
+    def look(name: str) -> None:
+        problems[name], wide[name] = window.axe(), window.overflow()
+
+    page = window.go("/usage/sources/")
+    Source.objects.update(expected_every_s=3600)
+    window.go("/usage/sources/")
+    page.click("text=As a table")
+    look("sources")
+    window.go(f"/usage/sources/{Source.objects.first().slug}/")  # type: ignore[union-attr]
+    look("source")
+    window.go("/usage/import/")
+    look("upload")
+    page.select_option("#id_source", "+")
+    page.set_input_files("#id_file", log)
+    page.click("text=Send the file")
+    expect(page.locator("#id_new_source_error")).to_be_visible()
+    look("upload with errors")
+    choose(page, log)
+    page.click("text=Send the file")
+    expect(page.locator("#verdict")).to_be_visible()
+    running(40)
+    page.reload()
+    look("running")
+    Run.objects.update(state=Run.State.QUEUED, lease_until=None)
+    work()
+    page.reload()
+    look("dry run")
+    Run.objects.update(state=Run.State.FAILED, error_code="corrupt_gzip", error="It ends in the middle.")
+    page.reload()
+    look("failed")
+    assert {name: found for name, found in problems.items() if found} == {}
+    assert {name: pixels for name, pixels in wide.items() if pixels > 0} == {}

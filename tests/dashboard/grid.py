@@ -1,0 +1,114 @@
+"""A small grid for tests of pages: three VOs, seven people, one group over its share and one idle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from apps import clock
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import Account, User
+from apps.policies.models import Policy
+from apps.policies.services import make_policy, publish_document
+from apps.policies.trees import TreeColumns, load_tree
+from apps.priorities.recompute import request_recompute
+from apps.priorities.rules import Rule
+from apps.priorities.services import set_rules
+from apps.runs.services import work_run_now
+from apps.usage.collectors.base import RecordRow
+from apps.usage.ingest import ingest_batch
+from apps.usage.models import Source
+
+SLUG = "grid"
+PASSWORD = "correct horse battery"  # of people who live as long as a test
+TRICKY = "<img src=x onerror=alert(1)>o'neil&amp;"
+# VO → (shares, {user: (shares, cores for one day)})
+VOS: dict[str, tuple[float, dict[str, tuple[float, float]]]] = {
+    "atlas": (60, {"alice": (1, 300), "bob": (1, 100)}),
+    "biomed": (30, {"carol": (1, 500), TRICKY: (1, 20)}),
+    "cms": (10, {"dave": (1, 0), "erin": (1, 0)}),
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Who and what was made."""
+
+    admin: User
+    alice: User
+    at: datetime
+
+    @property
+    def tree(self) -> TreeColumns:
+        return load_tree(Policy.objects.get(slug=SLUG))
+
+    def uid(self, path: str) -> UUID:
+        tree = self.tree
+        found = tree.index_of_path(path)
+        if found is None:
+            raise LookupError(path)
+        return tree.uuid(found)
+
+    def recompute(self) -> None:
+        work_run_now(request_recompute(policy_slug=SLUG, at=clock.now(), actor=COMMAND).pk)
+
+
+def make_grid(at: datetime, *, visibility: str = "tree", with_usage: bool = True, extra_users: int = 0) -> Grid:
+    """The whole grid with priorities computed; `with_usage` False leaves it without any numbers."""
+    admin = User.objects.create_superuser("admin", "", PASSWORD, first_name="Eva", last_name="Kling")
+    alice = User.objects.create_user("alice", "", PASSWORD, first_name="Alice", last_name="Berg")
+    actor = Actor(user=admin, via="command")
+    make_policy(slug=SLUG, name="SweGrid", visibility=visibility, at=at - timedelta(days=2), actor=actor)
+    publish_document(
+        policy_slug=SLUG,
+        document={"policy": SLUG, "root": _root(extra_users)},
+        reason="First division.",
+        at=at - timedelta(days=1),
+        actor=actor,
+    )
+    grid = Grid(admin, alice, at)
+    set_rules(
+        policy_slug=SLUG,
+        rules=[Rule(kind="glob", target_uid=grid.tree.uuid(0), suffix="/{group}/{user}")],
+        at=at,
+        actor=actor,
+    )
+    if with_usage:
+        send_usage(at)
+        Account.objects.filter(user_name="alice").update(person=alice)
+        grid.recompute()
+    return grid
+
+
+def send_usage(at: datetime) -> None:
+    """One job a person, one day long, over an hour ago."""
+    source, _ = Source.objects.get_or_create(
+        slug="cluster-a", defaults={"name": "Cluster A", "namespace": "cluster-a", "created_at": at}
+    )
+    rows = [
+        RecordRow(
+            job=f"{vo}-{user}",
+            user=user,
+            group=vo,
+            start_at=at - timedelta(hours=26),
+            end_at=at - timedelta(hours=2),
+            cpus=cores,
+        )
+        for vo, (_shares, users) in VOS.items()
+        for user, (_own, cores) in users.items()
+        if cores
+    ]
+    ingest_batch(source=source, rows=rows, at=at)
+
+
+def _root(extra_users: int) -> dict[str, Any]:
+    vos = []
+    for vo, (shares, users) in VOS.items():
+        people = [{"name": name, "kind": "user", "shares": own} for name, (own, _) in users.items()]
+        prefix = {"cms": "member", "biomed": "helper"}.get(vo)
+        if prefix:
+            people += [{"name": f"{prefix}{n:04}", "kind": "user", "shares": 1} for n in range(extra_users)]
+        vos.append({"name": vo, "kind": "vo", "shares": shares, "children": people})
+    return {"name": "SweGrid", "kind": "root", "children": vos}

@@ -1,0 +1,260 @@
+"""Pages and fragments by request: who gets in, what is refused and how, and that reading changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import get_resolver, reverse
+
+from apps.policies.models import Policy, Revision
+from apps.priorities import served
+from tests.dashboard.grid import PASSWORD, SLUG, TRICKY, Grid, make_grid
+
+HTMX = {"HX-Request": "true"}
+OPEN = {"sign-in", "sign-out", "theme"}
+
+
+@pytest.fixture
+def grid(db: None) -> Iterator[Grid]:
+    served.forget()
+    yield make_grid(datetime.now(UTC))
+    served.forget()
+
+
+@pytest.fixture
+def admin(grid: Grid, client: Client) -> Client:
+    client.force_login(grid.admin)
+    return client
+
+
+@pytest.fixture
+def alice(grid: Grid, client: Client) -> Client:
+    client.force_login(grid.alice)
+    return client
+
+
+def _address(name: str, grid: Grid, path: str = "/biomed") -> str:
+    kwargs: dict[str, object] = {}
+    if name.startswith("policy") or name in {"entry", "entry-find", "shares", "shares-preview"}:
+        kwargs["policy"] = SLUG
+    if name in {"entry", "entry-find", "shares", "shares-preview"}:
+        kwargs["uid"] = grid.uid(path)
+    if name == "entry":
+        kwargs["name"] = path.rsplit("/", 1)[-1]
+    return reverse(f"dashboard:{name}", kwargs=kwargs)
+
+
+def _shell_pages() -> set[str]:
+    """The names of this room's URLs that the shell and the tree side own."""
+    known = {
+        "overview", "overview-attention", "my-priority", "policy", "policy-rows", "policy-search", "policy-panel",
+        "entry", "entry-find", "shares", "shares-preview",
+    }  # fmt: skip
+    patterns = {str(key) for key in get_resolver("apps.dashboard.urls").reverse_dict if isinstance(key, str)}
+    assert known <= patterns
+    return known
+
+
+def test_every_page_asks_strangers_to_sign_in(grid: Grid, client: Client) -> None:
+    for name in _shell_pages():
+        answer = client.get(_address(name, grid))
+        assert answer.status_code == 302, name
+        assert answer["Location"].startswith(reverse("dashboard:sign-in")), name
+
+
+def test_fragments_opened_directly_lead_to_their_page(admin: Client, grid: Grid) -> None:
+    tree = _address("policy", grid)
+    for name in ("policy-rows", "policy-search", "policy-panel"):
+        answer = admin.get(_address(name, grid))
+        assert (answer.status_code, answer["Location"]) == (303, tree), name
+    assert admin.get(_address("overview-attention", grid)).status_code == 303
+    assert admin.get(_address("shares-preview", grid)).status_code == 303
+
+
+def test_a_fragment_after_the_session_ended_is_a_note_for_the_page_that_stays(grid: Grid, client: Client) -> None:
+    answer = client.get(_address("policy-search", grid), headers=HTMX, follow=True)
+    assert answer.status_code == 401
+    assert answer["HX-Retarget"] == "#problem"
+    assert "session has ended" in answer.content.decode()
+    assert "<html" not in answer.content.decode()
+
+
+def test_every_answer_carries_the_strict_policy(admin: Client, grid: Grid) -> None:
+    for path in ("/", _address("policy", grid), "/me/priority/", "/nothing/", "/sign-in/"):
+        policy = admin.get(path)["Content-Security-Policy"]
+        assert "default-src 'none'" in policy, path
+        assert "unsafe" not in policy, path
+        assert "data:" not in policy, path
+
+
+def test_reading_changes_nothing(admin: Client, grid: Grid) -> None:
+    pages = [_address(name, grid) for name in _shell_pages() - {"shares"}]
+    pages += [f"{_address('policy-rows', grid)}?parent={grid.uid('/atlas')}", f"{_address('policy', grid)}?q=al"]
+    for path in pages:
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            admin.get(path, headers=HTMX)
+        written = [q["sql"] for q in queries if q["sql"].split(" ", 1)[0] in {"INSERT", "UPDATE", "DELETE"}]
+        assert written == [], path
+
+
+def test_the_tree_shows_targets_beside_what_was_used(admin: Client, grid: Grid) -> None:
+    text = admin.get(_address("policy", grid)).content.decode()
+    assert text.count('role="row"') == 1 + 1 + 3 + 6
+    assert "60.0\u00a0%" in text
+    assert "0.7\u00a0%" not in text
+    assert "no demand" in text
+    assert 'role="treegrid"' in text
+
+
+def test_names_are_escaped_wherever_they_stand(admin: Client, grid: Grid) -> None:
+    uid = grid.uid(f"/biomed/{TRICKY}")
+    for path in (_address("policy", grid), f"/policy/{SLUG}/n/{uid}/", f"{_address('policy', grid)}?entry={uid}"):
+        text = admin.get(path, follow=True).content.decode()
+        assert "&lt;img src=x onerror=alert(1)&gt;o&#x27;neil&amp;amp;" in text, path
+        assert "<img" not in text, path
+
+
+def test_a_wrong_name_in_the_address_leads_to_the_right_one(admin: Client, grid: Grid) -> None:
+    uid = grid.uid("/biomed")
+    answer = admin.get(f"/policy/{SLUG}/n/{uid}/old-name/")
+    assert answer["Location"] == f"/policy/{SLUG}/n/{uid}/biomed/"
+
+
+def test_what_may_not_be_seen_answers_like_what_does_not_exist(grid: Grid, client: Client) -> None:
+    Policy.objects.update(visibility=Policy.Visibility.PATH)
+    client.force_login(grid.alice)
+    hidden, unknown = grid.uid("/biomed"), uuid4()
+    for form in ("n/{}/", "_panel?entry={}", "_rows?parent={}"):
+        answers = [
+            client.get(f"/policy/{SLUG}/{form.format(uid)}", headers=HTMX).content.decode() for uid in (hidden, unknown)
+        ]
+        assert answers[0].replace(str(hidden), "") == answers[1].replace(str(unknown), ""), form
+    assert client.get(f"/policy/{SLUG}/n/{hidden}/").status_code == 404
+    assert client.get(_address("entry-find", grid, "/atlas"), follow=True).status_code == 200
+
+
+def test_an_address_that_names_no_entry_is_refused_in_words(admin: Client) -> None:
+    answer = admin.get(f"/policy/{SLUG}/_rows?parent=nonsense", headers=HTMX)
+    assert answer.status_code == 422
+    assert "can’t be one" in answer.content.decode()
+
+
+def _publish(client: Client, grid: Grid, **more: str) -> tuple[int, str]:
+    given = {"shares": "50", "previewed": "50", "reason": "Because", "base_revision": "2", "step": "publish", **more}
+    answer = client.post(_address("shares", grid), given)
+    return answer.status_code, answer.content.decode()
+
+
+def test_a_change_is_published_with_its_reason_and_author(admin: Client, grid: Grid) -> None:
+    assert _publish(admin, grid)[0] == 303
+    head = Revision.objects.get(policy__slug=SLUG, number=3)
+    assert (head.reason, head.author) == ("Because", grid.admin)
+
+
+def test_nothing_is_published_before_its_effect_was_shown(admin: Client, grid: Grid) -> None:
+    status, text = _publish(admin, grid, previewed="40")
+    assert status == 200
+    assert "Publish change" in text
+    assert Policy.objects.get(slug=SLUG).head_number == 2
+
+
+@pytest.mark.parametrize(("shares", "reason"), [("-1", "r"), ("nan", "r"), ("1e999", "r"), ("", "r"), ("50", " ")])
+def test_a_wrong_change_keeps_what_was_typed_and_says_where(
+    admin: Client, grid: Grid, shares: str, reason: str
+) -> None:
+    status, text = _publish(admin, grid, shares=shares, previewed=shares, reason=reason)
+    assert status == 422
+    assert 'aria-invalid="true"' in text
+    assert f'value="{shares}"' in text
+    assert Policy.objects.get(slug=SLUG).head_number == 2
+
+
+def test_somebody_without_authority_sees_no_form_and_is_refused(alice: Client, grid: Grid) -> None:
+    page = alice.get(_address("entry", grid, "/atlas"), follow=True).content.decode()
+    assert "id_shares" not in page
+    status, _text = _publish(alice, grid)
+    assert status in {403, 404}
+    assert Policy.objects.get(slug=SLUG).head_number == 2
+
+
+def test_my_priority_names_the_deciding_level_and_walks_to_me(alice: Client) -> None:
+    text = alice.get("/me/priority/").content.decode()
+    assert "rank " in text
+    assert "Main reason" in text
+    assert "SweGrid to atlas" in text
+    assert "atlas to you" in text
+    assert "What the scheduler gets" in text
+
+
+def test_the_overview_greets_a_user_with_their_own_priority(alice: Client) -> None:
+    text = alice.get("/").content.decode()
+    assert text.index("Your priority") < text.index("top-level entries")
+
+
+def test_a_site_without_a_policy_shows_the_first_steps_to_its_administrator(db: None, client: Client) -> None:
+    from apps.accounts.models import User
+
+    client.force_login(User.objects.create_superuser("root", "", PASSWORD))
+    assert "Three steps" in client.get("/").content.decode()
+    client.force_login(User.objects.create_user("guest", "", PASSWORD))
+    text = client.get("/").content.decode()
+    assert "No policy is visible to you yet" in text
+    assert "manage.py" not in text
+    assert "No account of yours" in client.get("/me/priority/").content.decode()
+
+
+def test_before_the_first_recompute_targets_are_shown_and_usage_is_not_made_up(db: None, client: Client) -> None:
+    served.forget()
+    grid = make_grid(datetime.now(UTC), with_usage=False)
+    client.force_login(grid.admin)
+    text = client.get(_address("policy", grid)).content.decode()
+    assert "No priorities have been computed yet" in text
+    assert "60.0\u00a0%" in text
+    assert text.count("no data") == 9
+    assert client.get("/").status_code == 200
+    assert client.get(_address("entry", grid)).status_code == 200
+
+
+def test_sign_in_never_tells_whether_a_name_exists(grid: Grid, client: Client) -> None:
+    def attempt(name: str) -> str:
+        answer = client.post("/sign-in/", {"username": name, "password": "wrong"})
+        token = answer.context["csrf_token"]
+        return answer.content.decode().replace(str(token), "").replace(name, "")
+
+    assert attempt("alice") == attempt("nobody")
+
+
+def test_too_many_attempts_close_the_name_for_that_address_alone(grid: Grid, client: Client) -> None:
+    for _ in range(8):
+        answer = client.post("/sign-in/", {"username": "alice", "password": "wrong"})
+    assert answer.status_code == 429
+    assert "Too many attempts" in answer.content.decode()
+    right = {"username": "alice", "password": PASSWORD}
+    assert client.post("/sign-in/", right).status_code == 429
+    elsewhere = Client(REMOTE_ADDR="192.0.2.7")
+    assert elsewhere.post("/sign-in/", right).status_code == 302
+
+
+def test_the_theme_is_a_cookie_and_never_sends_people_elsewhere(alice: Client) -> None:
+    answer = alice.post("/theme/", {"theme": "dark", "next": "/me/priority/"})
+    assert (answer.status_code, answer["Location"]) == (303, "/me/priority/")
+    assert 'data-theme="dark"' in alice.get("/").content.decode()
+    assert alice.post("/theme/", {"theme": "light", "next": "https://evil.example/"})["Location"] == "/"
+    alice.post("/theme/", {"theme": "system"})
+    assert "data-theme" not in alice.get("/").content.decode()
+
+
+def test_a_form_without_its_token_is_refused_in_words(grid: Grid) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(grid.admin)
+    answer = strict.post(_address("shares", grid), {"shares": "1"})
+    assert answer.status_code == 403
+    assert "form has expired" in answer.content.decode()
