@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.accounts.intern import AccountKey
+from apps.policies.columns import TreeColumns
+from apps.policies.document import read_document
+from apps.policies.names import clean_name
+from apps.priorities.lookup import AccountQuery, LookupIndex
+from apps.priorities.mapping import Match, NameIndex, Resolver
+from apps.priorities.naming import entry_name, text_of
+from apps.priorities.rules import Rule, rule_problems
+from apps.priorities.snapshots import AccountPlaces, unpack_places
+
+DOCUMENT = {
+    "name": "grid",
+    "children": [
+        {
+            "name": "physics",
+            "children": [
+                {"name": "atlas", "children": [{"name": "alice", "kind": "user"}, {"name": "bob", "kind": "user"}]},
+                {"name": "cms", "children": [{"name": "alice", "kind": "user"}]},
+                {"name": "students", "children": []},
+            ],
+        },
+        {"name": "biology", "children": [{"name": "carol", "kind": "user"}, {"name": "keep", "kind": "reserve"}]},
+        {"name": "guests", "kind": "user"},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def tree() -> TreeColumns:
+    return read_document({"policy": "grid", "root": _with_uids(DOCUMENT, [0])}).tree
+
+
+def _with_uids(entry: dict[str, Any], count: list[int]) -> dict[str, Any]:
+    count[0] += 1
+    found = {"shares": 1, **entry, "uid": f"00000000-0000-4000-8000-{count[0]:012d}"}
+    if "children" in entry:
+        found["children"] = [_with_uids(child, count) for child in entry["children"]]
+    return found
+
+
+def _rule(tree: TreeColumns, kind: str, path: str = "/", **fields: Any) -> Rule:
+    at = tree.index_of_path(path)
+    assert at is not None
+    return Rule(kind, tree.uuid(at), **fields)
+
+
+def _place(tree: TreeColumns, rules: list[Rule], *key: str) -> str | None:
+    entry = Resolver(tuple(rules), tree).resolve(AccountKey("c1", *key)).entry
+    return None if entry < 0 else tree.path(entry)
+
+
+def test_the_first_rule_that_matches_decides(tree: TreeColumns) -> None:
+    rules = [
+        _rule(tree, "exact", "/guests", user_pattern="alice", group_pattern="special"),
+        _rule(tree, "glob", "/physics", group_pattern="at*", suffix="/{group}/{user}"),
+        _rule(tree, "group", "/biology", group_pattern="bio*", suffix="/{user}"),
+        _rule(tree, "default", "/guests"),
+    ]
+    assert _place(tree, rules, "alice", "special") == "/guests"
+    assert _place(tree, rules, "alice", "atlas") == "/physics/atlas/alice"
+    assert _place(tree, rules, "carol", "biology") == "/biology/carol"
+    assert _place(tree, rules, "anybody", "else") == "/guests"
+
+
+def test_an_account_that_matches_no_child_stays_at_the_deepest_entry(tree: TreeColumns) -> None:
+    rules = [_rule(tree, "glob", "/physics", suffix="/{group}/{user}")]
+    assert _place(tree, rules, "zoe", "atlas") == "/physics/atlas"
+    assert _place(tree, rules, "zoe", "nothing") == "/physics"
+
+
+def test_at_the_root_nothing_is_compared_so_such_an_account_is_unmapped(tree: TreeColumns) -> None:
+    assert _place(tree, [_rule(tree, "glob", suffix="/{group}/{user}")], "zoe", "nothing") is None
+    assert _place(tree, [_rule(tree, "default")], "zoe", "nothing") is None
+
+
+def test_a_reserve_has_no_accounts(tree: TreeColumns) -> None:
+    assert _place(tree, [_rule(tree, "glob", "/biology", suffix="/{user}")], "keep", "x") == "/biology"
+    assert _place(tree, [_rule(tree, "default", "/biology/keep")], "keep", "x") is None
+
+
+def test_namespaces_dns_and_fqans_are_told_apart(tree: TreeColumns) -> None:
+    rules = [
+        _rule(tree, "glob", "/guests", namespace="c2"),
+        _rule(tree, "group", "/physics/atlas", fqan_pattern="/atlas"),
+        _rule(tree, "exact", "/biology/carol", user_pattern="/DC=org/CN=Carol"),
+    ]
+    assert _place(tree, rules, "x", "y") is None
+    assert _place(tree, rules, "", "", "/DC=org/CN=X", "/atlas/Role=production") == "/physics/atlas"
+    assert _place(tree, rules, "", "", "/DC=org/CN=X", "/atlassian") is None
+    assert _place(tree, rules, "", "", "/DC=org/CN=Carol") == "/biology/carol"
+    assert Resolver(tuple(rules), tree).resolve(AccountKey("c2", "x")).entry == tree.index_of_path("/guests")
+
+
+def test_a_rule_whose_entry_is_gone_is_passed_over(tree: TreeColumns) -> None:
+    from uuid import uuid4
+
+    rules = [Rule("default", uuid4()), _rule(tree, "default", "/guests")]
+    assert _place(tree, rules, "x", "y") == "/guests"
+
+
+def test_each_leads_to_the_member_or_says_who_would_join(tree: TreeColumns) -> None:
+    resolver = Resolver((_rule(tree, "each", "/physics/atlas", group_pattern="atlas"),), tree)
+    atlas, alice = (tree.index_of_path(path) for path in ("/physics/atlas", "/physics/atlas/alice"))
+    assert resolver.resolve(AccountKey("c1", "alice", "atlas")) == Match(alice or 0, None)
+    assert resolver.resolve(AccountKey("c1", "zoe", "atlas")) == Match(atlas or 0, 0)
+    assert resolver.resolve(AccountKey("c1", "zoe", "cms")).entry == -1
+
+
+def test_each_at_the_root_gives_newcomers_a_place_and_their_usage_none(tree: TreeColumns) -> None:
+    resolver = Resolver((_rule(tree, "each"),), tree)
+    assert resolver.resolve(AccountKey("c1", "zoe")) == Match(0, 0)
+    assert resolver.resolve_many([AccountKey("c1", "zoe"), AccountKey("c1", "guests")]).tolist() == [
+        -1, tree.index_of_path("/guests"),
+    ]  # fmt: skip
+
+
+def _index(tree: TreeColumns, rules: list[Rule], known: list[AccountKey]) -> LookupIndex:
+    entry = Resolver(tuple(rules), tree).resolve_many(known)
+    placed = [(key, at) for key, at in zip(known, entry.tolist(), strict=True) if at >= 0]
+    places = AccountPlaces([key for key, _ in placed], np.array([at for _, at in placed], np.int32), tuple(rules))
+    return LookupIndex(tree, unpack_places(*places.packed), "digest")
+
+
+def _paths(index: LookupIndex, query: str | AccountQuery) -> list[str]:
+    return sorted(index.path(entry) for entry in index.find(query).entries)
+
+
+def test_a_bare_name_finds_all_its_accounts_and_its_entries_without_accounts(tree: TreeColumns) -> None:
+    rules = [_rule(tree, "glob", "/physics", suffix="/{group}/{user}")]
+    index = _index(tree, rules, [AccountKey("c1", "alice", "atlas"), AccountKey("c1", "zoe", "atlas")])
+    assert _paths(index, "alice") == ["/physics/atlas/alice", "/physics/cms/alice"]
+    assert _paths(index, "bob") == ["/physics/atlas/bob"], "never ran anything, but has an entry"
+    assert _paths(index, "zoe") == ["/physics/atlas"]
+    assert _paths(index, AccountQuery("alice", "cms")) == ["/physics/cms/alice"]
+    assert _paths(index, AccountQuery("zoe", "cms")) == ["/physics/cms"], "never seen there: the rules apply"
+
+
+def test_names_are_only_found_where_the_rules_lead(tree: TreeColumns) -> None:
+    index = _index(tree, [_rule(tree, "glob", "/physics", group_pattern="cms", suffix="/{group}/{user}")], [])
+    assert _paths(index, "alice") == ["/physics/cms/alice"]
+    assert _paths(index, "carol") == []
+    assert index.find("atlas") == ((), None)
+
+
+def test_a_namespace_narrows_the_known_accounts(tree: TreeColumns) -> None:
+    rules = [_rule(tree, "default", "/guests", namespace="c2"), _rule(tree, "glob", "/biology", suffix="/{user}")]
+    index = _index(tree, rules, [AccountKey("c1", "carol", "x"), AccountKey("c2", "carol", "x")])
+    assert _paths(index, "carol") == ["/biology/carol", "/guests"]
+    assert _paths(index, AccountQuery("carol", namespace="c2")) == ["/guests"]
+    assert _paths(index, AccountQuery("carol", namespace="c1")) == ["/biology/carol"]
+
+
+def test_a_known_account_that_would_join_is_still_a_newcomer(tree: TreeColumns) -> None:
+    index = _index(tree, [_rule(tree, "each", "/physics/atlas")], [AccountKey("c1", "zoe", "atlas")])
+    found = index.find("zoe")
+    assert (found.joins, [index.path(at) for at in found.entries]) == (0, ["/physics/atlas"])
+
+
+def test_accounts_with_escaped_names_find_their_entries() -> None:
+    root = _with_uids(
+        {"name": "p", "children": [{"name": "a%2Fb", "children": [{"name": "x%25", "kind": "user"}]}]}, [0]
+    )
+    tree = read_document({"policy": "p", "root": root}).tree
+    rules = [_rule(tree, "glob", suffix="/{group}/{user}")]
+    assert _place(tree, rules, "x%", "a/b") == "/a%2Fb/x%25"
+    assert _paths(_index(tree, rules, []), "x%") == ["/a%2Fb/x%25"]
+
+
+@given(st.text(max_size=60))
+def test_every_name_of_a_source_becomes_a_name_that_entries_may_have(text: str) -> None:
+    name = entry_name(text)
+    assert clean_name(name) == name
+    assert entry_name(text) == name
+    if len(name) < 128 and "\ufffd" not in name and not any("\ud800" <= one <= "\udfff" for one in text):
+        assert text_of(name) == unicodedata.normalize("NFC", text)
+
+
+def test_very_long_names_stay_apart() -> None:
+    names = {entry_name("x" * 200), entry_name("x" * 201)}
+    assert len(names) == 2
+    assert all(len(clean_name(name)) <= 128 for name in names)
+
+
+def test_names_are_found_by_hash() -> None:
+    index = NameIndex(["root", "a", "b", "a"])
+    assert (index.find("a"), index.find("root"), index.find("zz")) == ([1, 3], [0], [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"kind": "regex"}, "r.kind"),
+        ({"kind": "exact"}, "r"),
+        ({"kind": "group"}, "r"),
+        ({"kind": "glob", "suffix": "/{other}"}, "r.suffix"),
+        ({"kind": "glob", "suffix": "/a" * 9}, "r.suffix"),
+        ({"kind": "each", "member_shares": -1}, "r.member_shares"),
+        ({"kind": "each", "member_shares": float("nan")}, "r.member_shares"),
+        ({"kind": "glob", "user_pattern": "x" * 257}, "r.user_pattern"),
+    ],
+)
+def test_a_bad_rule_is_refused_with_its_place(tree: TreeColumns, fields: dict[str, Any], where: str) -> None:
+    rule = Rule(**{"target_uid": tree.uuid(0), **fields})
+    assert [problem.where for problem in rule_problems(rule, "r")] == [where]
+
+
+def test_hostile_patterns_don_t_take_long(tree: TreeColumns) -> None:
+    import time
+
+    rules = [_rule(tree, "glob", "/guests", user_pattern="*a" * 60 + "b")]
+    began = time.perf_counter()
+    assert _place(tree, rules, "a" * 256, "x") is None
+    assert time.perf_counter() - began < 1

@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import orjson
+import pytest
+from django.conf import settings
+from django.db import OperationalError, connection
+
+from apps.errors import NotFound, Unavailable
+from apps.priorities import served
+from apps.priorities.answers import AccountQuery
+from apps.priorities.models import Snapshot
+from apps.priorities.selectors import freshness
+from tests.priorities.conftest import AS_OF, PROJECTS, Site
+
+pytestmark = pytest.mark.django_db
+
+
+@contextmanager
+def _database_away() -> Iterator[None]:
+    """Every query fails as it does when the server is gone."""
+    away = OperationalError("connection to server failed")
+    with patch.object(connection, "cursor", side_effect=away), patch.object(connection, "close"):
+        yield
+
+
+def test_the_answer_is_the_contract_s_object(site: Site) -> None:
+    site.recompute()
+    got = served.newest("grid")
+    head = got.head(AS_OF + timedelta(seconds=14.2))
+    assert head == {
+        "policy": "grid",
+        "snapshot": got.snapshot_id,
+        "revision": 2,
+        "as_of": "2026-11-20T12:00:00Z",
+        "computed_at": "2026-11-20T12:00:02Z",
+        "age_s": 14.2,
+        "algorithm": {"name": "aequus", "operator": "relative", "resolution": 10000},
+    }
+    assert got.lookup(["alice", "nobody"]) == [
+        {
+            "account": "alice", "entry": "/physics/alice", "factor": 0.75, "rank": 2, "of": 4,
+            "priorities": [pytest.approx(0.0833333, abs=1e-6), -0.3125], "vector": [5416, 3437], "key": "54163437",
+        },
+        {"account": "nobody", "entry": None, "error": "unmapped", "factor": 0.5},
+    ]  # fmt: skip
+    assert orjson.loads(b"{" + got.head_json(AS_OF) + b"}") == got.head(AS_OF)
+
+
+def test_ready_pieces_say_what_the_objects_say(site: Site) -> None:
+    site.job("alice", "biology", 1)
+    site.recompute()
+    got = served.newest("grid")
+    queries = ["alice", "nobody", AccountQuery("bob", "physics", "c1"), AccountQuery("zoe", "physics"), "carol", "alice"]
+    expected = got.lookup(queries)
+    assert orjson.loads(got.lookup_json(queries)) == expected
+    assert orjson.loads(got.lookup_json(queries)) == expected, "and again, from the pieces"
+    assert got.lookup_json([]) == b"[]"
+    accounts, factors, ranks = got.lookup_columns(queries)
+    assert accounts == [one["account"] for one in expected]
+    assert factors == [one["factor"] for one in expected]
+    assert ranks == [one.get("rank") for one in expected]
+
+
+def test_several_entries_come_best_first_and_a_group_s_account_has_its_vector(site: Site) -> None:
+    site.job("alice", "biology", 1)
+    site.recompute()
+    got = served.newest("grid")
+    entries = got.lookup(["alice"])
+    assert [one["entry"] for one in entries] == ["/physics/alice", "/biology"]
+    assert entries[0]["rank"] < entries[1]["rank"]
+    assert entries[1]["vector"] == got.lookup(["carol"])[0]["vector"][:1]
+    assert entries[1]["key"].endswith("5000")
+    assert entries[1]["factor"] >= 0.25
+
+
+def test_what_lies_outside_the_mask_reads_as_unmapped(site: Site) -> None:
+    site.recompute()
+    got = served.newest("grid")
+    physics = got.tree.index_of_path("/physics")
+    assert physics is not None
+    mask = got.subtree_mask(got.tree.uuid(physics))
+    found = {one["account"]: one for one in orjson.loads(got.lookup_json(["alice", "carol"], mask))}
+    assert found["alice"]["entry"] == "/physics/alice"
+    assert found["carol"] == {"account": "carol", "entry": None, "error": "unmapped", "factor": 0.5}
+    assert {one["entry"] for one in got.every_leaf(mask=mask)} == {"/physics/alice", "/physics/bob"}
+
+
+def test_every_leaf_comes_once_for_each_account(site: Site) -> None:
+    site.job("zoe", "physics", 1)
+    site.recompute()
+    got = [(one["account"], one["entry"]) for one in served.newest("grid").every_leaf()]
+    assert sorted(got, key=str) == sorted(
+        [("alice", "/physics/alice"), ("bob", "/physics/bob"), ("carol", "/biology/carol"), (None, "/biology/dan"),
+         ("zoe", "/physics")], key=str,
+    )  # fmt: skip
+
+
+def test_a_newcomer_gets_the_factor_of_a_new_member(site: Site) -> None:
+    each = site.rule("/physics", kind="each", group_pattern="physics", suffix="", member_shares=2)
+    site.map(each, site.rule())
+    site.recompute()
+    got = served.newest("grid").lookup([AccountQuery("zoe", "physics")])[0]
+    assert got["provisional"] is True
+    assert got["entry"] == "/physics"
+    assert got["vector"] == [5416, 9999], "as its group, and without usage of its own"
+    assert (got["rank"], got["of"], got["factor"]) == (1, 5, 1.0)
+
+
+def test_a_newcomer_is_where_the_engine_would_put_them(make_site: Callable[..., Site]) -> None:
+    """Beside idle siblings adding a member changes nobody's priority: then the approximation is exact."""
+    made = make_site()
+    algorithm = {"name": "aequus", "operator": "absolute", "factor_from": "key"}
+    groups = [
+        {"name": "physics", "shares": 1, "children": [{"name": "alice", "kind": "user", "shares": 0}]},
+        {"name": "biology", "shares": 3, "children": [{"name": "carol", "kind": "user", "shares": 1}]},
+    ]
+    made.publish(groups, {"window": {"length_s": None, "aging": "none"}, "algorithm": algorithm})
+    made.map(made.rule("/physics", kind="each", group_pattern="physics", suffix=""), made.rule())
+    made.job("carol", "biology", 10)
+    made.recompute()
+    provisional = served.newest("grid").lookup([AccountQuery("zoe", "physics")])[0]
+    groups[0]["children"].append({"name": "zoe", "kind": "user", "shares": 1})  # type: ignore[attr-defined]
+    made.publish(groups)
+    made.recompute()
+    real = served.newest("grid").lookup([AccountQuery("zoe", "physics")])[0]
+    assert real.pop("entry") == "/physics/zoe"
+    assert provisional.pop("entry") == "/physics"
+    assert provisional.pop("provisional")
+    assert provisional == real
+
+
+def test_gridwide_gives_its_number_as_the_key(make_site: Callable[..., Site]) -> None:
+    made = make_site()
+    made.publish(PROJECTS, {"window": {"length_s": None, "aging": "none"}, "algorithm": {"name": "gridwide"}})
+    made.map()
+    made.job("alice", "physics", 50)
+    made.job("carol", "biology", 50)
+    made.recompute()
+    got = served.newest("grid").lookup(["alice"])[0]
+    assert got["priorities"] == pytest.approx([10.0, -50.0])
+    assert got["vector"] is None
+    assert got["key"] == str((10 + 100) * 200 + (-50 + 100))
+
+
+def test_inherited_shares_leave_no_component(make_site: Callable[..., Site]) -> None:
+    made = make_site()
+    made.publish(
+        [
+            {"name": "physics", "shares": "parent", "children": [{"name": "alice", "kind": "user", "shares": 1}]},
+            {"name": "biology", "shares": 1, "children": [{"name": "carol", "kind": "user", "shares": 1}]},
+        ]
+    )
+    made.map()
+    made.job("alice", "physics", 3)
+    made.job("carol", "biology", 1)
+    made.recompute()
+    got = served.newest("grid")
+    alice, carol = got.lookup(["alice", "carol"])
+    assert (len(alice["vector"]), len(carol["vector"])) == (1, 2)
+    assert len(alice["key"]) == len(carol["key"]) == 8
+    assert got.lookup([AccountQuery("x", "physics")])[0]["vector"] == []
+
+
+def test_while_the_database_is_away_the_last_good_one_is_served_and_ages(site: Site) -> None:
+    site.recompute()
+    before = served.newest("grid")
+    with _database_away():
+        for hours in (1, 5):
+            got = served.newest("grid")
+            assert got is before
+            assert got.age_s(AS_OF + timedelta(hours=hours)) == hours * 3600
+        chip = freshness()
+        assert (chip.state, chip.as_of) == ("warn", AS_OF)
+        assert "the database is away" in chip.problems
+        with pytest.raises(NotFound):
+            served.newest("nothing")
+    site.job("dan", "biology", 2)
+    newer = site.recompute()
+    assert served.newest("grid").snapshot_id == newer.pk, "when it is back everything goes on by itself"
+    assert freshness().state == "ok"
+
+
+def test_a_process_that_starts_without_a_database_takes_the_copy_on_disk(site: Site) -> None:
+    site.recompute()
+    before = served.newest("grid").lookup(["alice", "nobody"])
+    served.forget()
+    with _database_away():
+        got = served.newest("grid")
+        assert got.lookup(["alice", "nobody"]) == before
+        assert got.as_of == AS_OF
+
+
+def _copies() -> Path:
+    return Path(settings.VAR) / "snapshots"
+
+
+def test_copies_are_private_and_a_damaged_one_is_not_served(site: Site) -> None:
+    site.recompute()
+    served.newest("grid")
+    copy = _copies() / "grid.snapshot"
+    assert oct(copy.stat().st_mode & 0o777) == "0o600"
+    assert sorted(path.suffix for path in _copies().iterdir()) == [".snapshot", ".tree"]
+    content = bytearray(copy.read_bytes())
+    content[len(content) // 2] ^= 1
+    copy.write_bytes(content)
+    served.forget()
+    with _database_away(), pytest.raises(Unavailable) as nothing:
+        served.newest("grid")
+    assert nothing.value.code == "no_database"
+
+
+def test_a_policy_that_is_gone_leaves_no_copy(site: Site) -> None:
+    site.recompute()
+    served.newest("grid")
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE policies_policy SET slug = 'renamed'")
+    assert served.newest("renamed").policy_slug == "grid"
+    with pytest.raises(NotFound):
+        served.newest("grid")
+    assert not (_copies() / "grid.snapshot").exists()
+
+
+def test_a_disk_that_refuses_costs_the_copy_and_not_the_answer(site: Site) -> None:
+    site.recompute()
+    served.forget()
+    with patch("apps.priorities.disk._write", side_effect=OSError(28, "No space left on device")):
+        assert served.newest("grid").lookup(["alice"])[0]["rank"] == 2
+
+
+def test_a_damaged_snapshot_is_refused_and_the_one_before_stays(site: Site) -> None:
+    good = site.recompute()
+    assert served.newest("grid").snapshot_id == good.pk
+    site.job("dan", "biology", 2)
+    bad = site.recompute()
+    data = bytearray(bad.data)
+    data[len(data) // 2] ^= 1
+    Snapshot.objects.filter(pk=bad.pk).update(data=bytes(data))
+    assert served.newest("grid").snapshot_id == good.pk
+
+
+def test_a_new_snapshot_takes_over_the_index_and_is_warm_before_it_is_asked(site: Site) -> None:
+    site.recompute()
+    older = served.newest("grid")
+    older.lookup_json(["alice", "carol"])
+    site.job("alice", "physics", 5)
+    site.recompute()
+    newer = served.newest("grid")
+    assert newer.index is older.index
+    with patch.object(type(newer), "describe", side_effect=AssertionError("made when asked")):
+        ranks = {one["account"]: one["rank"] for one in orjson.loads(newer.lookup_json(["alice", "carol"]))}
+    assert ranks == {one["account"]: one["rank"] for one in newer.lookup(["alice", "carol"])}
+    site.publish(PROJECTS[:1])
+    site.recompute()
+    assert served.newest("grid").index is not newer.index
+
+
+def test_nobody_who_asks_waits_for_the_database(site: Site, django_assert_num_queries: object) -> None:
+    """As in a real process, where a thread looks for new snapshots."""
+    site.recompute()
+    served.newest("grid")
+    assert callable(django_assert_num_queries)
+    with (
+        patch.object(settings, "FAIRSHARE_SNAPSHOT_POLL_S", 1.0),
+        patch.object(served._process, "_pid", os.getpid()),
+        django_assert_num_queries(0),
+    ):
+        assert served.newest("grid").lookup(["alice"])[0]["rank"] == 2
+
+
+def test_a_thread_takes_new_snapshots_over(site: Site) -> None:
+    """The loop itself, turn by turn instead of by the clock."""
+    seen: list[int] = []
+
+    class _EnoughError(BaseException):
+        pass
+
+    def turn(_seconds: float) -> None:
+        snapshot = served._process.state.snapshots.get("grid")
+        seen.append(snapshot.snapshot_id if snapshot else 0)
+        if len(seen) == 3:
+            raise _EnoughError
+        site.job("alice", "physics", len(seen))
+        site.recompute()
+
+    with patch.object(served.time, "sleep", turn), pytest.raises(_EnoughError):
+        served._process._poll()
+    assert seen[0] == 0
+    assert 0 < seen[1] < seen[2]
+
+
+def test_pieces_are_bounded(site: Site) -> None:
+    site.recompute()
+    got = replace(served.newest("grid"))
+    with patch("apps.priorities.answers._MOST_PIECES", 3):
+        for number in range(10):
+            got.lookup_json([f"stranger{number}", "alice"])
+    assert len(got._ready) <= 4
+
+
+def test_lineages_of_many_entries_agree_with_the_engine(site: Site) -> None:
+    site.recompute()
+    got = served.newest("grid")
+    entries = np.arange(len(got.tree))
+    rows, depth_of = got.lineage(entries)
+    for entry in entries.tolist():
+        chain = [*got.tree.ancestors(entry), entry][1:]
+        assert rows[entry, : depth_of[entry]].tolist() == chain
