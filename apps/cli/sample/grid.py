@@ -12,8 +12,25 @@ POLICY_NAME = "Nordgrid"
 NAMESPACE = "nordgrid"
 SEED = 20_050_120
 
-# Site, cores. Bigger sites take more of the work.
-SITES = (("umea", 2688), ("linkoping", 2016), ("uppsala", 1344), ("lund", 960), ("goteborg", 768), ("lulea", 512))
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A cluster: bigger ones take more of the work; `silent_h` tells how long its accounting has been stuck."""
+
+    slug: str
+    name: str
+    cores: int
+    silent_h: int = 0
+
+
+SITES = (
+    Site("umea", "Umeå", 2688),
+    Site("linkoping", "Linköping", 2016),
+    Site("uppsala", "Uppsala", 1344),
+    Site("lund", "Lund", 960),
+    Site("goteborg", "Göteborg", 768),
+    Site("lulea", "Luleå", 512, silent_h=20),
+)
 
 # Virtual organisation, shares, projects. The first ones are those the story is about.
 _VOS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
@@ -81,7 +98,7 @@ class Behaviour:
 # Day 0 is the first of 92. Everybody else follows the target, with noise.
 STORY: dict[str, Behaviour] = {
     "lattice-qcd": Behaviour(factor=1.0, late_factor=2.1, late_from_day=68),  # over its share for three weeks
-    "radio-sky": Behaviour(factor=1.1, last_day=50),  # idle: nothing since its telescope is being repaired
+    "radio-sky": Behaviour(last_day=-1),  # idle: its telescope is being repaired
     "gravity-waves": Behaviour(factor=0.5, first_day=83),  # the newcomer: started nine days ago
     "genomics": Behaviour(factor=0.75),
     "training": Behaviour(factor=0.2),

@@ -35,7 +35,7 @@ def jobs(grid: Grid, *, end_at: datetime) -> Iterator[SampleJob]:
     """Every job in order of submission, over the `DAYS` before `end_at`; those that end later are still running."""
     rng = random.Random(SEED + 1)
     begin_at = end_at - timedelta(days=DAYS)
-    sites, cores = [name for name, _ in SITES], [cores for _, cores in SITES]
+    cores = [site.cores for site in SITES]
     number = 1000
     for day in range(DAYS):
         weights = [_appetite(grid, member, day) for member in grid.members]
@@ -46,7 +46,10 @@ def jobs(grid: Grid, *, end_at: datetime) -> Iterator[SampleJob]:
         for member, instant in zip(members, instants, strict=True):
             number += 1
             submit_at = begin_at + timedelta(seconds=int((day + instant) * 86_400))
-            yield _job(rng, number, member, rng.choices(sites, weights=cores)[0], submit_at, end_at)
+            site = rng.choices(SITES, weights=cores)[0]
+            job = _job(rng, number, member, site.slug, submit_at, end_at)
+            if (job.end_at or end_at) <= end_at - timedelta(hours=site.silent_h):
+                yield job
 
 
 def _appetite(grid: Grid, member: Member, day: int) -> float:

@@ -18,5 +18,5 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.PRODUCTION:
             raise NotAllowed("Sample data has no place in production: unset FAIRSHARE_PRODUCTION to look around.")
-        load_sample(at=now().replace(minute=0, second=0, microsecond=0))
+        load_sample(at=now().replace(second=0, microsecond=0))
         self.stdout.write("sample grid loaded")

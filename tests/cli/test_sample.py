@@ -1,0 +1,77 @@
+"""The sample grid tells its story, the same at every call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.test import override_settings
+
+from apps.accounts.actor import COMMAND
+from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
+from apps.cli.sample.jobs import DAYS, SampleJob, jobs
+from apps.cli.sample.loading import load_sample
+from apps.errors import Conflict
+from apps.policies.models import Policy, Revision
+from apps.priorities.models import Snapshot
+from apps.priorities.selectors.tree import get_tree_page
+from apps.usage.models import Record, Source
+
+END_AT = datetime(2026, 11, 20, 12, 34, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def sample() -> list[SampleJob]:
+    return list(jobs(Grid(), end_at=END_AT))
+
+
+def test_the_sample_is_the_same_at_every_call(sample: list[SampleJob]) -> None:
+    assert list(jobs(Grid(), end_at=END_AT)) == sample
+
+
+def test_jobs_begin_in_the_window_and_never_end_before_they_start(sample: list[SampleJob]) -> None:
+    for job in sample:
+        assert END_AT - timedelta(days=DAYS) <= job.submit_at <= job.start_at < END_AT
+        assert job.end_at is None or job.start_at <= job.end_at <= END_AT
+
+
+def test_the_grid_has_28_organisations_with_unique_users_in_each_project() -> None:
+    grid = Grid()
+    assert len(grid.vo_shares) == 28
+    seats = [(member.vo, member.project, member.user) for member in grid.members]
+    assert len(set(seats)) == len(seats)
+    assert max(Counter(member.user for member in grid.members).values()) == 2
+
+
+@pytest.mark.django_db
+def test_loading_it_shows_one_over_one_idle_one_newcomer_and_one_late_source() -> None:
+    load_sample(at=END_AT)
+    assert Revision.objects.filter(policy__slug=POLICY_SLUG).count() == 4
+    assert Snapshot.objects.get(policy__slug=POLICY_SLUG).n_ranked == len(Grid().members)
+    page = get_tree_page(policy_slug=POLICY_SLUG, actor=COMMAND)
+    states = {row.name: row.state for row in page.rows if row.level == 2}
+    assert states["lattice-qcd"] == "over"
+    assert states["radio-sky"] == "idle"
+    assert states["gravity-waves"] == "under"
+    late = [site.slug for site in SITES if site.silent_h]
+    last = {source.site: source.last_record_end_at for source in Source.objects.all()}
+    assert min(last, key=lambda site: last[site] or END_AT) == late[0]
+    assert Record.objects.filter(state="running").exists()
+
+
+@pytest.mark.django_db
+def test_it_goes_into_an_empty_installation_only() -> None:
+    Policy.objects.create(slug="mine", name="Mine", created_at=END_AT)
+    with pytest.raises(Conflict):
+        load_sample(at=END_AT)
+    assert Source.objects.count() == 0
+
+
+@pytest.mark.django_db
+def test_production_refuses_sample_data() -> None:
+    with override_settings(PRODUCTION=True), pytest.raises(CommandError, match="production"):
+        call_command("load_sample", stdout=StringIO())
