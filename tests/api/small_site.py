@@ -27,7 +27,6 @@ from apps.priorities.services import set_rules
 from apps.runs.services import work_run_now
 from apps.usage.services import make_source, push_records
 
-PASSWORD = "a long pass phrase"
 TREE: dict[str, Any] = {
     "name": "grid",
     "kind": "vo",
@@ -80,8 +79,8 @@ class Site:
 
 
 def build_site(at: datetime) -> Site:
-    people = {name: User.objects.create_user(name, password=PASSWORD) for name in ("pia", "ben", "alice", "nobody")}
-    admin = User.objects.create_superuser("admin", password=PASSWORD)
+    people = {name: User.objects.create_user(name) for name in ("pia", "ben", "alice", "nobody")}
+    admin = User.objects.create_superuser("admin")
     policy, other = (make_policy(slug=slug, name=slug.title(), at=at, actor=SYSTEM) for slug in ("grid", "other"))
     publish_document(policy_slug="grid", document={"root": TREE}, reason="The first tree.", at=at, actor=SYSTEM)
     policy.refresh_from_db()

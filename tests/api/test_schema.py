@@ -1,0 +1,111 @@
+"""The API against its own description, with generated requests: what comes back matches it, and is never a defect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
+from django.test import Client
+from django.urls import URLPattern, get_resolver
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import CHECKS, load_all_checks
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.models import User
+from apps.policies.models import ChangeSet
+from apps.policies.services import make_change_set
+from fairshare_web.wsgi import application
+from tests.api.small_site import Site
+
+load_all_checks()
+WANTED = CHECKS.get_by_names(
+    [
+        "not_a_server_error",
+        "status_code_conformance",
+        "content_type_conformance",
+        "response_schema_conformance",
+        "response_headers_conformance",
+    ]
+)
+EXAMPLES = settings(
+    max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
+FORM_TOKEN = "a" * 32
+
+
+@pytest.fixture
+def schema(computed: Site) -> Iterator[Any]:
+    """The real application; like Django's test client it leaves the test's transaction open after a request."""
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield schemathesis.openapi.from_wsgi("/api/v1/schema", application)
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+@pytest.fixture
+def change_set(computed: Site) -> ChangeSet:
+    operations = [{"op": "set_shares", "entry": "/physics/bob", "shares": 3}]
+    return make_change_set(
+        policy_slug="grid", base_revision=2, operations=operations, reason="try", at=computed.at, actor=SYSTEM
+    )
+
+
+def session_headers(user: User) -> dict[str, str]:
+    client = Client()
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    cookies = f"sessionid={client.cookies['sessionid'].value}; csrftoken={FORM_TOKEN}"
+    return {"Cookie": cookies, "X-CSRFToken": FORM_TOKEN}
+
+
+def operations_of(schema: Any) -> Iterator[Any]:
+    for found in schema.get_all_operations():
+        yield found.ok()
+
+
+@pytest.mark.parametrize("who", ["admin", "pia", "nobody"])
+def test_generated_requests_get_answers_as_described(
+    computed: Site, change_set: ChangeSet, schema: Any, who: str
+) -> None:
+    headers = session_headers(getattr(computed, who))
+    real = {"policy": "grid", "change_set": change_set.pk, "source": "cluster-a", "run": 1, "token": 1}
+    tried = 0
+    for operation in operations_of(schema):
+        tried += 1
+
+        @EXAMPLES
+        @given(case=operation.as_strategy(), is_real=st.integers(0, 3).map(bool))
+        def check(case: Any, is_real: bool) -> None:
+            if is_real:
+                case.path_parameters = {name: real[name] for name in case.path_parameters or {}}
+                if "source" in (case.query or {}):
+                    case.query["source"] = "cluster-a"
+            case.call_and_validate(headers=headers, checks=WANTED)
+
+        check()
+    assert tried > 25
+
+
+def test_every_route_is_described(schema: Any) -> None:
+    described = {path for path in schema.raw_schema["paths"]}
+    apart = {"/api/v1/schema", "/api/v1/docs", "/api/v1/"}  # the description, its page, and what matches nothing
+    assert described == set(_paths()) - apart
+
+
+def _paths() -> Iterator[str]:
+    (api,) = [part for part in get_resolver().url_patterns if getattr(part, "namespace", None) == "api"]
+    for pattern in api.url_patterns:  # type: ignore[union-attr]
+        assert isinstance(pattern, URLPattern)
+        route = str(pattern.pattern).replace("^.*$", "")
+        yield "/api/v1/" + _braces(route)
+
+
+def _braces(route: str) -> str:
+    for kind in ("slug:", "int:", "uuid:"):
+        route = route.replace(f"<{kind}", "{")
+    return route.replace(">", "}")
