@@ -140,6 +140,7 @@ class _Reader:
         self.sources: dict[int, tuple[str, ...]] = {}
         self.kinds: dict[str, int] = {}
         self.problems: list[FieldProblem] = []
+        self.n_announced = 1  # entries read, and those whose parents were
 
     def read(self, root: Mapping[str, Any]) -> TreeColumns:
         try:
@@ -212,7 +213,8 @@ class _Reader:
             if name in named:
                 self.problem(i, f"children[{at}]", f"{name!r} is there twice; siblings need different names")
             named[name] = child if child["name"] == name else {**child, "name": name}
-        if len(self.name) + len(named) > MOST_ENTRIES:
+        self.n_announced += len(named)
+        if self.n_announced > MOST_ENTRIES:
             raise TooLarge(f"A policy has at most {MOST_ENTRIES:,} entries.")
         return [(i, named[name]) for name in sorted(named)]
 

@@ -91,7 +91,7 @@ class Entry(models.Model):
     The database also refuses, by deferred triggers at publish, cycles, orphans and depth over 64.
     """
 
-    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="entries")
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="entries", db_index=False)
     uid = models.UUIDField(default=uuid.uuid4)
     parent_uid = models.UUIDField(null=True)  # null: the root
     name = models.CharField(max_length=128)
@@ -124,9 +124,8 @@ class Entry(models.Model):
             models.CheckConstraint(condition=Q(scope__in=["", "local", "global"]), name="policies_entry_scope"),
         ]
         indexes = [
-            models.Index(fields=["policy", "parent_uid"], condition=Q(until=None), name="policies_entry_children"),
             models.Index(fields=["policy", "since"], name="policies_entry_opened"),
-            models.Index(fields=["policy", "until"], name="policies_entry_closed"),
+            models.Index(fields=["policy", "until"], condition=~Q(until=None), name="policies_entry_closed"),
         ]
 
     def __str__(self) -> str:
