@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +21,8 @@ from apps.usage.collectors.registry import FORMATS
 from apps.usage.dry_run import DryRun
 from apps.usage.ingest import Counts, ingest_batch
 from apps.usage.models import Import, RejectedLine
+
+logger = logging.getLogger(__name__)
 
 KIND = "usage_import"
 MOST_REJECTED_KEPT = 10_000
@@ -50,6 +53,7 @@ def _work(usage_import: Import, run: Run, lease: Lease) -> dict[str, Any]:
         for parsed in collector.parse(stream, resume=tally.resume or None):
             with lease.fenced() as held:
                 _take(usage_import, held, parsed, tally, dry, lease.clock())
+            logger.info("Import %s: %s of %s bytes", usage_import.pk, parsed.offset, run.progress_total)
             fault_point("usage.import.after_commit")
     return _finish(usage_import, lease, tally)
 

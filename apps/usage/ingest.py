@@ -149,27 +149,24 @@ SELECT array_agg(given.place - 1), array_agg(record.id), array_agg(record.revisi
     array_agg(array_position(%s::text[], record.state::text)::int8 - 1)
 FROM unnest(%s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[])
     WITH ORDINALITY AS given(cluster, job, array_task, submit_at, restart, place)
-JOIN usage_record AS record ON record.source_id = %s AND record.cluster = given.cluster AND record.job = given.job
-    AND record.array_task = given.array_task AND record.submit_at = given.submit_at
-    AND record.restart = given.restart::int4
+CROSS JOIN LATERAL (
+    SELECT id, revision, end_at, state FROM usage_record AS stored
+    WHERE stored.source_id = %s AND stored.cluster = given.cluster AND stored.job = given.job
+        AND stored.array_task = given.array_task AND stored.submit_at = given.submit_at
+        AND stored.restart = given.restart::int4
+    LIMIT 1) AS record
 """
 
 
 def find_stored(source_id: int, batch: RecordBatch) -> Stored:
-    """Look each key up in the index; never a scan of the table, however large the batch is beside it."""
+    """Look each key up in the index; never a scan of the table, also where it has no statistics yet."""
     stored = Stored.nothing(len(batch))
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),"
-            " set_config('enable_seqscan', 'off', true)"
-        )
+        cursor.execute("SELECT set_config('enable_seqscan', 'off', true)")
         given = [TextArray(batch.cluster), TextArray(batch.job), TextArray(batch.array_task)]
         times = [TimestamptzArray(batch.submit_us), Int8Array(batch.restart)]
         found = pgbinary.fetch_columns(_FIND, [list(STATES), *given, *times, source_id])
-        cursor.execute(
-            "SELECT set_config('enable_hashjoin', 'on', true), set_config('enable_mergejoin', 'on', true),"
-            " set_config('enable_seqscan', 'on', true)"
-        )
+        cursor.execute("SELECT set_config('enable_seqscan', 'on', true)")
     if found:
         place, stored_id, revision, end_us, state = found
         stored.id[place], stored.revision[place], stored.state[place] = stored_id, revision, state

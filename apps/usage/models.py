@@ -55,7 +55,8 @@ class Record(models.Model):
         FINISHED = "finished", "Finished"
         WITHDRAWN = "withdrawn", "Withdrawn"  # kept, so that an old copy that comes again isn't counted again
 
-    source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="records")
+    # No index on the source alone: look-ups by key must find the key's index, also before there are statistics.
+    source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="records", db_index=False)
     cluster = models.CharField(max_length=128, blank=True, default="")
     job = models.CharField(max_length=128)
     array_task = models.CharField(max_length=64, blank=True, default="")
@@ -63,8 +64,8 @@ class Record(models.Model):
     restart = models.PositiveIntegerField(default=0)
     revision = models.BigIntegerField(default=0)
     state = models.CharField(max_length=16, choices=State.choices)
-    account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT)
-    job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT)
+    account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, db_index=False)
+    job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, db_index=False)
     site = models.CharField(max_length=128, blank=True, default="")
     start_at = models.DateTimeField(null=True)
     end_at = models.DateTimeField(null=True)

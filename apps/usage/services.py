@@ -76,12 +76,12 @@ def make_source(
     return source
 
 
-def ensure_source(*, slug: str, at: datetime, actor: Actor) -> tuple[Source, bool]:
+def ensure_source(*, slug: str, time_zone: str = "", at: datetime, actor: Actor) -> tuple[Source, bool]:
     """The source of that name, made on first use; and whether it was."""
     found = Source.objects.filter(slug=slug).first()
     if found is not None:
         return found, False
-    return make_source(slug=slug, name=slug, at=at, actor=actor), True
+    return make_source(slug=slug, name=slug, time_zone=time_zone, at=at, actor=actor), True
 
 
 def zone_of(name: str) -> ZoneInfo | None:
@@ -105,17 +105,25 @@ def start_import(
     file_name: str,
     time_zone: str = "",
     dry_run: bool = False,
+    makes_source: bool = False,
     at: datetime,
     actor: Actor,
 ) -> Import:
-    """Keep the file, checked to its last byte, and ask for the work. A broken file is refused whole, here."""
+    """Keep the file, checked to its last byte, and ask for the work. A broken file is refused whole, here.
+
+    With `makes_source` a source that doesn't exist is made, together with the import or not at all.
+    """
     require_write(actor, source_slug)
-    source = _source(source_slug)
+    if not makes_source:
+        _source(source_slug)
     zone_of(time_zone)
     stored = uploads.store(file)
     try:
         collector = format_of(format, stored.head)
         with transaction.atomic():
+            if makes_source:
+                ensure_source(slug=source_slug, time_zone=time_zone, at=at, actor=actor)
+            source = _source(source_slug)
             return _make_import(source, collector.name, stored, file_name, time_zone, dry_run, at, actor)
     except BaseException:
         uploads.remove(stored.name)
