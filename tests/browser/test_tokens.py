@@ -106,7 +106,6 @@ def test_the_pages_are_accessible_and_stay_in_their_window(grid: Grid, visit: Op
     look("made")
     page.click("text=Rotate")
     look("rotate")
-    page.go_back()
     window.go("/me/tokens/")
     page.click("text=Revoke")
     look("revoke")

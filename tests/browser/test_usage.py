@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.conf import LazySettings
 from playwright.sync_api import Page, expect
 
 from apps import clock
@@ -101,9 +102,9 @@ def test_a_file_can_be_dropped(grid: Grid, visit: Open) -> None:
 
 
 def test_a_file_that_is_too_large_never_leaves_the_browser(
-    grid: Grid, visit: Open, log: Path, settings: pytest.FixtureRequest
+    grid: Grid, visit: Open, log: Path, settings: LazySettings
 ) -> None:
-    settings.FAIRSHARE_UPLOAD_BYTES = 100  # type: ignore[attr-defined]
+    settings.FAIRSHARE_UPLOAD_BYTES = 100
     window = visit()
     window.sign_in("admin")
     page = window.go("/usage/import/")

@@ -16,6 +16,9 @@ from apps import clock
 from apps.accounts import services
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent, Token, User
+from apps.errors import Unauthenticated
+from tests.dashboard.grid import PASSWORD as GRID_PASSWORD
+from tests.dashboard.grid import SLUG, make_grid
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "a long pass phrase"
@@ -144,7 +147,7 @@ def test_rotating_gives_a_new_secret_and_the_old_one_works_for_a_day(as_alice: C
     for secret in (old, new):
         assert services.verify_token(secret, at=soon)[0] == alice
     assert services.verify_token(new, at=late)[0] == alice
-    with pytest.raises(services.Unauthenticated):
+    with pytest.raises(Unauthenticated):
         services.verify_token(old, at=late)
     assert "old secret until" in as_alice.get(TOKENS).content.decode()
 
@@ -175,7 +178,7 @@ def test_revoking_asks_first_and_then_ends_the_token(as_alice: Client, alice: Us
     response = as_alice.post(url, follow=True)
     assert response.redirect_chain == [(TOKENS, 303)]
     assert "“laptop” is revoked." in response.content.decode()
-    with pytest.raises(services.Unauthenticated):
+    with pytest.raises(Unauthenticated):
         services.verify_token(secret, at=clock.now())
     assert AuditEvent.objects.filter(verb="token.revoked", actor_name="alice").count() == 1
 
@@ -238,3 +241,18 @@ def test_many_wrong_passwords_lock_the_form(as_alice: Client) -> None:
     assert last.status_code == 429
     assert as_alice.post(TOKENS, form(as_alice)).status_code == 429
     assert not Token.objects.exists()
+
+
+def test_a_token_may_be_bound_to_an_entry_that_its_owner_sees(client: Client) -> None:
+    grid = make_grid(clock.now(), with_usage=False)
+    client.force_login(grid.admin)
+    bound = {"scopes": ["policies:read"], "policy": SLUG, "password": GRID_PASSWORD}
+    missing = client.post(TOKENS, form(client, **bound, entry="/nothing"))
+    assert missing.status_code == 422
+    assert "There is no entry /nothing in this policy." in missing.content.decode()
+    assert '<details class="more" open>' in missing.content.decode()
+    made = client.post(TOKENS, form(client, **bound, entry="atlas/alice/"))
+    assert made.status_code == 200, made.content.decode()
+    _user, bounds = services.verify_token(shown_secret(made.content.decode()), at=clock.now())
+    assert (bounds.policy_slug, bounds.subtree_uid) == (SLUG, grid.uid("/atlas/alice"))
+    assert "part of policy grid" in made.content.decode()

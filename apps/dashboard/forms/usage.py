@@ -75,7 +75,7 @@ class UploadForm(forms.Form):
 
     @property
     def new_slug(self) -> str:
-        return slugify(self.cleaned_data["new_source"])[:64]
+        return str(slugify(self.cleaned_data["new_source"]))[:64]
 
     def clean_time_zone(self) -> str:
         name = str(self.cleaned_data["time_zone"]).strip()
