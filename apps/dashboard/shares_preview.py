@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.utils.translation import gettext as _
 
@@ -12,7 +13,7 @@ from apps.dashboard.figures import bullet
 from apps.dashboard.figures.bullet import USUAL_TOLERANCE, Bullet
 from apps.priorities.preview import PreviewRow, SharesPreview
 
-SHOWN = 50
+SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +42,28 @@ class Effect:
     changes_nothing: bool
 
 
-def draw_preview(preview: SharesPreview, *, policy_slug: str) -> Effect:
+def draw_preview(preview: SharesPreview, *, policy_slug: str, groups: Collection[UUID] = ()) -> Effect:
+    """The changed entry first, then those that move most, in their own order. Groups are shown without rank."""
     moved = [row for row in preview.rows if row.is_changed or row.target_before != row.target_after]
-    shown = sorted(moved, key=lambda row: not row.is_changed)[:SHOWN]
+    most = sorted(moved, key=lambda row: (not row.is_changed, -_moved_by(row)))[:SHOWN]
+    shown = sorted((row for row in moved if row in most), key=lambda row: not row.is_changed)
     pairs = [(row.actual or 0.0, max(row.target_before or 0.0, row.target_after or 0.0)) for row in shown]
     scale = bullet.share_scale(pairs)
     changed = next((row for row in preview.rows if row.is_changed), None)
     return Effect(
         parent_name=preview.parent_name,
-        lines=[_line(row, scale, policy_slug) for row in shown],
+        lines=[_line(row, scale, policy_slug, is_group=row.uid in groups) for row in shown],
         n_left_out=len(moved) - len(shown),
         base_revision=preview.base_revision,
         changes_nothing=changed is None or changed.shares_before == changed.shares_after,
     )
 
 
-def _line(row: PreviewRow, scale: float, policy_slug: str) -> EffectLine:
+def _moved_by(row: PreviewRow) -> float:
+    return abs((row.target_after or 0.0) - (row.target_before or 0.0))
+
+
+def _line(row: PreviewRow, scale: float, policy_slug: str, *, is_group: bool) -> EffectLine:
     state = presentation.balance(row.actual, row.target_after, has_usage=(row.actual or 0.0) > 0).state
     bar = bullet.draw(
         actual=row.actual,
@@ -77,7 +84,7 @@ def _line(row: PreviewRow, scale: float, policy_slug: str) -> EffectLine:
         target_before=presentation.percent(row.target_before),
         target_after=presentation.percent(row.target_after),
         change=_change(row),
-        ranks=_ranks(row),
+        ranks="" if is_group else _ranks(row),
         bar=bar,
     )
 

@@ -119,7 +119,7 @@ def _level(mine: MyPriority, index: int) -> Level:
     return Level(
         number=index + 1,
         heading=_("%(parent)s to %(name)s") % {"parent": step.parent_name, "name": _("you") if is_last else step.name},
-        sentence=_sentence(step, balance, is_last=is_last),
+        sentence=_sentence(step, balance, is_last=is_last, decides=index == mine.deciding),
         actual=presentation.percent(known),
         target=presentation.percent(step.target),
         balance=balance,
@@ -140,7 +140,7 @@ def _balance(step: WalkStep, known: float | None) -> Balance:
     return presentation.balance(known, step.target, has_usage=step.state != "idle")
 
 
-def _sentence(step: WalkStep, balance: Balance | None, *, is_last: bool) -> str:
+def _sentence(step: WalkStep, balance: Balance | None, *, is_last: bool, decides: bool) -> str:
     if balance is None:
         return _("%(name)s has no shares of its own; its members compete one level up.") % {"name": step.name}
     facts = {
@@ -153,6 +153,8 @@ def _sentence(step: WalkStep, balance: Balance | None, *, is_last: bool) -> str:
         first = _("You are entitled to %(target)s of %(parent)s and used %(actual)s.") % facts
     else:
         first = _("%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s.") % facts
+    if decides and balance.state is State.ON:
+        return f"{first} " + _("Within tolerance, yet nothing above or below it sets you apart more.")
     return f"{first} {_consequence(step, balance, is_last=is_last)}"
 
 
@@ -178,19 +180,17 @@ def _consequence(step: WalkStep, balance: Balance, *, is_last: bool) -> str:
 
 
 def _ahead(step: WalkStep, *, is_last: bool) -> str:
-    others = step.n_siblings
-    if others <= 1:
-        return _("You are the only one.") if is_last else _("It is the only one.")
-    numbers = {"ahead": presentation.count(step.n_ahead), "of": presentation.count(others)}
-    if is_last:
-        return (
-            ngettext("%(ahead)s of %(of)s is ahead of you.", "%(ahead)s of %(of)s are ahead of you.", step.n_ahead)
-            % numbers
-        )
-    return (
-        ngettext("%(ahead)s of %(of)s is ahead of yours.", "%(ahead)s of %(of)s are ahead of yours.", step.n_ahead)
-        % numbers
-    )
+    """How many of the others at this level go first; never which."""
+    whom = _("you") if is_last else _("yours")
+    if not step.n_siblings:
+        return _("Nobody else is at this level.")
+    if not step.n_ahead:
+        return _("Nobody is ahead of %(whom)s.") % {"whom": whom}
+    return ngettext(
+        "%(ahead)s of %(of)s other is ahead of %(whom)s.",
+        "%(ahead)s of %(of)s others are ahead of %(whom)s.",
+        step.n_siblings,
+    ) % {"ahead": presentation.count(step.n_ahead), "of": presentation.count(step.n_siblings), "whom": whom}
 
 
 def _total(mine: MyPriority) -> str:

@@ -119,8 +119,11 @@ def _show_form(
 
 
 def _preview_context(request: HttpRequest, policy: str, uid: UUID, shares: Shares) -> dict[str, Any]:
-    found = previews.preview_shares(policy_slug=policy, entry_uid=uid, shares=shares, actor=actor_of(request))
-    return {"effect": draw_preview(found, policy_slug=policy)}
+    actor = actor_of(request)
+    found = previews.preview_shares(policy_slug=policy, entry_uid=uid, shares=shares, actor=actor)
+    page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor)
+    groups = {row.uid for row in page.siblings if row.n_children or row.hidden_children}
+    return {"effect": draw_preview(found, policy_slug=policy, groups=groups)}
 
 
 def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: Any) -> HttpResponse:

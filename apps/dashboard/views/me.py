@@ -34,7 +34,7 @@ def my_priority(request: HttpRequest) -> HttpResponse:
 
 def _chosen(request: HttpRequest, ranked: list[MyPriority]) -> MyPriority | None:
     account, policy = request.GET.get("account"), request.GET.get("policy")
-    namespace = request.GET.get("namespace")
+    namespace, entry = request.GET.get("namespace"), request.GET.get("entry")
     return next(
         (
             mine
@@ -42,6 +42,7 @@ def _chosen(request: HttpRequest, ranked: list[MyPriority]) -> MyPriority | None
             if account in (None, mine.account)
             and policy in (None, mine.policy_slug)
             and namespace in (None, mine.namespace)
+            and entry in (None, str(mine.entry_uid))
         ),
         None,
     )

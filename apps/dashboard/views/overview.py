@@ -89,14 +89,14 @@ def _top(found: Overview, *, by_balance: bool) -> dict[str, Any]:
         "lines": drawn[:SHOWN],
         "against_target": against_target,
         "by_balance": by_balance,
-        "verdict": _verdict(compared, tolerance.relative),
+        "verdict": _verdict(compared, tolerance.relative, sees_all=not found.n_hidden),
         "furthest": _furthest(compared),
         "n_rest": len(rest),
         "rest_target": presentation.percent(sum(line.entry.target or 0.0 for line in rest)),
     }
 
 
-def _verdict(compared: list[Line], relative: float) -> str:
+def _verdict(compared: list[Line], relative: float, *, sees_all: bool) -> str:
     if not compared:
         return _("No usage yet: nothing to compare")
     good = sum(line.balance is not None and line.balance.state in {State.ON, State.IDLE} for line in compared)
@@ -105,6 +105,15 @@ def _verdict(compared: list[Line], relative: float) -> str:
         "all": presentation.count(len(compared)),
         "band": presentation.percent(relative, 0),
     }
+    if not sees_all:
+        return (
+            ngettext(
+                "%(good)s of the %(all)s top-level entry you see is within ±%(band)s of its target",
+                "%(good)s of the %(all)s top-level entries you see are within ±%(band)s of their target",
+                len(compared),
+            )
+            % numbers
+        )
     if good == len(compared):
         return (
             ngettext(
@@ -134,7 +143,8 @@ def _concerns(request: HttpRequest, found: Overview) -> list[Concern]:
     actor = actor_of(request)
     fresh = selectors.freshness(policy_slug=found.policy_slug, actor=actor)
     tree = _tree_url(found)
-    concerns = [Concern("clock", problem[:1].upper() + problem[1:], "", tree, "warn") for problem in fresh.problems]
+    sources = reverse("dashboard:sources")
+    concerns = [Concern("clock", problem[:1].upper() + problem[1:], "", sources, "warn") for problem in fresh.problems]
     if found.n_unmapped and actor.is_admin:
         title = ngettext("%(n)s account has no entry", "%(n)s accounts have no entry", found.n_unmapped)
         text = _("%(hours)s core-h in the window, counted for nobody")

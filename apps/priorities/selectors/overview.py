@@ -44,6 +44,7 @@ class Overview:
     duration_s: float | None
     settings: PolicySettings
     top: list[EntryRow]
+    n_hidden: int  # top-level entries that the actor may not see
     publishes: list[Publish]
 
 
@@ -72,6 +73,7 @@ def get_overview(*, policy_slug: str | None = None, actor: Actor) -> Overview | 
         duration_s=_duration(snapshot.snapshot_id) if snapshot else None,
         settings=view.settings,
         top=[view.row(i, position=(at, len(children))) for at, i in enumerate(children[:_MOST_TOP], start=1)],
+        n_hidden=int(view.tree.n_children[0]) - len(children),
         publishes=_publishes(view),
     )
 
