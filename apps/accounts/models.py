@@ -13,7 +13,7 @@ class User(AbstractUser):
 
     time_zone = models.CharField(max_length=64, blank=True, default="")
 
-    class Meta(AbstractUser.Meta):
+    class Meta(AbstractUser.Meta):  # type: ignore[name-defined, misc]  # the stubs leave it out
         db_table = "accounts_user"
 
     def __str__(self) -> str:

@@ -58,7 +58,7 @@ class MappingRule(models.Model):
 
 
 class Snapshot(models.Model):
-    """The computed priority tree of one revision at one instant, as a checksummed blob. A row exists only when ready."""
+    """The computed priority tree of one revision at one instant, as a checksummed blob. A row means it is ready."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="snapshots")
     revision_number = models.PositiveIntegerField()

@@ -123,7 +123,9 @@ def make_site(db: None) -> Callable[..., Site]:
         policy = make_policy(
             slug=slug, name=slug, visibility=visibility, settings=PolicySettings(), at=AS_OF, actor=COMMAND
         )
-        found = make_source(**{"slug": f"{slug}-c1", "name": "c1", "namespace": "c1", "at": AS_OF, "actor": COMMAND, **source})
+        found = make_source(
+            **{"slug": f"{slug}-c1", "name": "c1", "namespace": "c1", "at": AS_OF, "actor": COMMAND, **source}
+        )
         return Site(policy, found)
 
     return make

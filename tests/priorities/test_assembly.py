@@ -1,4 +1,4 @@
-"""The whole assembly against a slow twin that walks dictionaries; and that it gives the same bits whatever the order."""
+"""The whole assembly against a slow twin that walks dictionaries; and the same bits whatever the order of rows."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ AS_OF_S = AS_OF.timestamp()
 RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
 CLASSES = {1: JobClassRow(1, "", "", ""), 2: JobClassRow(2, "batch", "", "debug"), 3: JobClassRow(3, "gpu", "a100", "")}
 SOURCES = (SourceRow(1, "here", ""), SourceRow(2, "also-here", ""), SourceRow(3, "peer", "elsewhere"))
+_OPEN_NUMBERS = ("start_epoch", "cpus", "gpus", "mem_gb", "nodes", "billing", "requested_s")
 GROUPS, USERS = ("physics", "biology", "empty"), ("alice", "bob", "carol")
 ACCOUNTS = [AccountKey("c", user, group) for group in (*GROUPS, "strangers") for user in (*USERS, "guest")]
 
@@ -39,7 +40,7 @@ class Case:
 
     root: dict[str, Any]
     settings: dict[str, Any]
-    buckets: list[dict[str, float]]
+    buckets: list[dict[str, Any]]
     opened: list[dict[str, Any]]
 
 
@@ -54,7 +55,6 @@ def _inputs(case: Case) -> Inputs:
     def floats(name: str, rows: list[dict[str, Any]]) -> Any:
         return np.array([row[name] for row in rows], dtype=np.float64)
 
-    keys = ("account_id", "source_id", "job_class_id")
     return Inputs(
         policy_pk=1,
         fingerprint=Fingerprint("p", 1, 1, {"here": 1}, policy_settings.to_json(), "1", AS_OF),
@@ -66,16 +66,18 @@ def _inputs(case: Case) -> Inputs:
         account_ids=np.arange(1, len(ACCOUNTS) + 1, dtype=np.int64),
         account_keys=ACCOUNTS,
         usage=UsageArrays(
-            *(ints(name, case.buckets) for name in (*keys, "hour_epoch")),
-            *(floats(name, case.buckets) for name in RESOURCES),
+            account_id=ints("account_id", case.buckets),
+            source_id=ints("source_id", case.buckets),
+            job_class_id=ints("job_class_id", case.buckets),
+            hour_epoch=ints("hour_epoch", case.buckets),
+            **{name: floats(name, case.buckets) for name in RESOURCES},
         ),
         opened=OpenRecords(
-            *(ints(name, case.opened) for name in keys),
-            np.array([row["is_running"] for row in case.opened], dtype=np.bool_),
-            *(
-                floats(name, case.opened)
-                for name in ("start_epoch", "cpus", "gpus", "mem_gb", "nodes", "billing", "requested_s")
-            ),
+            account_id=ints("account_id", case.opened),
+            source_id=ints("source_id", case.opened),
+            job_class_id=ints("job_class_id", case.opened),
+            is_running=np.array([row["is_running"] for row in case.opened], dtype=np.bool_),
+            **{name: floats(name, case.opened) for name in _OPEN_NUMBERS},
         ),
     )
 
@@ -191,7 +193,7 @@ def _oracle(case: Case) -> dict[str, tuple[float, float, float]]:
 _shares = st.integers(0, 20)
 _amount = st.integers(0, 5_000_000).map(lambda n: n / 1024)
 _account = st.integers(1, len(ACCOUNTS))
-_scope = st.sampled_from(
+_scope: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [{}, {"scope": "local"}, {"scope": "global"}, {"scope": "global", "sources": ["peer", "here"]},
      {"scope": "local", "sources": ["also-here"]}]
 )  # fmt: skip

@@ -126,7 +126,13 @@ def test_publishing_asks_for_a_recompute_by_itself(make_site: Callable[..., Site
     entry = tree.index_of_path("/physics")
     assert entry is not None
     change_shares(
-        policy_slug="grid", entry_uid=tree.uuid(entry), shares=90, reason="more", base_revision=2, at=AS_OF, actor=as_eva
+        policy_slug="grid",
+        entry_uid=tree.uuid(entry),
+        shares=90,
+        reason="more",
+        base_revision=2,
+        at=AS_OF,
+        actor=as_eva,
     )
     run = Run.objects.get()
     assert (run.kind, run.subject, run.state) == ("recompute", "policy:grid", "queued")
@@ -186,9 +192,7 @@ def test_before_the_first_snapshot_there_is_none_and_an_unknown_policy_is_not_fo
 
 def test_ticks_are_whole_and_part_of_the_fingerprint(site: Site) -> None:
     assert tick_of(AS_OF + timedelta(seconds=59.9)) == AS_OF
-    digests = {
-        read_fingerprint(site.policy, as_of=AS_OF + timedelta(seconds=seconds)).digest for seconds in (0, 0, 60)
-    }
+    digests = {read_fingerprint(site.policy, as_of=AS_OF + timedelta(seconds=seconds)).digest for seconds in (0, 0, 60)}
     assert len(digests) == 2
 
 
@@ -206,7 +210,7 @@ def test_accounts_without_an_entry_are_listed_with_their_usage(site: Site) -> No
 def test_old_snapshots_are_thinned_out_and_the_newest_and_referenced_ones_stay(site: Site) -> None:
     template = site.recompute()
     ages_h = [1, 1.5, 30, 30.2, 30.4, 24 * 40, 24 * 40 + 1, 24 * 40 + 2, 24 * 400, 24 * 500]
-    kept_one = None
+    kept_one = 0
     for number, hours in enumerate(reversed(ages_h)):
         at = AS_OF - timedelta(hours=hours)
         copy = Snapshot.objects.get(pk=template.pk)

@@ -16,7 +16,7 @@ from django.db import OperationalError, connection
 
 from apps.errors import NotFound, Unavailable
 from apps.priorities import served
-from apps.priorities.answers import AccountQuery
+from apps.priorities.answers import AccountQuery, Query
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors import freshness
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
@@ -59,7 +59,14 @@ def test_ready_pieces_say_what_the_objects_say(site: Site) -> None:
     site.job("alice", "biology", 1)
     site.recompute()
     got = served.newest("grid")
-    queries = ["alice", "nobody", AccountQuery("bob", "physics", "c1"), AccountQuery("zoe", "physics"), "carol", "alice"]
+    queries: list[Query] = [
+        "alice",
+        "nobody",
+        AccountQuery("bob", "physics", "c1"),
+        AccountQuery("zoe", "physics"),
+        "carol",
+        "alice",
+    ]
     expected = got.lookup(queries)
     assert orjson.loads(got.lookup_json(queries)) == expected
     assert orjson.loads(got.lookup_json(queries)) == expected, "and again, from the pieces"
@@ -291,7 +298,7 @@ def test_a_thread_takes_new_snapshots_over(site: Site) -> None:
         site.job("alice", "physics", len(seen))
         site.recompute()
 
-    with patch.object(served.time, "sleep", turn), pytest.raises(_EnoughError):
+    with patch("apps.priorities.served.time.sleep", turn), pytest.raises(_EnoughError):
         served._process._poll()
     assert seen[0] == 0
     assert 0 < seen[1] < seen[2]

@@ -1,0 +1,118 @@
+"""From a real log to priorities by the operator's commands; the printed shares are those of the log's own README."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import User
+from apps.policies.models import Policy
+from apps.priorities.selectors import get_overview, get_tree_page
+from apps.usage.collectors.base import RecordRow
+from apps.usage.ingest import ingest_batch
+from apps.usage.services import make_source
+
+
+def _run(*arguments: object) -> str:
+    out = io.StringIO()
+    call_command(*map(str, arguments), stdout=out, stderr=io.StringIO())
+    return out.getvalue()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_groups_of_the_nasa_log_come_out_to_the_printed_digits(shared_dir: Path) -> None:
+    log = shared_dir / "traces" / "NASA-iPSC-1993-3.1-cln.swf.gz"
+    _run("import_usage", "--source", "nasa", "--format", "swf", log)
+    proposed = _run(
+        "propose_policy", "--policy", "nasa", "--from-source", "nasa", "--window-days", "all", "--aging", "none",
+        "--publish", "--reason", "From the log",
+    )  # fmt: skip
+    assert proposed == "policy nasa revision 2: 2 groups, 69 users\n"
+    assert "69 ranked" in _run("recompute", "nasa", "--wait")
+
+    admin = Actor(user=User.objects.create_superuser("eva"), via="page")
+    rows = {row.path: row for row in get_tree_page(policy_slug="nasa", actor=admin).rows}
+    assert {path: round(rows[path].actual or 0.0, 4) for path in ("/1", "/2")} == {"/1": 0.9846, "/2": 0.0154}
+    assert rows["/1"].target == 0.5
+    users = {"4": 0.3617, "2": 0.1576, "7": 0.1125, "1": 0.0611}
+    assert {user: round(rows[f"/1/{user}"].actual_global or 0.0, 4) for user in users} == users
+    overview = get_overview(policy_slug="nasa", actor=admin)
+    assert overview is not None
+    assert (overview.n_unmapped, round(overview.usage_core_s / 3600)) == (0, 131_733)
+
+    answer = json.loads(_run("priorities", "nasa", "--account", "4", "--account", "nobody", "--json"))
+    assert [one["entry"] for one in answer["results"]] == ["/1/4", None]
+    assert answer["results"][-1] == {"account": "nobody", "entry": None, "error": "unmapped", "factor": 0.5}
+
+
+@pytest.mark.django_db
+def test_without_publish_the_document_is_shown_and_nothing_changes(usage_of_three: None) -> None:
+    document = json.loads(_run("propose_policy", "--policy", "p", "--from-source", "c1", "--proportional"))
+    assert [(one["name"], one["shares"]) for one in document["root"]["children"]] == [("a%2Fb", 1.5), ("physics", 3.0)]
+    assert document["root"]["children"][1]["children"] == [
+        {"name": "alice", "kind": "user", "shares": 2.0},
+        {"name": "bob", "kind": "user", "shares": 1.0},
+    ]
+    assert not Policy.objects.exists()
+
+
+@pytest.mark.django_db
+def test_names_with_a_slash_find_their_entries_again(usage_of_three: None) -> None:
+    _run("propose_policy", "--policy", "p", "--from-source", "c1", "--publish", "--reason", "x")
+    _run("recompute", "p", "--wait")
+    answer = json.loads(_run("priorities", "p", "--account", "carol", "--json"))
+    assert [one["entry"] for one in answer["results"]] == ["/a%2Fb/carol"]
+
+
+@pytest.mark.django_db
+def test_proposing_the_same_again_changes_nothing(usage_of_three: None) -> None:
+    arguments = ("propose_policy", "--policy", "p", "--from-source", "c1", "--publish", "--reason", "x")
+    first = _run(*arguments)
+    assert _run(*arguments) == first
+    assert Policy.objects.get().mapping_rules.count() == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("--from-source", "nowhere"), 2),
+        (("--from-source", "c1", "--publish"), 2),
+        (("--from-source", "c1", "--window-days", "0"), 2),
+        (("--from-source", "c1", "--window-days", "some"), 2),
+    ],
+)
+def test_what_it_cant_do_is_one_line_and_a_status(
+    usage_of_three: None, arguments: tuple[str, ...], status: int
+) -> None:
+    with pytest.raises(CommandError) as refused:
+        _run("propose_policy", "--policy", "p", *arguments)
+    assert refused.value.returncode == status
+    assert not Policy.objects.exists()
+
+
+@pytest.fixture
+def usage_of_three(db: None) -> None:
+    at = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    source = make_source(slug="c1", name="c1", namespace="c1", at=at, actor=COMMAND)
+    rows = [
+        RecordRow(
+            job=user,
+            user=user,
+            group=group,
+            state="finished",
+            submit_at=at - timedelta(hours=2),
+            start_at=at - timedelta(hours=2),
+            end_at=at - timedelta(hours=1),
+            cpus=cpus,
+        )
+        for user, group, cpus in (("alice", "physics", 2), ("bob", "physics", 1), ("carol", "a/b", 1.5))
+    ]
+    ingest_batch(source=source, rows=rows, at=at)

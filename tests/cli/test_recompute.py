@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import io
+import re
+from unittest.mock import patch
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from apps.accounts.actor import COMMAND
+from apps.clock import now
+from apps.policies.services import make_policy
+from apps.priorities import assembly
+from apps.priorities.models import Snapshot
+from apps.runs.models import Run
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _policy() -> None:
+    make_policy(slug="grid", name="grid", at=now(), actor=COMMAND)
+
+
+def _recompute(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("recompute", *arguments, stdout=out, stderr=io.StringIO())
+    return out.getvalue()
+
+
+def test_it_names_the_snapshot_when_it_is_ready() -> None:
+    printed = _recompute("grid", "--wait")
+    snapshot = Snapshot.objects.get()
+    assert printed == f"snapshot {snapshot.pk} of revision 1 as of {snapshot.as_of.isoformat()}, 0 ranked\n"
+    assert snapshot.is_live
+
+
+def test_without_wait_it_names_the_run_that_will_make_it() -> None:
+    printed = _recompute("grid")
+    assert re.fullmatch(rf"run {Run.objects.get().pk}\n", printed)
+    assert not Snapshot.objects.exists()
+
+
+def test_an_instant_of_the_past_is_taken_with_its_zone() -> None:
+    assert "as of 2005-12-01T11:00:00+00:00" in _recompute("grid", "--wait", "--as-of", "2005-12-01T12:00:00+01:00")
+    assert not Snapshot.objects.get().is_live
+
+
+def test_a_failed_run_is_one_line_and_status_one() -> None:
+    with (
+        patch.object(assembly, "compute", side_effect=MemoryError("none left")),
+        patch("apps.runs.services.BACK_OFF_S", 0.0),
+        pytest.raises(CommandError, match="MemoryError: none left") as failed,
+    ):
+        _recompute("grid", "--wait")
+    assert failed.value.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("nothing",), 1),
+        (("grid", "--as-of", "2005-12-01T12:00:00"), 2),
+        (("grid", "--as-of", "yesterday"), 2),
+        (("grid", "--as-of", "2999-01-01T00:00:00Z"), 2),
+    ],
+)
+def test_bad_input_has_its_own_status(arguments: tuple[str, ...], status: int) -> None:
+    with pytest.raises(CommandError) as refused:
+        _recompute(*arguments)
+    assert refused.value.returncode == status

@@ -1,0 +1,403 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import OperationalError, connection
+
+from apps.accounts.actor import COMMAND, Actor, TokenBounds
+from apps.accounts.models import Account, User
+from apps.errors import NotAllowed, NotFound
+from apps.policies.models import Grant
+from apps.policies.services import change_shares
+from apps.policies.trees import load_tree
+from apps.priorities import served
+from apps.priorities.preview import preview_shares
+from apps.priorities.selectors import (
+    EntryRow,
+    count_unmapped_by_source,
+    count_unmapped_of_source,
+    explain,
+    freshness,
+    get_entry_page,
+    get_my_priority,
+    get_overview,
+    get_tree_page,
+    list_snapshots,
+    search_entries,
+    unmapped_accounts,
+)
+from tests.priorities.conftest import AS_OF, PROJECTS, Site, children
+
+pytestmark = pytest.mark.django_db
+
+
+def _by_path(rows: list[EntryRow]) -> dict[str, EntryRow]:
+    return {row.path: row for row in rows}
+
+
+def _uid(site: Site, path: str) -> UUID:
+    tree = load_tree(site.policy)
+    at = tree.index_of_path(path)
+    assert at is not None
+    return tree.uuid(at)
+
+
+# --- Tree -------------------------------------------------------------------------------------------------------------
+def test_the_tree_page_shows_target_beside_actual(site: Site, as_eva: Actor) -> None:
+    site.recompute()
+    page = get_tree_page(policy_slug="grid", actor=as_eva)
+    assert [row.path for row in page.rows] == [
+        "/", "/biology", "/biology/carol", "/biology/dan", "/physics", "/physics/alice", "/physics/bob",
+    ]  # fmt: skip
+    rows = _by_path(page.rows)
+    physics = rows["/physics"]
+    assert (physics.target, physics.actual, physics.level, physics.is_open) == (0.6, 0.55, 2, True)
+    assert physics.deviation_points == pytest.approx(-5)
+    assert (physics.pos_in_set, physics.set_size, physics.n_children, physics.hidden_children) == (2, 2, 2, 0)
+    assert physics.usage_core_s == 55 * 3600
+    alice = rows["/physics/alice"]
+    assert alice.target_global == pytest.approx(0.3)
+    assert alice.actual_global == pytest.approx(0.4)
+    assert (alice.rank, alice.factor) == (2, 0.75)
+    root = rows["/"]
+    assert (root.parent_uid, root.target, root.actual, root.rank) == (None, 1.0, 1.0, None)
+    assert (page.revision, page.as_of, page.n_entries, page.n_ranked) == (2, AS_OF, 7, 4)
+
+
+def test_the_state_tells_no_demand_from_starved(site: Site, as_eva: Actor) -> None:
+    site.recompute()
+    states = {path: row.state for path, row in _by_path(get_tree_page(policy_slug="grid", actor=as_eva).rows).items()}
+    assert states == {
+        "/": "on", "/biology": "over", "/physics": "on", "/physics/alice": "over", "/physics/bob": "under",
+        "/biology/carol": "over", "/biology/dan": "idle",
+    }  # fmt: skip
+    site.running("dan", "biology", cpus=1, since_h=1)
+    site.recompute()
+    page = get_tree_page(policy_slug="grid", actor=as_eva)
+    assert _by_path(page.rows)["/biology/dan"].state == "under", "waits for its turn, has used nothing yet"
+    assert page.n_out_of_tolerance == 5
+
+
+def test_before_the_first_snapshot_there_are_targets_only(site: Site, as_eva: Actor) -> None:
+    page = get_tree_page(policy_slug="grid", actor=as_eva)
+    row = _by_path(page.rows)["/physics"]
+    assert page.as_of is None
+    assert (row.target, row.actual, row.rank, row.state, row.has_usage) == (0.6, None, None, "unknown", False)
+
+
+def test_after_a_publish_new_targets_stand_beside_the_last_numbers(site: Site, as_eva: Actor) -> None:
+    site.recompute()
+    site.publish(children(physics={"": 50, "alice": 1, "bob": 1}, biology={"": 40, "carol": 3}, new={"": 10}))
+    page = get_tree_page(policy_slug="grid", actor=as_eva)
+    rows = _by_path(page.rows)
+    assert page.revision == 3
+    assert (rows["/physics"].target, rows["/physics"].actual) == (0.5, 0.55)
+    assert (rows["/new"].target, rows["/new"].actual, rows["/new"].state) == (0.1, None, "unknown")
+    old = get_tree_page(policy_slug="grid", actor=as_eva, at=2)
+    assert (_by_path(old.rows)["/physics"].target, old.revision) == (0.6, 2)
+    then = get_tree_page(policy_slug="grid", actor=as_eva, at=AS_OF + timedelta(minutes=1))
+    assert then.as_of == AS_OF
+
+
+def test_only_what_is_asked_for_is_opened(site: Site, as_eva: Actor) -> None:
+    page = get_tree_page(policy_slug="grid", actor=as_eva, open_uids=[_uid(site, "/physics"), uuid4()])
+    assert [row.path for row in page.rows] == ["/", "/biology", "/physics", "/physics/alice", "/physics/bob"]
+    below = get_tree_page(policy_slug="grid", actor=as_eva, parent_uid=_uid(site, "/physics"))
+    assert [(row.path, row.pos_in_set, row.set_size) for row in below.rows] == [
+        ("/physics/alice", 1, 2), ("/physics/bob", 2, 2),
+    ]  # fmt: skip
+    with pytest.raises(NotFound):
+        get_tree_page(policy_slug="grid", actor=as_eva, parent_uid=uuid4())
+
+
+def test_wide_groups_come_a_hundred_at_a_time(make_site: Callable[..., Site], as_eva: Actor) -> None:
+    made = make_site()
+    made.publish(children(wide={"": 1, **{f"u{n:03d}": 1 for n in range(250)}}))
+    wide, seen, cursor = _uid(made, "/wide"), [], None
+    while True:
+        page = get_tree_page(policy_slug="grid", actor=as_eva, parent_uid=wide, cursor=cursor)
+        seen += [(row.name, row.pos_in_set) for row in page.rows]
+        assert len(page.rows) <= 100
+        if not page.more:
+            break
+        more = page.more[0]
+        cursor = more.cursor
+        assert (more.parent_uid, more.level, more.remaining) == (wide, 3, 250 - len(seen))
+    assert seen == [(f"u{n:03d}", n + 1) for n in range(250)]
+
+
+def test_a_search_shows_matches_with_the_way_to_them(site: Site, as_eva: Actor) -> None:
+    page = get_tree_page(policy_slug="grid", actor=as_eva, query="aLi")
+    assert [row.path for row in page.rows] == ["/", "/physics", "/physics/alice"]
+    assert (page.query, page.n_matches) == ("aLi", 1)
+    assert get_tree_page(policy_slug="grid", actor=as_eva, query="/biology/dan").n_matches == 1
+    assert get_tree_page(policy_slug="grid", actor=as_eva, query="zzz").n_matches == 0
+    hits = search_entries(policy_slug="grid", query="b", actor=as_eva)
+    assert [hit.path for hit in hits] == ["/biology", "/physics/bob"]
+    assert search_entries(policy_slug="grid", query="  ", actor=as_eva) == []
+
+
+def test_people_see_their_own_path_and_what_grants_open(
+    make_site: Callable[..., Site], as_alice: Actor, as_eva: Actor
+) -> None:
+    made = make_site(visibility="path")
+    made.publish(PROJECTS)
+    made.map()
+    made.job("alice", "physics", 40)
+    made.job("carol", "biology", 40)
+    made.recompute()
+    page = get_tree_page(policy_slug="grid", actor=as_alice)
+    assert [row.path for row in page.rows] == ["/", "/physics", "/physics/alice"]
+    assert (page.rows[1].hidden_children, page.rows[1].n_children) == (1, 1)
+    assert page.n_entries == 3
+    assert get_tree_page(policy_slug="grid", actor=as_alice, query="carol").n_matches == 0
+    assert search_entries(policy_slug="grid", query="bio", actor=as_alice) == []
+    for path in ("/biology", "/physics/bob"):
+        with pytest.raises(NotFound):
+            get_entry_page(policy_slug="grid", uid=_uid(made, path), actor=as_alice)
+    assert as_alice.user is not None
+    Grant.objects.create(
+        policy=made.policy, entry_uid=_uid(made, "/biology"), user=as_alice.user, role="authority", created_at=AS_OF
+    )
+    rows = _by_path(get_tree_page(policy_slug="grid", actor=as_alice).rows)
+    assert "/biology/dan" in rows
+    assert rows["/biology/dan"].may_change
+    assert not rows["/biology"].may_change
+    assert len(get_tree_page(policy_slug="grid", actor=as_eva).rows) == 7
+
+
+# --- Entry ------------------------------------------------------------------------------------------------------------
+def test_the_entry_page_has_the_way_to_it_its_group_and_its_history(site: Site, as_eva: Actor) -> None:
+    site.recompute()
+    uid = _uid(site, "/physics")
+    change_shares(
+        policy_slug="grid", entry_uid=uid, shares=90, reason="more", base_revision=2,
+        at=AS_OF + timedelta(seconds=1), actor=as_eva,
+    )  # fmt: skip
+    page = get_entry_page(policy_slug="grid", uid=uid, actor=as_eva)
+    assert [row.name for row in page.ancestors] == ["grid"]
+    assert [row.name for row in page.siblings] == ["biology", "physics"]
+    assert [row.name for row in page.children] == ["alice", "bob"]
+    assert (page.n_children, page.usage_core_s, page.may_change, page.why_not) == (2, 55 * 3600, True, "")
+    assert (page.last_changed_revision, page.revision) == (3, 3)
+    newest = page.history[0]
+    assert (newest.revision, newest.author, newest.reason, newest.fields) == (
+        3,
+        "eva",
+        "more",
+        [("shares", 60.0, 90.0)],
+    )
+
+
+def test_the_entry_page_says_why_one_may_not_change_it(site: Site, as_alice: Actor, as_eva: Actor) -> None:
+    page = get_entry_page(policy_slug="grid", uid=_uid(site, "/physics/bob"), actor=as_alice)
+    assert not page.may_change
+    assert "physics" in page.why_not
+    root = get_entry_page(policy_slug="grid", uid=_uid(site, "/"), actor=as_eva)
+    assert not root.may_change
+    assert root.siblings == [root.entry]
+
+
+# --- My priority ------------------------------------------------------------------------------------------------------
+def test_my_priority_walks_from_root_to_leaf_with_stored_numbers(site: Site, as_alice: Actor) -> None:
+    site.recompute()
+    (mine,) = get_my_priority(actor=as_alice)
+    assert (mine.account, mine.namespace, mine.policy_slug, mine.error) == ("alice", "c1", "grid", "")
+    assert (mine.entry_path, mine.rank, mine.of, mine.factor) == ("/physics/alice", 2, 4, 0.75)
+    physics, alice = mine.walk
+    assert (physics.target, physics.actual, physics.n_ahead, physics.n_siblings) == (0.6, 0.55, 0, 1)
+    assert (alice.state, alice.n_ahead, alice.n_siblings, alice.parent_name) == ("over", 1, 1, "physics")
+    assert mine.deciding == 1, "only bob is ahead, and parts from alice at the last level"
+    assert mine.priorities == (physics.priority, alice.priority)
+    assert (mine.vector, mine.key, mine.algorithm, mine.operator) == ((5416, 3437), "54163437", "aequus", "relative")
+    assert alice.sentence == (
+        "alice is entitled to 50.0\u00a0% of physics and used 72.7\u00a0%: over by 22.7 points. "
+        "1 of 1 beside it is ahead."
+    )
+
+
+def test_the_group_decides_when_it_puts_most_others_ahead(site: Site) -> None:
+    carol = Actor(user=User.objects.create_user("carol"), via="page")
+    site.recompute()
+    (mine,) = get_my_priority(actor=carol)
+    assert mine.deciding == 0
+    assert mine.walk[0].name == "biology"
+
+
+def test_all_accounts_of_a_person_are_listed_best_first(site: Site, as_alice: Actor) -> None:
+    site.job("al", "biology", 1)
+    site.job("al2", "nowhere", 1)
+    assert as_alice.user is not None
+    Account.objects.filter(user_name__in=["al", "al2", "alice"]).update(person=as_alice.user)
+    site.recompute()
+    mine = get_my_priority(actor=as_alice)
+    assert [(one.account, one.error) for one in mine] == [("alice", ""), ("al", ""), ("al2", "unmapped")]
+    assert mine[2].factor == 0.5
+
+
+def test_somebody_without_an_account_and_before_a_snapshot(site: Site, as_alice: Actor) -> None:
+    zoe = Actor(user=User.objects.create_user("zoe"), via="page")
+    (before,) = get_my_priority(actor=as_alice)
+    assert before.error == "no_snapshot"
+    site.recompute()
+    (mine,) = get_my_priority(actor=zoe)
+    assert (mine.account, mine.error) == ("zoe", "unmapped")
+    with pytest.raises(NotAllowed):
+        get_my_priority(actor=Actor(zoe.user, "api", TokenBounds("fsh_x", frozenset({"usage:write"}))))
+
+
+def test_explain_tells_each_level_in_numbers_and_words(site: Site, as_eva: Actor) -> None:
+    site.recompute()
+    told = explain(policy_slug="grid", account="alice", actor=as_eva)
+    (result,) = told["results"]
+    assert (result["entry"], result["rank"], result["deciding"]) == ("/physics/alice", 2, "/physics/alice")
+    assert result["sentence"] == "Rank 2 of 4. The level that decides it: alice."
+    step = result["steps"][0]
+    assert (step["entry"], step["target"], step["actual"]) == ("/physics", 0.6, 0.55)
+    assert step["message"]["key"] == "walk.on"
+    assert step["message"]["numbers"]["deviation_points"] == pytest.approx(-5)
+    assert explain(policy_slug="grid", account="nobody", actor=as_eva)["results"] == [
+        {"account": "nobody", "entry": None, "error": "unmapped", "factor": 0.5}
+    ]
+
+
+def test_explain_hides_what_the_actor_may_not_see(make_site: Callable[..., Site], as_alice: Actor) -> None:
+    made = make_site(visibility="path")
+    made.publish(PROJECTS)
+    made.map()
+    made.job("alice", "physics", 40)
+    made.recompute()
+    assert explain(policy_slug="grid", account="alice", actor=as_alice)["results"][0]["entry"] == "/physics/alice"
+    assert explain(policy_slug="grid", account="bob", actor=as_alice)["results"][0]["error"] == "unmapped"
+
+
+# --- Overview, freshness, unmapped ------------------------------------------------------------------------------------
+def test_the_overview_sums_up_and_lists_what_was_published(site: Site, as_eva: Actor) -> None:
+    site.job("erin", "chemistry", 7)
+    site.recompute()
+    overview = get_overview(actor=as_eva)
+    assert overview is not None
+    assert (overview.policy_slug, overview.n_entries, overview.n_ranked) == ("grid", 7, 4)
+    assert (overview.n_unmapped, overview.unmapped_core_s, overview.usage_core_s) == (1, 7 * 3600, 100 * 3600)
+    assert [row.name for row in overview.top] == ["biology", "physics"]
+    assert [(one.revision, one.reason) for one in overview.publishes] == [(2, "test"), (1, "A new policy.")]
+    assert overview.publishes[0].n_changed >= 6
+    assert overview.duration_s is not None
+
+
+def test_without_a_policy_there_is_no_overview(as_eva: Actor) -> None:
+    assert get_overview(actor=as_eva) is None
+
+
+def test_freshness_names_what_is_late(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = freshness()
+    assert (empty.state, empty.as_of, empty.problems) == ("bad", None, ["nothing computed yet"])
+    site.recompute()
+    assert (freshness().state, freshness(policy_slug="grid").revision) == ("ok", 2)
+    site.source.expected_every_s = 3600
+    site.source.save()
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AS_OF + timedelta(hours=4)).isoformat())
+    chip = freshness()
+    assert chip.state == "bad"
+    assert chip.problems == ["priorities are late", "c1 is late"]
+    assert [(one.label, one.state) for one in chip.inputs] == [("Priorities", "bad"), ("c1", "warn")]
+
+
+def test_freshness_never_raises(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_given: object, **_more: object) -> None:
+        raise OperationalError("gone")
+
+    monkeypatch.setattr(connection, "cursor", away)
+    monkeypatch.setattr(connection, "close", lambda: None)
+    assert "the database is away" in freshness().problems
+
+
+def test_unmapped_accounts_are_counted_by_source(site: Site, as_eva: Actor) -> None:
+    site.job("erin", "chemistry", 7)
+    site.job("finn", "chemistry", 2)
+    site.recompute()
+    assert count_unmapped_by_source(actor=as_eva) == {"grid-c1": (2, 9 * 3600)}
+    assert count_unmapped_of_source("grid-c1") == 2
+    assert count_unmapped_of_source("other") == 0
+    assert [one.account.user_name for one in unmapped_accounts(site.policy)] == ["erin", "finn"]
+
+
+def test_what_one_policy_places_is_not_unmapped(site: Site, make_site: Callable[..., Site], as_eva: Actor) -> None:
+    site.job("erin", "chemistry", 7)
+    site.recompute()
+    other = make_site("other")
+    other.publish(children(chemistry={"": 1, "erin": 1}))
+    other.map()
+    other.recompute()
+    assert count_unmapped_by_source(actor=as_eva) == {}
+
+
+def test_snapshots_are_listed_without_their_bytes(site: Site, as_eva: Actor) -> None:
+    kept = [site.recompute(), site.recompute(as_of=AS_OF - timedelta(hours=1))]
+    listed = list_snapshots(policy_slug="grid", actor=as_eva)
+    assert [one.pk for one in listed] == [one.pk for one in reversed(kept)]
+    assert "data" in listed[0].get_deferred_fields()
+
+
+# --- Preview ----------------------------------------------------------------------------------------------------------
+def test_a_preview_says_what_publishing_would_bring(site: Site, as_eva: Actor) -> None:
+    site.recompute()
+    uid = _uid(site, "/physics")
+    preview = preview_shares(policy_slug="grid", entry_uid=uid, shares=20, actor=as_eva)
+    assert (preview.parent_name, preview.base_revision) == ("grid", 2)
+    biology, physics = preview.rows
+    assert (physics.is_changed, physics.shares_before, physics.shares_after) == (True, 60, 20)
+    assert physics.target_before == 0.6
+    assert physics.target_after == pytest.approx(1 / 3)
+    assert (biology.is_changed, biology.target_before) == (False, 0.4)
+    assert biology.target_after == pytest.approx(2 / 3)
+    site.publish(children(physics={"": 20, "alice": 1, "bob": 1}, biology={"": 40, "carol": 3, "dan": 1}))
+    site.recompute()
+    rows = _by_path(get_tree_page(policy_slug="grid", actor=as_eva).rows)
+    for shown in preview.rows:
+        assert shown.rank_after == rows["/" + shown.name].rank
+        assert shown.target_after == pytest.approx(rows["/" + shown.name].target)
+
+
+def test_a_preview_of_members_changes_their_ranks(site: Site, as_eva: Actor) -> None:
+    site.recompute()
+    preview = preview_shares(policy_slug="grid", entry_uid=_uid(site, "/physics/alice"), shares=99, actor=as_eva)
+    assert [(row.name, row.rank_before, row.rank_after) for row in preview.rows] == [("alice", 2, 1), ("bob", 1, 2)]
+    assert served.newest("grid").lookup(["alice"])[0]["rank"] == 2, "nothing is stored"
+
+
+def test_a_preview_of_inherit_compares_the_children_one_level_up(site: Site, as_eva: Actor) -> None:
+    site.recompute()
+    uid = _uid(site, "/physics")
+    preview = preview_shares(policy_slug="grid", entry_uid=uid, shares="parent", actor=as_eva)
+    rows = {row.name: row for row in preview.rows}
+    assert rows["physics"].target_after is None
+    assert rows["biology"].target_after == pytest.approx(40 / 42)
+    site.publish([{**PROJECTS[0], "shares": "parent"}, PROJECTS[1]])
+    site.recompute()
+    after = _by_path(get_tree_page(policy_slug="grid", actor=as_eva).rows)
+    assert rows["biology"].rank_after == after["/biology"].rank
+    assert after["/physics"].target is None
+    assert after["/physics"].state == "unknown"
+
+
+def test_a_preview_before_the_first_snapshot_has_no_ranks(site: Site, as_eva: Actor) -> None:
+    preview = preview_shares(policy_slug="grid", entry_uid=_uid(site, "/physics"), shares=1, actor=as_eva)
+    assert {row.rank_after for row in preview.rows} == {None}
+
+
+def test_somebody_who_may_not_see_an_entry_gets_no_preview_of_it(
+    make_site: Callable[..., Site], as_alice: Actor
+) -> None:
+    made = make_site(visibility="path")
+    made.publish(PROJECTS)
+    with pytest.raises(NotFound):
+        preview_shares(policy_slug="grid", entry_uid=_uid(made, "/physics"), shares=1, actor=as_alice)
+
+
+def test_the_command_sees_everything(site: Site) -> None:
+    site.recompute()
+    assert len(get_tree_page(policy_slug="grid", actor=COMMAND).rows) == 7
