@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,6 +37,16 @@ EXAMPLES = settings(
     max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 FORM_TOKEN = "a" * 32
+# What generated data can't succeed with: operations that mean something, versions that were read, tokens that exist.
+NEEDS_SENSE = {
+    "POST /api/v1/policies/{policy}/changesets",
+    "PATCH /api/v1/policies/{policy}/changesets/{change_set}",
+    "POST /api/v1/policies/{policy}/changesets/{change_set}/propose",
+    "POST /api/v1/policies/{policy}/changesets/{change_set}/publish",
+    "POST /api/v1/policies/{policy}/changesets/{change_set}/withdraw",
+    "POST /api/v1/tokens/{token}/rotate",
+    "POST /api/v1/tokens/{token}/revoke",
+}
 
 
 @pytest.fixture
@@ -56,27 +67,21 @@ def change_set(computed: Site) -> ChangeSet:
     )
 
 
-def session_headers(user: User) -> dict[str, str]:
+def session_cookies(user: User) -> dict[str, str]:
     client = Client()
     client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-    cookies = f"sessionid={client.cookies['sessionid'].value}; csrftoken={FORM_TOKEN}"
-    return {"Cookie": cookies, "X-CSRFToken": FORM_TOKEN}
-
-
-def operations_of(schema: Any) -> Iterator[Any]:
-    for found in schema.get_all_operations():
-        yield found.ok()
+    return {"sessionid": client.cookies["sessionid"].value, "csrftoken": FORM_TOKEN}
 
 
 @pytest.mark.parametrize("who", ["admin", "pia", "nobody"])
 def test_generated_requests_get_answers_as_described(
     computed: Site, change_set: ChangeSet, schema: Any, who: str
 ) -> None:
-    headers = session_headers(getattr(computed, who))
+    cookies = session_cookies(getattr(computed, who))
     real = {"policy": "grid", "change_set": change_set.pk, "source": "cluster-a", "run": 1, "token": 1}
-    tried = 0
-    for operation in operations_of(schema):
-        tried += 1
+    succeeded: dict[str, set[bool]] = defaultdict(set)
+    for found in schema.get_all_operations():
+        operation = found.ok()
 
         @EXAMPLES
         @given(case=operation.as_strategy(), is_real=st.integers(0, 3).map(bool))
@@ -85,10 +90,12 @@ def test_generated_requests_get_answers_as_described(
                 case.path_parameters = {name: real[name] for name in case.path_parameters or {}}
                 if "source" in (case.query or {}):
                     case.query["source"] = "cluster-a"
-            case.call_and_validate(headers=headers, checks=WANTED)
+            case.headers = {name: value for name, value in (case.headers or {}).items() if name != "Authorization"}
+            answer = case.call_and_validate(cookies=cookies, headers={"X-CSRFToken": FORM_TOKEN}, checks=WANTED)
+            succeeded[operation.label].add(answer.status_code < 300)  # noqa: B023 - called at once
 
         check()
-    assert tried > 25
+    assert who != "admin" or {label for label, seen in succeeded.items() if True not in seen} <= NEEDS_SENSE
 
 
 def test_every_route_is_described(schema: Any) -> None:

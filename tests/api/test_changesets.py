@@ -1,0 +1,156 @@
+"""Change sets by REST: drafts with their effect, versions, conflicts, publishing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Caller
+from tests.api.small_site import Site
+
+PATH = "policies/grid/changesets"
+
+
+def draft(caller: Caller, *operations: dict[str, Any], base: int = 2, **more: Any) -> Any:
+    return caller.post(PATH, {"base_revision": base, "reason": "try", "operations": list(operations), **more})
+
+
+def shares(entry: str, value: Any) -> dict[str, Any]:
+    return {"op": "set_shares", "entry": entry, "shares": value}
+
+
+@pytest.fixture
+def pia(site: Site) -> Caller:
+    return Caller(user=site.pia)
+
+
+def test_a_draft_answers_with_its_three_layers_and_changes_nothing(computed: Site) -> None:
+    pia = Caller(user=computed.pia)
+    answer = draft(pia, shares("/physics/bob", 18))
+    assert answer.status_code == 201, answer.content
+    assert answer.headers["ETag"] == '"1"'
+    data = answer.json()
+    assert (data["state"], data["base_revision"], data["revision"]) == ("draft", 2, None)
+    effect = data["effect"]
+    assert [step["path"] for step in effect["stated"]] == ["/physics/bob"]
+    targets = {step["path"]: (step["target_before"], step["target_after"]) for step in effect["effective"]}
+    assert targets["/physics/bob"] == pytest.approx((1 / 3, 0.9))
+    assert targets["/physics/alice"] == pytest.approx((2 / 3, 0.1))
+    assert all(step["rank_after"] != step["rank_before"] or step["factor_after"] for step in effect["simulated"])
+    assert Caller(user=computed.admin).get("policies/grid").json()["head_revision"] == 2
+
+
+def test_the_simulated_layer_is_what_the_next_recompute_says(computed: Site, admin: Caller) -> None:
+    answer = draft(
+        admin, shares("/physics", 900), {"op": "add", "parent": "/biology", "name": "dan", "kind": "user", "shares": 1}
+    )
+    simulated = {step["path"]: step["rank_after"] for step in answer.json()["effect"]["simulated"]}
+    assert "/biology/dan" not in simulated or simulated["/biology/dan"]
+    admin.post(f"{PATH}/{answer.json()['id']}/publish")
+    computed.recompute()
+    after = admin.get("policies/grid/tree", {"depth": 9}).json()
+    ranks = {leaf["path"]: leaf["rank"] for group in after["children"] for leaf in group["children"]}
+    assert {path: ranks[path] for path in simulated} == simulated
+
+
+def test_publishing_makes_a_revision_that_the_tree_shows(pia: Caller) -> None:
+    number = draft(pia, shares("/physics/bob", 18)).json()["id"]
+    answer = pia.post(f"{PATH}/{number}/publish", {"reason": "Bob leads now."})
+    assert answer.status_code == 200, answer.content
+    assert (answer.json()["state"], answer.json()["revision"]) == ("published", 3)
+    found = pia.get("policies/grid/tree", {"path": "/physics/bob", "depth": 0}).json()
+    assert (found["shares"], found["revision"]) == (18, 3)
+    assert found["target"] == pytest.approx(0.9)
+    newest = pia.get("policies/grid/revisions").json()["results"][0]
+    assert (newest["number"], newest["author"], newest["reason"]) == (3, "pia", "Bob leads now.")
+    again = pia.post(f"{PATH}/{number}/publish")
+    assert (again.status_code, again.json()["code"]) == (409, "already_published")
+
+
+def test_an_edit_needs_the_version_that_was_read(pia: Caller) -> None:
+    number = draft(pia, shares("/physics/bob", 18)).json()["id"]
+    without = pia.patch(f"{PATH}/{number}", {"reason": "better"})
+    assert (without.status_code, without.json()["code"]) == (428, "precondition_required")
+    stale = pia.patch(f"{PATH}/{number}", {"reason": "better"}, If_Match='"7"')
+    assert (stale.status_code, stale.json()["code"]) == (412, "stale")
+    good = pia.patch(f"{PATH}/{number}", {"reason": "better"}, If_Match='"1"')
+    assert (good.status_code, good.json()["reason"], good.headers["ETag"]) == (200, "better", '"2"')
+    assert pia.post(f"{PATH}/{number}/publish", If_Match='"1"').status_code == 412
+    assert pia.get(f"{PATH}/{number}").json()["version"] == 2
+
+
+def test_a_conflict_carries_base_mine_and_theirs(pia: Caller, admin: Caller) -> None:
+    mine = draft(pia, shares("/physics/bob", 18)).json()["id"]
+    theirs = draft(admin, shares("/physics/bob", 5)).json()["id"]
+    assert admin.post(f"{PATH}/{theirs}/publish").status_code == 200
+    answer = pia.post(f"{PATH}/{mine}/publish")
+    assert answer.status_code == 409
+    (conflict,) = answer.json()["conflicts"]
+    assert set(conflict) >= {"entry", "field", "base", "mine", "theirs"}
+    assert (conflict["field"], conflict["base"], conflict["mine"], conflict["theirs"]) == ("shares", 1, 18, 5)
+
+
+def test_changes_of_different_fields_merge(pia: Caller, admin: Caller) -> None:
+    mine = draft(pia, shares("/physics/bob", 18)).json()["id"]
+    theirs = draft(admin, shares("/biology", 5)).json()["id"]
+    assert admin.post(f"{PATH}/{theirs}/publish").status_code == 200
+    assert pia.post(f"{PATH}/{mine}/publish").json()["revision"] == 4
+
+
+def test_proposing_and_withdrawing_move_the_state(pia: Caller) -> None:
+    number = draft(pia, shares("/physics/bob", 18)).json()["id"]
+    assert pia.post(f"{PATH}/{number}/propose").json()["state"] == "proposed"
+    assert pia.post(f"{PATH}/{number}/withdraw").json()["state"] == "withdrawn"
+    assert pia.post(f"{PATH}/{number}/publish").json()["code"] == "withdrawn"
+    states = [found["state"] for found in pia.get(PATH).json()["results"] if found["id"] == number]
+    assert states == ["withdrawn"]
+    assert pia.get(PATH, {"state": "proposed"}).json()["results"] == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "where"),
+    [
+        (shares("/physics/bob", -1), "operations[0].shares"),
+        (shares("/physics/bob", 1e300), "operations[0].shares"),
+        (shares("/physics/bob", "20"), "operations[0].shares"),
+        (shares("/physics/nobody", 1), "operations[0].entry"),
+        ({"op": "explode"}, "operations[0].op"),
+        ({"op": "add", "parent": "/physics", "name": "bob"}, "operations[0].name"),
+        ({"op": "add", "parent": "/physics", "name": "a/b"}, "operations[0].name"),
+        ({**shares("/physics/bob", 1), "share": 2}, "operations[0].share"),
+    ],
+)
+def test_bad_operations_are_refused_with_their_place_and_nothing_is_stored(
+    pia: Caller, operation: dict[str, Any], where: str
+) -> None:
+    before = len(pia.get(PATH).json()["results"])
+    answer = draft(pia, operation)
+    assert 400 <= answer.status_code < 500, answer.content
+    assert answer.status_code in (404, 422)
+    if answer.json()["fields"]:
+        assert answer.json()["fields"][0]["where"] == where
+    assert len(pia.get(PATH).json()["results"]) == before
+
+
+def test_an_authority_divides_their_own_subtree_and_no_other(pia: Caller) -> None:
+    own_share = draft(pia, shares("/physics", 99)).json()["id"]
+    answer = pia.post(f"{PATH}/{own_share}/publish")
+    assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
+    hidden = draft(pia, shares("/biology/carol", 5))
+    assert hidden.status_code == 404
+    missing = draft(pia, shares("/nowhere/carol", 5))
+    assert {**hidden.json(), "request_id": ""} == {**missing.json(), "request_id": ""}
+
+
+def test_a_change_set_of_another_policy_is_not_found_here(admin: Caller) -> None:
+    number = draft(admin, shares("/physics/bob", 18)).json()["id"]
+    assert admin.get(f"policies/other/changesets/{number}").status_code == 404
+    assert admin.post(f"policies/other/changesets/{number}/publish").status_code == 404
+
+
+def test_every_published_change_set_can_be_read(admin: Caller) -> None:
+    found = admin.get(PATH, {"state": "published"}).json()["results"]
+    assert len(found) == 2
+    for change_set in found:
+        assert admin.get(f"{PATH}/{change_set['id']}").status_code == 200

@@ -1,0 +1,143 @@
+"""Usage records in, sources and sums out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import AT, Caller
+from tests.api.small_site import Site, record
+
+PUSH = "usage/records?source=cluster-a"
+JOB = record("77", "bob", "physics", 2, at=AT)
+
+
+@pytest.fixture
+def meter(site: Site) -> Caller:
+    return Caller(token=site.token("usage:write", source_slug="cluster-a"))
+
+
+def total(caller: Caller, **asked: str) -> float:
+    rows, cursor = [], None
+    while True:
+        page = caller.get("usage/buckets", {**asked, **({"cursor": cursor} if cursor else {})}).json()
+        rows += page["results"]
+        cursor = page["next"]
+        if cursor is None:
+            return float(sum(row["cpu_s"] for row in rows))
+
+
+def test_a_record_counts_once_however_often_it_comes(meter: Caller) -> None:
+    before = total(meter, source="cluster-a")
+    first = meter.post(PUSH, [JOB])
+    assert first.status_code == 200, first.content
+    assert first.json() == {"new": 1, "duplicate": 0, "corrected": 0, "late": 0, "rejected": [], "unmapped": 0}
+    assert meter.post(PUSH, [JOB]).json()["duplicate"] == 1
+    assert total(meter, source="cluster-a") == before + 2 * 3600
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("content_type", ["application/json", "application/x-ndjson"])
+def test_lists_lines_and_gzip_are_taken(meter: Caller, content_type: str, packed: bool) -> None:
+    lines = [record(str(i), "bob", "physics", 1, at=AT) for i in range(100, 103)]
+    text = json.dumps(lines) if content_type == "application/json" else "\n".join(map(json.dumps, lines))
+    body = gzip.compress(text.encode()) if packed else text.encode()
+    headers = {"Content_Encoding": "gzip"} if packed else {}
+    answer = meter.post(PUSH, body, content_type=content_type, **headers)
+    assert (answer.status_code, answer.json()["new"]) == (200, 3), answer.content
+
+
+def test_a_bad_line_is_named_and_the_others_are_taken(meter: Caller) -> None:
+    answer = meter.post(PUSH, [JOB, {**JOB, "job": "78", "end": "2026-01-01T00:00:00Z"}, {**JOB, "job": "79", "x": 1}])
+    data = answer.json()
+    assert (answer.status_code, data["new"]) == (200, 1)
+    assert [(line["line"], bool(line["message"])) for line in data["rejected"]] == [(2, True), (3, True)]
+    assert data["rejected"][0]["code"] == "end_before_start"
+
+
+def test_atomic_takes_all_or_nothing(meter: Caller) -> None:
+    before = total(meter, source="cluster-a")
+    answer = meter.post(PUSH + "&atomic=1", [JOB, {**JOB, "job": "78", "cpus": -1}])
+    assert answer.status_code == 422, answer.content
+    assert answer.json()["fields"]
+    assert total(meter, source="cluster-a") == before
+
+
+def test_a_retry_with_its_key_gets_the_first_answer(meter: Caller) -> None:
+    first = meter.post(PUSH, [JOB], Idempotency_Key="batch-1")
+    again = meter.post(PUSH, [JOB], Idempotency_Key="batch-1")
+    assert first.json()["new"] == again.json()["new"] == 1
+    other = meter.post(PUSH, [{**JOB, "job": "80"}], Idempotency_Key="batch-1")
+    assert other.status_code in (409, 422)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "statuses"),
+    [
+        (b"", {}, {400, 422}),
+        (b"{}", {}, {400, 422}),
+        (b"[" * 100_000, {}, {400, 422}),
+        (b"[NaN]", {}, {200, 400, 422}),
+        (gzip.compress(b"[]")[:-4], {"Content_Encoding": "gzip"}, {400, 422}),
+        (b"no gzip", {"Content_Encoding": "gzip"}, {400, 422}),
+        (gzip.compress(b" " * 40_000_000), {"Content_Encoding": "gzip"}, {413}),
+        (b"[]", {"Content_Encoding": "br"}, {415}),
+        (b"x" * (32 * 1024**2 + 1), {}, {413}),
+    ],
+)
+def test_hostile_bodies_are_refused_whole(
+    meter: Caller, body: bytes, headers: dict[str, str], statuses: set[int]
+) -> None:
+    before = total(meter, source="cluster-a")
+    answer = meter.post(PUSH, body, **headers)
+    assert answer.status_code in statuses, answer.content[:300]
+    assert total(meter, source="cluster-a") == before
+
+
+def test_only_tokens_made_for_it_and_administrators_write(site: Site, meter: Caller) -> None:
+    assert Caller(user=site.admin).post(PUSH, [JOB]).status_code == 200
+    assert Caller(user=site.pia).post(PUSH, [JOB]).status_code == 403
+    assert Caller(token=site.token("priorities:read")).post(PUSH, [JOB]).status_code == 403
+    hidden = meter.post("usage/records?source=elsewhere", [JOB])
+    assert hidden.status_code == 404
+    assert meter.post("usage/records", [JOB]).status_code == 400
+
+
+def test_sources_tell_how_fresh_they_are(site: Site) -> None:
+    (found,) = Caller(user=site.nobody).get("usage/sources").json()["results"]
+    assert (found["slug"], found["counts"]["records"], found["lag_s"]) == ("cluster-a", 3, 3600.0)
+    single = Caller(user=site.nobody).get("usage/sources/cluster-a").json()
+    assert single == found
+    assert Caller(user=site.nobody).get("usage/sources/none").status_code == 404
+
+
+def test_buckets_add_up_by_account_and_by_site(admin: Caller) -> None:
+    assert total(admin, source="cluster-a") == 10 * 3600
+    assert total(admin, source="cluster-a", account="alice") == 6 * 3600
+    by_site = admin.get("usage/buckets", {"source": "cluster-a", "step": "day", "by": "site"}).json()["results"]
+    assert {row["site"] for row in by_site} == {"s1"}
+    assert all(row["account"] is None for row in by_site)
+    assert sum(row["cpu_s"] for row in by_site) == 10 * 3600
+    assert total(admin, source="cluster-a", to="2026-11-20T08:00:00Z") < 10 * 3600
+
+
+def test_buckets_page_without_loss(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.api.v1.usage._PAGE", 2)
+    assert total(admin, source="cluster-a") == 10 * 3600
+    assert total(admin, source="cluster-a", by="site", step="day") == 10 * 3600
+
+
+@pytest.mark.parametrize(
+    "asked", [{"from": "2026-01-01"}, {"step": "week"}, {"cursor": "zzz"}, {"cursor": "WzFd"}, {"frm": "x"}]
+)
+def test_bad_questions_about_buckets_are_refused(admin: Caller, asked: dict[str, Any]) -> None:
+    answer = admin.get("usage/buckets", asked)
+    assert answer.status_code in (400, 422), answer.content
+
+
+def test_buckets_of_others_stay_theirs(site: Site) -> None:
+    assert total(Caller(user=site.pia), source="cluster-a") == 0
+    assert total(Caller(user=site.pia), source="cluster-a", account="alice") == 0
