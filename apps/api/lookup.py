@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable
 
+from django.conf import settings
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponseBase
@@ -14,7 +15,7 @@ from apps import clock
 from apps.accounts.actor import TokenBounds
 from apps.accounts.models import User
 from apps.accounts.token_cache import tokens
-from apps.api import errors
+from apps.api import errors, metrics
 from apps.api.authentication import PRIORITIES_READ, bearer_text, require_policy
 from apps.api.v1 import answers
 from apps.errors import DomainError
@@ -31,12 +32,17 @@ class LookupMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
+        if settings.FAIRSHARE_SNAPSHOT_POLL_S > 0:
+            served.start()  # so that the first request finds the snapshots there
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if "HTTP_AUTHORIZATION" in request.META and request.path_info.startswith(_START):
             match = _ROUTE.fullmatch(request.path_info)
             if match and request.method in _METHODS[match[2]]:
-                return self._answer(request, match[1], match[2])
+                with metrics.lookup_s.time():
+                    response = self._answer(request, match[1], match[2])
+                metrics.lookups.labels(response.status_code).inc()
+                return response
         return self.get_response(request)
 
     def _answer(self, request: HttpRequest, policy_slug: str, what: str) -> HttpResponseBase:

@@ -1,0 +1,112 @@
+"""Health, readiness and metrics, at the root."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+from django.test import Client
+from prometheus_client.parser import text_string_to_metric_families
+
+from apps.priorities.recompute import nudge
+from apps.usage.models import Source
+from tests.api.conftest import AT
+from tests.api.small_site import Site
+
+ELSEWHERE = "192.0.2.7"
+
+
+def ready() -> tuple[int, dict[str, Any]]:
+    answer = Client().get("/readyz")
+    return answer.status_code, answer.json()
+
+
+def codes(answer: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(found["code"], found["subject"]) for found in answer["degraded"]}
+
+
+def test_alive_needs_nothing(client: Client) -> None:
+    answer = client.get("/healthz")  # no database mark on this test: a query would fail it
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+def test_a_site_without_snapshots_is_ready_and_says_what_is_missing(site: Site) -> None:
+    status, answer = ready()
+    assert (status, answer["status"]) == (200, "degraded")
+    assert codes(answer) == {("no_snapshot", "grid"), ("no_snapshot", "other")}
+
+
+def test_late_sources_old_snapshots_and_waiting_runs_are_named(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    Source.objects.update(expected_every_s=3600, last_received_at=AT)
+    nudge(computed.policy, at=AT)
+    assert codes(ready()[1]) == {("no_snapshot", "other")}
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(hours=2)).isoformat())
+    status, answer = ready()
+    assert status == 200
+    assert codes(answer) >= {("late_source", "cluster-a"), ("old_snapshot", "grid"), ("silent_worker", "worker")}
+
+
+def test_without_a_database_it_is_alive_and_not_ready(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OperationalError("no server")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "cursor", refuse)
+        patch.setattr(connection, "close", lambda: None)
+        answer = Client().get("/readyz")
+        metrics = Client().get("/metrics")
+    assert (answer.status_code, answer.json()["status"]) == (503, "unavailable")
+    assert "Retry-After" in answer.headers
+    assert b"fairshare_database_up 0.0" in metrics.content
+
+
+def test_pending_migrations_mean_not_ready(db: None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM django_migrations WHERE app = 'priorities'")
+    status, answer = ready()
+    assert status == 503
+    assert any("priorities." in reason for reason in answer["reasons"])
+
+
+def test_metrics_are_prometheus_text_with_the_state_of_the_site(computed: Site) -> None:
+    answer = Client().get("/metrics")
+    found = {family.name: family for family in text_string_to_metric_families(answer.content.decode())}
+    assert [sample.value for sample in found["fairshare_database_up"].samples] == [1.0]
+    ranked = {sample.labels["policy"]: sample.value for sample in found["fairshare_ranked_leaves"].samples}
+    assert ranked == {"grid": 3}
+    assert {sample.labels["source"] for sample in found["fairshare_usage_records"].samples} == {"cluster-a"}
+
+
+def test_metrics_go_to_the_allow_list_or_to_a_token(site: Site) -> None:
+    stranger = Client(REMOTE_ADDR=ELSEWHERE)
+    assert stranger.get("/metrics").status_code == 401
+    text = site.token("priorities:read")
+    assert stranger.get("/metrics", headers={"authorization": f"Bearer {text}"}).status_code == 200
+    text = site.token("usage:write")
+    assert stranger.get("/metrics", headers={"authorization": f"Bearer {text}"}).status_code == 403
+    assert stranger.get("/metrics", headers={"authorization": "Bearer x"}).status_code == 401
+
+
+def test_a_forwarded_address_counts_only_behind_known_proxies(site: Site, settings: Any) -> None:
+    assert Client(REMOTE_ADDR=ELSEWHERE).get("/metrics", headers={"x-forwarded-for": "127.0.0.1"}).status_code == 401
+    settings.AXES_IPWARE_PROXY_COUNT = 1
+    assert Client().get("/metrics", headers={"x-forwarded-for": f"127.0.0.1, {ELSEWHERE}"}).status_code == 401
+    assert Client().get("/metrics", headers={"x-forwarded-for": f"{ELSEWHERE}, 127.0.0.1"}).status_code == 200
+
+
+def test_lookups_are_counted(computed: Site) -> None:
+    def count() -> float:
+        text = Client().get("/metrics").content.decode()
+        families = {family.name: family for family in text_string_to_metric_families(text)}
+        return sum(
+            sample.value
+            for sample in families["fairshare_lookups"].samples
+            if sample.name == "fairshare_lookups_total" and sample.labels["status"] == "200"
+        )
+
+    before = count()
+    headers = {"authorization": f"Bearer {computed.token('priorities:read')}"}
+    assert Client().get("/api/v1/policies/grid/priorities?account=bob", headers=headers).status_code == 200
+    assert count() == before + 1

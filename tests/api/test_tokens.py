@@ -1,0 +1,62 @@
+"""My tokens by REST: through a session only, shown once."""
+
+from __future__ import annotations
+
+from apps.accounts.models import Token
+from tests.api.conftest import Caller
+from tests.api.small_site import Site
+
+
+def test_a_token_is_shown_once_and_works(site: Site) -> None:
+    pia = Caller(user=site.pia)
+    made = pia.post("tokens", {"name": "laptop", "scopes": ["policies:read"], "days": 30})
+    assert made.status_code == 201, made.content
+    assert made.headers["Cache-Control"] == "no-store"
+    text = made.json()["token"]
+    assert Caller(token=text).get("policies").status_code == 200
+    (listed,) = pia.get("tokens").json()["results"]
+    assert "token" not in listed
+    assert text.startswith(listed["prefix"])
+    secret = text.rpartition("_")[2]
+    assert secret not in str(list(Token.objects.values()))
+
+
+def test_rotation_keeps_the_old_secret_for_a_day(site: Site) -> None:
+    pia = Caller(user=site.pia)
+    made = pia.post("tokens", {"name": "laptop", "scopes": ["policies:read"]}).json()
+    rotated = pia.post(f"tokens/{made['id']}/rotate").json()
+    assert rotated["token"] != made["token"]
+    for text in (made["token"], rotated["token"]):
+        assert Caller(token=text).get("policies").status_code == 200
+
+
+def test_revocation_ends_it(site: Site) -> None:
+    pia = Caller(user=site.pia)
+    made = pia.post("tokens", {"name": "laptop", "scopes": ["policies:read"]}).json()
+    assert pia.post(f"tokens/{made['id']}/revoke").status_code == 204
+    assert Caller(token=made["token"]).get("policies").status_code == 401
+    assert pia.post(f"tokens/{made['id']}/rotate").status_code == 409
+
+
+def test_a_token_makes_no_token(site: Site) -> None:
+    for scope in ("admin", "policies:write"):
+        answer = Caller(token=site.token(scope)).post("tokens", {"name": "x", "scopes": ["self:read"]})
+        assert (answer.status_code, answer.json()["code"]) == (403, "session_only")
+
+
+def test_nobody_gives_themselves_more_than_they_may(site: Site) -> None:
+    pia = Caller(user=site.pia)
+    for scope in ("admin", "priorities:read", "usage:write"):
+        assert pia.post("tokens", {"name": "x", "scopes": [scope]}).status_code == 403
+    assert pia.post("tokens", {"name": "x", "scopes": ["everything"]}).status_code == 400
+    assert pia.post("tokens", {"name": "x", "scopes": ["self:read"], "days": 366}).status_code == 400
+
+
+def test_tokens_of_others_do_not_exist(site: Site) -> None:
+    made = Caller(user=site.pia).post("tokens", {"name": "x", "scopes": ["self:read"]}).json()
+    ben = Caller(user=site.ben)
+    assert ben.get("tokens").json()["results"] == []
+    for step in ("rotate", "revoke"):
+        hidden, missing = ben.post(f"tokens/{made['id']}/{step}"), ben.post(f"tokens/999999/{step}")
+        assert hidden.status_code == missing.status_code == 404
+        assert {**hidden.json(), "request_id": ""} == {**missing.json(), "request_id": ""}
