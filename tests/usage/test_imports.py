@@ -1,0 +1,319 @@
+"""Imports as runs: exact counts, rejected lines, dry runs, cancelling, and death at every step."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.db import connection
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import AuditEvent, User
+from apps.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge
+from apps.runs.models import Run
+from apps.runs.services import LeaseLost, cancel_run, claim_run, work_due_runs, work_lease, work_run_now
+from apps.usage import selectors, uploads
+from apps.usage.imports import work_import
+from apps.usage.models import Bucket, Import, Record, RejectedLine, Source
+from apps.usage.services import confirm_import, start_import
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HEADER = "; UnixStartTime: 1132444805\n"
+PAST = datetime(2020, 1, 1, tzinfo=UTC)
+BLOCK_BYTES = 4 * 1024**2
+
+Stored = Callable[[], dict[str, list[tuple[Any, ...]]]]
+
+
+def line(job: int, *, run: int = 3000, padding: int = 0) -> str:
+    return f"{job} {job * 7} -1 {run} {1 + job % 3} -1 -1 -1 -1{' ' * padding} -1 1 {job % 5} {job % 2} -1 -1 1 -1 -1\n"
+
+
+def log(n_jobs: int, *, padding: int = 0, extra: str = "") -> bytes:
+    return (HEADER + "".join(line(job, padding=padding) for job in range(n_jobs)) + extra).encode()
+
+
+def start(data: bytes, **given: Any) -> Import:
+    options = {"source_slug": "cluster", "format": "auto", "file_name": "log.swf", "at": AT, "actor": COMMAND, **given}
+    return start_import(file=io.BytesIO(data), **options)
+
+
+def done(data: bytes, **given: Any) -> Import:
+    made = start(data, **given)
+    run = work_run_now(made.run_id)
+    assert run.state == "succeeded", run.error
+    return Import.objects.select_related("run").get(pk=made.pk)
+
+
+def kept_files() -> list[str]:
+    directory = uploads.path_of("x").parent
+    return sorted(path.name for path in directory.glob("*.usage")) if directory.is_dir() else []
+
+
+@pytest.fixture(autouse=True)
+def no_files_left_before() -> None:
+    for name in kept_files():
+        uploads.remove(name)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
+def test_every_line_is_counted_and_each_rejected_one_is_listed() -> None:
+    made = done(log(10, extra="1 2 3\n" + line(11, run=10**12) + line(3)))
+    assert made.run.counts == {"new": 10, "duplicate": 1, "corrected": 0, "late": 0, "rejected": 2, "lines": 14}
+    found = selectors.list_rejected_lines(import_id=made.pk, actor=COMMAND)
+    assert [(one.line, one.code) for one in found] == [(12, "too_few_fields"), (13, "absurd_run_time")]
+    assert selectors.count_rejected_lines(import_id=made.pk, actor=COMMAND) == {
+        "too_few_fields": 1,
+        "absurd_run_time": 1,
+    }
+    assert made.run.result["by_code"] == {"too_few_fields": 1, "absurd_run_time": 1}
+    assert made.run.progress_done == made.run.progress_total
+    assert made.run.result["n_accounts"] == 10
+    assert made.first_start_at == datetime.fromtimestamp(1132444805, UTC)
+    assert kept_files() == []
+    assert AuditEvent.objects.filter(verb="usage.imported").count() == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
+def test_of_a_very_bad_file_the_first_ten_thousand_lines_are_listed_and_all_are_counted() -> None:
+    made = done(log(1, extra="x\n" * 12_000))
+    assert made.run.counts["rejected"] == 12_000
+    assert RejectedLine.objects.count() == 10_000
+    assert selectors.count_rejected_lines(import_id=made.pk, actor=COMMAND) == {"too_few_fields": 12_000}
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
+def test_a_dry_run_counts_the_same_and_stores_nothing(stored: Stored) -> None:
+    done(log(5))
+    before = stored()
+    data = log(20, extra=line(3) + "bad\n")
+    dry = done(data, dry_run=True)
+    assert stored() == before
+    real = confirm_import(import_id=dry.pk, at=AT, actor=COMMAND)
+    assert confirm_import(import_id=dry.pk, at=AT, actor=COMMAND).pk == real.pk
+    run = work_run_now(real.run_id)
+    assert run.counts == dry.run.counts == {
+        **{"new": 15, "duplicate": 6, "corrected": 0, "late": 0, "rejected": 1, "lines": 23}
+    }
+    assert run.result["cpu_s"] == dry.run.result["cpu_s"]
+    assert Record.objects.count() == 20
+    assert kept_files() == []
+    with pytest.raises(Conflict):
+        confirm_import(import_id=real.pk, at=AT, actor=COMMAND)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
+def test_a_dry_run_whose_file_is_gone_says_so() -> None:
+    dry = done(log(2), dry_run=True)
+    uploads.remove(dry.stored_path)
+    with pytest.raises(Conflict) as caught:
+        confirm_import(import_id=dry.pk, at=AT, actor=COMMAND)
+    assert caught.value.code == "file_gone"
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
+def test_the_uploaded_file_is_readable_by_the_service_alone() -> None:
+    made = start(log(1))
+    assert stat.S_IMODE(uploads.path_of(made.stored_path).stat().st_mode) == 0o600
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
+def test_a_packed_file_may_have_several_members_and_padding() -> None:
+    data = log(100)
+    packed = gzip.compress(data[:1000]) + gzip.compress(data[1000:]) + b"\0" * 512
+    assert done(packed).run.counts["new"] == 100
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
+@pytest.mark.parametrize("place", ["header", "middle", "end", "cut", "tail"])
+def test_a_broken_gzip_is_refused_whole_with_the_byte(place: str, stored: Stored) -> None:
+    packed = bytearray(gzip.compress(log(20_000)))
+    n = len(packed)
+    if place == "cut":
+        packed = packed[: n // 2]
+    elif place == "tail":
+        packed += b"garbage"
+    else:
+        at = {"header": 3, "middle": n // 2, "end": n - 6}[place]
+        packed[at : at + 4] = bytes(255 - byte for byte in packed[at : at + 4])
+    with pytest.raises(Invalid, match=r"at byte \d+") as caught:
+        start(bytes(packed))
+    assert caught.value.code == "corrupt_gzip"
+    assert stored()["records"] == []
+    assert not Run.objects.exists()
+    assert kept_files() == []
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
+def test_a_bomb_an_empty_file_and_a_file_over_the_limit_are_refused(settings: Any) -> None:
+    with pytest.raises(TooLarge, match="unpacks"):
+        start(gzip.compress(b" " * 64 * 1024**2))
+    with pytest.raises(Invalid, match="empty"):
+        start(b"")
+    with pytest.raises(Invalid, match="recognised"):
+        start(b"JobID|User\n")
+    settings.FAIRSHARE_UPLOAD_BYTES = 1000
+    with pytest.raises(TooLarge):
+        start(log(1000))
+    assert kept_files() == []
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
+def test_a_log_without_a_beginning_fails_with_what_to_do() -> None:
+    run = work_run_now(start(b"; Version: 2.2\n" + line(1).encode()).run_id)
+    assert (run.state, run.error_code, run.attempts) == ("failed", "no_start_time", 1)
+    assert "UnixStartTime" in run.error
+    assert kept_files() == []
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
+def test_a_cancelled_import_keeps_whole_pieces_and_goes_on_when_sent_again() -> None:
+    data = log(3_000, padding=4096)
+    made = start(data)
+    lease = claim_run(at=AT)
+    assert lease is not None
+    take_piece = lease.fenced
+    n_pieces = 0
+
+    def cancel_after_one() -> Any:
+        nonlocal n_pieces
+        n_pieces += 1
+        if n_pieces == 2:
+            cancel_run(run_id=made.run_id, at=AT, actor=COMMAND)
+        return take_piece()
+
+    lease.fenced = cancel_after_one  # type: ignore[method-assign]
+    work_lease(lease)
+    run = Run.objects.get()
+    assert run.state == "cancelled"
+    assert 0 < run.counts["new"] < 3_000
+    assert Record.objects.count() == run.counts["new"]
+    again = done(data)
+    assert again.run.counts["new"] + again.run.counts["duplicate"] == 3_000
+    assert Record.objects.count() == 3_000
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
+def test_a_worker_that_lost_its_lease_commits_no_piece() -> None:
+    start(log(100))
+    late = claim_run(at=AT)
+    assert late is not None
+    stale = Run.objects.get()
+    Run.objects.update(lease_until=PAST)
+    newer = claim_run(at=AT)
+    assert newer is not None
+    with pytest.raises(LeaseLost):
+        work_import(stale, late)
+    assert not Record.objects.exists()
+    work_lease(newer)
+    assert Run.objects.get().state == "succeeded"
+    assert Record.objects.count() == 100
+
+
+WORKER = "import django; django.setup(); from apps.runs.tasks import work_runs; work_runs()"
+
+
+def worker_that_dies(place: str) -> None:
+    found = connection.settings_dict
+    login = quote(found["USER"]) + (f":{quote(found['PASSWORD'])}" if found["PASSWORD"] else "")
+    host = quote(str(found["HOST"]), safe="") + (f":{found['PORT']}" if found["PORT"] else "")
+    environment = {
+        **os.environ,
+        "DATABASE_URL": f"postgresql://{login}@{host}/{quote(str(found['NAME']))}",
+        "FAULT": f"usage.{place}",
+        "FAIRSHARE_CLOCK": AT.isoformat(),
+    }
+    worker = subprocess.run([sys.executable, "-c", WORKER], env=environment, capture_output=True, timeout=100)
+    assert worker.returncode == -signal.SIGKILL, worker.stderr.decode()
+
+
+@pytest.mark.faults
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("source")
+@pytest.mark.parametrize(
+    "place",
+    [
+        "ingest.after_keys:kill:2",
+        "ingest.after_copy:kill:2",
+        "ingest.after_buckets:kill:1",
+        "ingest.before_commit:kill:3",
+        "import.after_commit:kill:1",
+        "import.after_commit:kill:3",
+        "import.before_finish:kill",
+    ],
+)
+def test_a_worker_killed_anywhere_leaves_an_import_that_ends_exactly(place: str, stored: Stored) -> None:
+    data = log(2_000, padding=6_000, extra="bad\n")
+    assert 2 * BLOCK_BYTES < len(data) < 3 * BLOCK_BYTES + 10**6
+    made = start(data)
+    worker_that_dies(place)
+    interrupted = Run.objects.get()
+    assert interrupted.state == "running"
+    assert Record.objects.count() == interrupted.counts.get("new", 0)
+    Run.objects.update(lease_until=PAST)
+    assert work_due_runs(clock=lambda: AT) == 1
+    run = Run.objects.get()
+    assert (run.state, run.attempts) == ("succeeded", 2)
+    assert run.counts == {"new": 2_000, "duplicate": 0, "corrected": 0, "late": 0, "rejected": 1, "lines": 2_002}
+    assert [one.line for one in RejectedLine.objects.filter(usage_import=made)] == [2_002]
+    seconds = sum(3000 * (1 + job % 3) for job in range(2_000))
+    assert sum(Bucket.objects.values_list("cpu_s", flat=True)) == seconds == run.result["cpu_s"]
+    assert sum(Bucket.objects.values_list("jobs", flat=True)) == 2_000
+    assert Source.objects.get().n_records == 2_000
+    assert kept_files() == []
+    before = stored()
+    assert done(data).run.counts["duplicate"] == 2_000
+    assert stored() == before
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
+def test_only_those_who_may_write_import_and_only_the_owner_sees_it() -> None:
+    person = Actor(user=User.objects.create(username="p"), via="page")
+    admin = Actor(user=User.objects.create(username="a", is_superuser=True), via="page")
+    with pytest.raises(NotAllowed):
+        start(log(1), actor=person)
+    made = start(log(1), actor=admin)
+    assert selectors.list_imports(actor=admin) == [made]
+    assert selectors.list_imports(actor=person) == []
+    with pytest.raises(NotFound):
+        selectors.get_import(import_id=made.pk, actor=person)
+    with pytest.raises(NotFound):
+        confirm_import(import_id=made.pk, at=AT, actor=person)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
+def test_files_nobody_waits_for_are_removed_after_a_day(tmp_path: Path) -> None:
+    stray = uploads.path_of("stray.usage")
+    stray.parent.mkdir(parents=True, exist_ok=True)
+    stray.write_bytes(b"x")
+    fresh = uploads.path_of("fresh.usage")
+    fresh.write_bytes(b"x")
+    old = (AT - timedelta(days=2)).timestamp()
+    os.utime(stray, (old, old))
+    os.utime(fresh, (AT.timestamp(), AT.timestamp()))
+    uploads.remove_stray([], at=AT)
+    assert (stray.exists(), fresh.exists()) == (False, True)
