@@ -264,11 +264,19 @@ class Migration(migrations.Migration):
         migrations.RemoveIndex(model_name="entry", name="policies_entry_history"),
         migrations.RemoveIndex(model_name="entry", name="policies_entry_children"),
         migrations.RemoveIndex(model_name="entry", name="policies_entry_closed"),
+        # Django takes every index on `policy` alone for the foreign key's: this one steps aside meanwhile.
+        migrations.RemoveConstraint(model_name="entry", name="policies_entry_one_root"),
         migrations.AlterField(
             model_name="entry",
             name="policy",
             field=models.ForeignKey(
                 db_index=False, on_delete=models.PROTECT, related_name="entries", to="policies.policy"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="entry",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(until=None, parent_uid=None), fields=["policy"], name="policies_entry_one_root"
             ),
         ),
         migrations.AddIndex(
