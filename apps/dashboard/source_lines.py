@@ -199,7 +199,7 @@ def _odd_day(day: Day) -> str:
     on = formats.date_format(day.on, "j M")
     if day.state is Coverage.HOLE:
         return _("%(day)s (none)") % {"day": on}
-    return _("%(day)s (%(n)s of %(expected)s h)") % {"day": on, "n": day.n_hours, "expected": day.n_expected}
+    return _("%(day)s (%(n)s h missing)") % {"day": on, "n": day.n_missing}
 
 
 def _figure(rows: Sequence[tuple[str, Sequence[Day]]], width: int, n_days: int) -> CoverageFigure:

@@ -1,4 +1,4 @@
-"""Whether a source's usage is complete: the hours of a day that have some, and those that should."""
+"""Whether a source's usage is complete: which hours have some, and where it is missing for longer than it should."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
+from itertools import groupby
 from zoneinfo import ZoneInfo
 
 from django.db import connection
@@ -24,16 +25,16 @@ class Coverage(StrEnum):
     FULL = "full"
     PART = "part"
     HOLE = "hole"
-    OFF = "off"  # nothing expected, nothing there
+    OFF = "off"  # nothing there, and nothing missing
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """`n_hours` had usage, `n_expected` should have."""
+    """`n_hours` had usage; `n_missing` had none and lie in a gap that is longer than the source's interval."""
 
     on: date
     n_hours: int
-    n_expected: int
+    n_missing: int
     state: Coverage
 
 
@@ -42,8 +43,8 @@ def list_days(
 ) -> dict[int, list[Day]]:
     """The last `n_days` days up to `at`, by source id. Says nothing about whose usage it was.
 
-    A source without a rhythm owes nothing, so its days are full or off. Others owe every hour from their first
-    one up to one interval before `at`.
+    A machine may be idle for an hour, so an hour without usage is missing only in a gap that lasts at least as long
+    as the interval at which records are expected. A source without such an interval misses nothing.
     """
     if actor.user is not None and not actor.user.is_active:
         raise NotAllowed("Sign in to see sources.")
@@ -51,32 +52,39 @@ def list_days(
     days = [first_on + timedelta(days=step) for step in range(n_days)]
     from_at = datetime.combine(first_on, time(), zone).astimezone(UTC)
     hours, began_before = _hours_with_usage([source.pk for source in sources], from_at, at)
-    return {
-        source.pk: _days_of(source, days, hours.get(source.pk, []), source.pk in began_before, at, zone)
-        for source in sources
-    }
+    found = {}
+    for source in sources:
+        used = hours.get(source.pk, [])
+        first_at = from_at if source.pk in began_before else min(used, default=at)
+        missing = missing_hours(used=used, first_at=first_at, at=at, every_s=source.expected_every_s)
+        found[source.pk] = _days(days, used, missing, zone)
+    return found
 
 
-def day_state(*, n_hours: int, n_expected: int) -> Coverage:
-    if n_expected == 0:
-        return Coverage.FULL if n_hours else Coverage.OFF
-    if n_hours == 0:
-        return Coverage.HOLE
-    return Coverage.FULL if n_hours >= n_expected else Coverage.PART
+def missing_hours(*, used: Sequence[datetime], first_at: datetime, at: datetime, every_s: int | None) -> list[datetime]:
+    """Hours without usage from `first_at` up to one interval before `at`, of gaps of at least one interval."""
+    if not every_s:
+        return []
+    known = set(used)
+    end_at = at - timedelta(seconds=every_s)
+    n_hours = max(0, int((end_at - first_at) / HOUR))
+    missing = []
+    for is_used, gap in groupby((first_at + step * HOUR for step in range(n_hours)), key=known.__contains__):
+        lost = list(gap)
+        if not is_used and len(lost) * 3600 >= every_s:
+            missing += lost
+    return missing
 
 
-def _days_of(
-    source: Source, days: Sequence[date], hours: Sequence[datetime], began_before: bool, at: datetime, zone: ZoneInfo
-) -> list[Day]:
-    found = Counter(hour.astimezone(zone).date() for hour in hours)
-    expected: Counter[date] = Counter()
-    if source.expected_every_s and (hours or began_before):
-        hour = datetime.combine(days[0], time(), zone).astimezone(UTC) if began_before else min(hours)
-        end = at - timedelta(seconds=source.expected_every_s)
-        while hour + HOUR <= end:
-            expected[hour.astimezone(zone).date()] += 1
-            hour += HOUR
-    return [Day(on, found[on], expected[on], day_state(n_hours=found[on], n_expected=expected[on])) for on in days]
+def day_state(*, n_hours: int, n_missing: int) -> Coverage:
+    if n_missing:
+        return Coverage.PART if n_hours else Coverage.HOLE
+    return Coverage.FULL if n_hours else Coverage.OFF
+
+
+def _days(days: Sequence[date], used: Sequence[datetime], missing: Sequence[datetime], zone: ZoneInfo) -> list[Day]:
+    there, lost = (Counter(hour.astimezone(zone).date() for hour in hours) for hours in (used, missing))
+    return [Day(on, there[on], lost[on], day_state(n_hours=there[on], n_missing=lost[on])) for on in days]
 
 
 def _hours_with_usage(

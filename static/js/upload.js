@@ -41,13 +41,17 @@ function prepare(form) {
   });
   input.addEventListener("change", () => show(form));
   form.querySelector("[name=source]").addEventListener("change", () => showNewSource(form));
-  form.dataset.ready = "1";
-  showNewSource(form);
-  show(form);
 }
 
+// A refused form is morphed in place: the chosen file stays, what was shown for it has to be shown again.
+const prepared = new WeakSet();
 function prepareAll() {
-  for (const form of document.querySelectorAll("form[data-upload]:not([data-ready])")) prepare(form);
+  for (const form of document.querySelectorAll("form[data-upload]")) {
+    if (!prepared.has(form)) prepare(form);
+    prepared.add(form);
+    showNewSource(form);
+    show(form);
+  }
 }
 
 document.addEventListener("htmx:beforeRequest", (event) => {

@@ -132,6 +132,8 @@ def test_a_broken_file_is_told_beside_the_field_and_nothing_else_is_lost(
     expect(page.locator("#id_new_source")).to_have_value("Abisko log")
     expect(page.locator("#id_time_zone")).to_have_value("Europe/Stockholm")
     expect(page.locator("#upload .note[role=alert]").first).to_be_focused()
+    assert page.evaluate("document.getElementById('id_file').files[0].name") == "broken.swf.gz"
+    expect(page.locator("#chosen")).to_contain_text("broken.swf.gz")
 
 
 def running(done: int) -> Import:

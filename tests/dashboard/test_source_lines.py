@@ -90,7 +90,7 @@ def test_the_longest_silence_is_named_first() -> None:
 
 def _days(*states: Coverage) -> list[Day]:
     start = date(2026, 3, 1)
-    return [Day(start + timedelta(days=n), 5, 24, state) for n, state in enumerate(states)]
+    return [Day(start + timedelta(days=n), 5, 19, state) for n, state in enumerate(states)]
 
 
 def test_holes_are_told_in_words_and_as_a_table() -> None:
@@ -98,7 +98,7 @@ def test_holes_are_told_in_words_and_as_a_table() -> None:
     assert gaps(rows) == ["nsc: 2 Mar"]
     assert coverage_label(rows, 60) == "Coverage of 2 sources over 60 days. Days without usage: nsc: 2 Mar."
     first = day_table(rows)[0]
-    assert (first.full, first.part, first.hole, first.odd) == (1, 1, 1, "2 Mar (none), 3 Mar (5 of 24 h)")
+    assert (first.full, first.part, first.hole, first.odd) == (1, 1, 1, "2 Mar (none), 3 Mar (19 h missing)")
 
 
 def test_the_strip_fits_into_its_box_at_both_widths() -> None:

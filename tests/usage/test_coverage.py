@@ -40,7 +40,7 @@ def states(days: list[Day]) -> list[str]:
     return [str(day.state) for day in days]
 
 
-def test_a_source_with_usage_in_every_owed_hour_is_complete() -> None:
+def test_a_source_with_usage_in_every_hour_is_complete() -> None:
     source = make_source()
     use(source, datetime(2026, 3, 1, tzinfo=UTC), 24 * 9 + 12)
     assert states(days_of(source)) == ["full", "full", "full", "full"]
@@ -52,24 +52,34 @@ def test_a_day_without_usage_between_others_is_a_hole_and_a_short_one_is_in_part
     use(source, datetime(2026, 3, 9, tzinfo=UTC), 5)
     days = days_of(source)
     assert states(days) == ["full", "hole", "part", "hole"]
-    assert (days[2].n_hours, days[2].n_expected) == (5, 24)
+    assert (days[2].n_hours, days[2].n_missing) == (5, 19)
 
 
-def test_nothing_is_owed_before_the_first_hour_nor_within_one_interval_of_now() -> None:
+def test_nothing_is_missing_before_the_first_hour_nor_within_one_interval_of_now() -> None:
     source = make_source(every_s=6 * 3600)
-    use(source, datetime(2026, 3, 9, 18, tzinfo=UTC), 12)
+    use(source, datetime(2026, 3, 9, 18, tzinfo=UTC), 10)
     days = days_of(source)
     assert states(days) == ["off", "off", "full", "full"]
-    assert [day.n_expected for day in days] == [0, 0, 6, 6]
+    assert [day.n_missing for day in days] == [0, 0, 0, 0]
 
 
-def test_usage_long_ago_makes_every_later_day_owed() -> None:
+def test_an_idle_hour_is_no_gap_and_a_silence_of_one_interval_is_one() -> None:
+    source = make_source(every_s=6 * 3600)
+    use(source, datetime(2026, 3, 7, tzinfo=UTC), 8)
+    use(source, datetime(2026, 3, 7, 13, tzinfo=UTC), 30)  # five idle hours before
+    use(source, datetime(2026, 3, 9, 1, tzinfo=UTC), 23)  # six hours are missing before, across midnight
+    days = days_of(source)
+    assert states(days)[:3] == ["full", "part", "part"]
+    assert [day.n_missing for day in days[:3]] == [0, 5, 1]
+
+
+def test_usage_long_ago_makes_every_later_day_missed() -> None:
     source = make_source()
     use(source, datetime(2026, 1, 1, tzinfo=UTC), 1)
     assert states(days_of(source)) == ["hole"] * 4
 
 
-def test_a_source_without_a_rhythm_owes_nothing() -> None:
+def test_a_source_without_a_rhythm_misses_nothing() -> None:
     source = make_source(every_s=None)
     use(source, datetime(2026, 3, 8, 22, tzinfo=UTC), 1)
     assert states(days_of(source)) == ["off", "full", "off", "off"]
@@ -102,8 +112,7 @@ def test_sources_do_not_lend_each_other_hours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_hours", "n_expected", "state"),
-    [(0, 0, "off"), (1, 0, "full"), (0, 1, "hole"), (23, 24, "part"), (24, 24, "full"), (24, 12, "full")],
+    ("n_hours", "n_missing", "state"), [(0, 0, "off"), (1, 0, "full"), (0, 1, "hole"), (23, 1, "part")]
 )
-def test_the_state_of_a_day_follows_from_its_hours(n_hours: int, n_expected: int, state: str) -> None:
-    assert day_state(n_hours=n_hours, n_expected=n_expected) == state
+def test_the_state_of_a_day_follows_from_its_hours(n_hours: int, n_missing: int, state: str) -> None:
+    assert day_state(n_hours=n_hours, n_missing=n_missing) == state
