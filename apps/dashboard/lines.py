@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from uuid import UUID
 
 from django.urls import reverse
@@ -33,8 +34,14 @@ class Line:
     actual: str
     balance: Balance | None
     bar: Bullet | None
-    label: str
+    numbers: tuple[float | None, float | None]  # actual and target, as the bar shows them
+    tolerance: Tolerance
     more: None = None
+
+    @property
+    def label(self) -> str:
+        """For a bar that stands alone."""
+        return bar_label(*self.numbers, self.tolerance)
 
     @property
     def guides(self) -> int:
@@ -58,8 +65,19 @@ class MoreLine:
 
 
 def entry_url(policy_slug: str, uid: UUID, name: str) -> str:
-    kwargs = {"policy": policy_slug, "uid": uid, "name": name_slug(name)}
-    return reverse("dashboard:entry", kwargs=kwargs)
+    """The entry's page. A tree page has hundreds of these, so the route is worked out once a policy."""
+    before, after = _around_uid(policy_slug)
+    return f"{before}{uid}{after.replace(_NAME, name_slug(name))}"
+
+
+_NIL, _NAME = UUID(int=0), "name"
+
+
+@lru_cache(maxsize=256)
+def _around_uid(policy_slug: str) -> tuple[str, str]:
+    route = reverse("dashboard:entry", kwargs={"policy": policy_slug, "uid": _NIL, "name": _NAME})
+    before, _, after = route.rpartition(str(_NIL))
+    return before, after
 
 
 def name_slug(name: str) -> str:
@@ -111,7 +129,8 @@ def draw_lines(
                 actual=presentation.percent(actual),
                 balance=shown,
                 bar=bar,
-                label=bar_label(actual, target, tolerance),
+                numbers=(actual, target),
+                tolerance=tolerance,
             )
         )
     return lines
@@ -138,6 +157,15 @@ def with_more(lines: Sequence[Line], more: Iterable[MoreRow], *, policy_slug: st
         yield stand_in(open_groups.pop()[1])
     for row in waiting.values():
         yield stand_in(row)
+
+
+def whole_of(entries: Iterable[EntryRow]) -> str:
+    """What the shares of a group are parts of: also right when only some of its members are in the list."""
+    group = list(entries)
+    known = next((row for row in group if row.shares and row.target), None)
+    if known is not None and known.shares and known.target:
+        return presentation.shares(round(known.shares / known.target, 6))
+    return presentation.shares(sum(row.shares or 0.0 for row in group))
 
 
 def sibling_scales(entries: Iterable[EntryRow], *, of: str, tolerance: Tolerance) -> dict[UUID | None, float]:

@@ -154,7 +154,7 @@ def _sentence(step: WalkStep, balance: Balance | None, *, is_last: bool, decides
     else:
         first = _("%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s.") % facts
     if decides and balance.state is State.ON:
-        return f"{first} " + _("Within tolerance, yet nothing above or below it sets you apart more.")
+        return f"{first} " + _("Within tolerance, yet no other level sets you apart more.")
     return f"{first} {_consequence(step, balance, is_last=is_last)}"
 
 

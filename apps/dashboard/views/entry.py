@@ -146,7 +146,6 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
         page.children, policy_slug=slug, tolerance=tolerance, width=160, against_target=against_target
     )
     scale = lines.sibling_scales(page.children, of=lines.OF_PARENT, tolerance=tolerance).get(page.entry.uid, 1.0)
-    handed_out = sum(row.shares or 0.0 for row in page.children)
     tree = reverse("dashboard:policy", kwargs={"policy": slug})
     crumbs = [{"label": page.policy_name, "url": tree}]
     crumbs += [{"label": row.name, "url": lines.entry_url(slug, row.uid, row.name)} for row in page.ancestors[1:]]
@@ -169,8 +168,8 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
             for change in page.history
         ],
         "scale": presentation.percent(scale, 0),
-        "handed_out": presentation.shares(handed_out),
-        "sibling_shares": presentation.shares(sum(row.shares or 0.0 for row in page.siblings)),
+        "handed_out": lines.whole_of(page.children),
+        "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
         "crumbs": [*crumbs, {"label": page.entry.name}],
         "policy": slug,
         "uid": page.entry.uid,

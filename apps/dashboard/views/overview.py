@@ -105,6 +105,15 @@ def _verdict(compared: list[Line], relative: float, *, sees_all: bool) -> str:
         "all": presentation.count(len(compared)),
         "band": presentation.percent(relative, 0),
     }
+    if not sees_all and good == len(compared):
+        return (
+            ngettext(
+                "The one top-level entry you see is within ±%(band)s of its target",
+                "All %(all)s top-level entries you see are within ±%(band)s of their target",
+                len(compared),
+            )
+            % numbers
+        )
     if not sees_all:
         return (
             ngettext(

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_safe
 
-from apps.dashboard import lines, presentation
+from apps.dashboard import lines
 from apps.dashboard.actor import actor_of
 from apps.dashboard.figures import bullet
 from apps.dashboard.htmx import SeeOther, fragment
@@ -115,11 +115,12 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
     )
     own = next((each for each in line if each.entry.uid == uid), None)
     parent = page.ancestors[-1] if page.ancestors else None
-    return {"chosen": page, "chosen_line": own, "chosen_parent": parent, "sibling_shares": _sum_shares(page)}
-
-
-def _sum_shares(page: selectors.EntryPage) -> str:
-    return presentation.shares(sum(row.shares or 0.0 for row in page.siblings))
+    return {
+        "chosen": page,
+        "chosen_line": own,
+        "chosen_parent": parent,
+        "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
+    }
 
 
 def _of(request: HttpRequest) -> str:
