@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.errors import Conflict, FieldProblem, Invalid, NotFound, Stale
 from apps.policies.columns import TreeColumns
 from apps.policies.conflicts import EditConflict, conflicts
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
+from apps.policies.names import clean_text
 from apps.policies.operations import Outcome, work_out
 from apps.policies.scope import ActorGuard, granted_uids, require_policy, require_scope, rules_all, visible_entries
 from apps.policies.settings import PolicySettings
@@ -42,12 +44,28 @@ def get_change_set_for_write(id: int, actor: Actor, at: datetime, *, version: in
 
 
 def may_see_change_set(change_set: ChangeSet, actor: Actor, at: datetime) -> bool:
-    """Its author, administrators, and the authorities of the policy, who may have to decide."""
+    """Its author, administrators, and the authorities over what it touches, who may have to decide.
+
+    Through a token of one subtree only what touches that subtree.
+    """
+    bound = actor.token.subtree_uid if actor.token is not None else None
+    if bound is not None and not _touches(change_set, {bound}):
+        return False
     if rules_all(actor, "policies:read") or rules_all(actor):
         return True
     if actor.user is not None and change_set.author_id == actor.user.pk:
         return True
-    return bool(granted_uids(change_set.policy, actor, at, Grant.Role.AUTHORITY))
+    return _touches(change_set, granted_uids(change_set.policy, actor, at, Grant.Role.AUTHORITY))
+
+
+def _touches(change_set: ChangeSet, roots: set[UUID]) -> bool:
+    """Whether an entry that the operations name lies at or below one of these; settings belong to the root."""
+    if not roots:
+        return False
+    tree = load_tree(change_set.policy, change_set.base_number or None)
+    named = [operation.get(key) for operation in change_set.operations for key in ("entry", "parent")]
+    known = {i for uid in named if isinstance(uid, str) and (i := tree.index_of_uid(UUID(uid))) is not None}
+    return any(tree.uuid(step) in roots for i in known or {0} for step in (*tree.ancestors(i), i))
 
 
 def settings_of(policy: Policy, number: int) -> PolicySettings:
@@ -57,11 +75,19 @@ def settings_of(policy: Policy, number: int) -> PolicySettings:
 
 def require_reason(reason: str) -> str:
     """What is published says why."""
-    text = reason.strip() if isinstance(reason, str) else ""
-    if not text or len(text) > _LONGEST_REASON:
+    text = clean_reason(reason)
+    if not text:
         problem = FieldProblem("reason", f"must say why, in 1 to {_LONGEST_REASON} characters")
         raise Invalid(f"reason {problem.message}.", code="reason_missing", fields=[problem])
     return text
+
+
+def clean_reason(reason: str) -> str:
+    """A draft may still lack one."""
+    try:
+        return clean_text(reason, _LONGEST_REASON).strip()
+    except ValueError as error:
+        raise Invalid(f"reason {error}.", fields=[FieldProblem("reason", str(error))]) from None
 
 
 def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: datetime) -> Outcome:

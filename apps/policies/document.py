@@ -24,6 +24,7 @@ from apps.policies.names import (
     clean_shares,
 )
 from apps.policies.settings import PolicySettings
+from apps.policies.yaml_text import load_yaml
 
 _KEYS = frozenset({"uid", "name", "kind", "shares", "scope", "sources", "locked", "children"})
 _MOST_KINDS = 1_000
@@ -44,7 +45,7 @@ def parse_document(text: bytes | str, *, is_yaml: bool) -> Any:
     try:
         if not is_yaml:
             return json.loads(text, parse_constant=_refuse_constant)
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - the safe loader, below
+        return load_yaml(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise Invalid(f"The document is no YAML: line {line}: {error.problem}.", code="bad_document") from None
@@ -58,16 +59,6 @@ def parse_document(text: bytes | str, *, is_yaml: bool) -> Any:
 
 def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is no number that may stand here")
-
-
-class _Loader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
-    """The safe loader without references: a tree names nothing twice, and bombs are made of them."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()
-            raise yaml.composer.ComposerError(None, None, "references (*name) aren't allowed", event.start_mark)
-        return super().compose_node(parent, index)
 
 
 def read_document(data: object) -> Document:
@@ -259,12 +250,13 @@ class _Reader:
         if scope not in SCOPES:
             self.problem(i, "scope", 'must be "local" or "global"')
             return 0
-        if not isinstance(sources, list) or not all(isinstance(slug, str) and slug for slug in sources):
-            self.problem(i, "sources", "must be a list of sources' slugs")
-        elif sources and not scope:
-            self.problem(i, "sources", "can be narrowed only together with a scope")
-        elif sources:
-            self.sources[i] = tuple(dict.fromkeys(sources))
+        try:
+            if not isinstance(sources, list) or (sources and not scope):
+                raise ValueError("must be a list of sources' slugs, and stand beside a scope")
+            if sources:
+                self.sources[i] = tuple(dict.fromkeys(map(clean_name, sources)))
+        except ValueError as error:
+            self.problem(i, "sources", str(error))
         return SCOPES.index(scope)
 
     def _refuse_duplicate_uids(self) -> None:

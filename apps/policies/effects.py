@@ -78,13 +78,12 @@ def _effective(outcome: Outcome) -> Iterator[dict[str, Any]]:
     for parent in groups:
         was, is_now = _targets(outcome.base, parent), _targets(outcome.tree, parent)
         for uid in {**was, **is_now}:
-            before, after = was.get(uid), is_now.get(uid)
-            if before is None or after is None or abs(before - after) > _SAME:
-                if before == after:
-                    continue
+            old, new = was.get(uid), is_now.get(uid)
+            same = old == new if old is None or new is None else abs(old - new) <= _SAME
+            if not same:
                 i = outcome.tree.index_of_uid(uid)
                 path = outcome.tree.path(i) if i is not None else ""
-                yield {"entry": str(uid), "path": path, "target_before": before, "target_after": after}
+                yield {"entry": str(uid), "path": path, "target_before": old, "target_after": new}
 
 
 def _targets(tree: TreeColumns, parent: UUID) -> dict[UUID, float | None]:

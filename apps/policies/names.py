@@ -47,6 +47,15 @@ def clean_kind(value: object) -> str:
     return kind
 
 
+def clean_text(value: object, longest: int) -> str:
+    """Free text, as the database can hold it."""
+    if not isinstance(value, str) or len(value) > longest:
+        raise ValueError(f"must be text of at most {longest} characters")
+    if "\0" in value or any(unicodedata.category(character) == "Cs" for character in value if character > "\xff"):
+        raise ValueError("contains a character that is no text; leave it out")
+    return value
+
+
 def clean_shares(value: object) -> float | None:
     """A finite number from 0 to 1e15, or None for *inherit*."""
     if value is None or value == PARENT:

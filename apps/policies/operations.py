@@ -356,8 +356,9 @@ def _set_scope(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
     if not isinstance(scope, str) or scope not in SCOPES:
         raise edit.refusal("scope", 'must be "local", "global", or "" for the parent\'s')
     sources = operation.get("sources", [])
-    if not isinstance(sources, list) or len(sources) > 1_000 or not all(isinstance(s, str) and s for s in sources):
+    if not isinstance(sources, list) or len(sources) > 1_000:
         raise edit.refusal("sources", "must be a list of sources' slugs, empty for all of the scope")
+    sources = [edit.clean(f"sources[{i}]", clean_name, slug) for i, slug in enumerate(sources)]
     if sources and not scope:
         raise edit.refusal("sources", "can be narrowed only together with a scope")
     slugs = tuple(dict.fromkeys(sources))

@@ -15,7 +15,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit import record
 from apps.policies.columns import Node, TreeColumns, pack_tree
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.operations import Changes
+from apps.policies.reshape import Changes
 from apps.policies.settings import PolicySettings
 from apps.policies.signals import policy_published
 from apps.policies.trees import remembered

@@ -95,8 +95,8 @@ def visible_entries(
     mask = np.ones(len(tree), dtype=np.bool_) if everything else none.copy()
     divided = np.ones(len(tree), dtype=np.bool_) if rules else none.copy()
     if not everything:
-        for i in own_entries:
-            mask[[*tree.ancestors(i), i]] = True
+        for own in own_entries:
+            mask[[*tree.ancestors(own), own]] = True
     if not rules:
         _open_by_grants(policy, tree, actor, at, mask if reads else none, divided)
     if actor.token is not None and actor.token.subtree_uid is not None:

@@ -15,6 +15,7 @@ from apps.accounts.audit import record
 from apps.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.adoption import adopt
 from apps.policies.change_sets import (
+    clean_reason,
     get_change_set_for_write,
     merged_outcome,
     require_reason,
@@ -24,7 +25,7 @@ from apps.policies.columns import Node
 from apps.policies.document import Document, read_document
 from apps.policies.effects import effect_of
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.names import clean_name
+from apps.policies.names import clean_name, clean_text
 from apps.policies.operations import work_out
 from apps.policies.publishing import NextRevision, lock_policy, publish
 from apps.policies.reshape import columns_of
@@ -55,7 +56,7 @@ def make_policy(
     if visibility not in Policy.Visibility.values:
         problems.append(FieldProblem("visibility", f"must be one of {', '.join(Policy.Visibility.values)}"))
     try:
-        name = clean_name(name)
+        name, description = clean_name(name), clean_text(description, 4_000)
     except ValueError as error:
         problems.append(FieldProblem("name", str(error)))
     if problems:
@@ -87,7 +88,7 @@ def make_change_set(
 ) -> ChangeSet:  # fmt: skip
     """A draft: checked whole against its base, affecting nobody. Whether it may be published is asked at publish."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
-    base = _existing_base(policy, base_revision)
+    base, reason = _existing_base(policy, base_revision), clean_reason(reason)
     with transaction.atomic():
         resolved = _checked(policy, base, operations, actor, at)
         change_set = _new_change_set(policy, base, resolved, reason, effective_at, actor, at)
@@ -109,7 +110,7 @@ def update_change_set(
             wanted = change_set.operations if operations is None else operations
             change_set.base_number = _existing_base(change_set.policy, base_revision or change_set.base_number)
             change_set.operations = _checked(change_set.policy, change_set.base_number, wanted, actor, at)
-        change_set.reason = change_set.reason if reason is None else reason
+        change_set.reason = change_set.reason if reason is None else clean_reason(reason)
         if effective_at is not _UNSET:
             change_set.effective_at = effective_at
         return _moved_on(change_set, ChangeSet.State.DRAFT, actor, at, "changeset.edited")
@@ -127,7 +128,8 @@ def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at:
     """Give it up; it stays readable."""
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
-        return _moved_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", reason or "")
+        said = clean_reason(reason or "")
+        return _moved_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", said)
 
 
 def publish_change_set(

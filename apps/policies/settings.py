@@ -10,6 +10,7 @@ from typing import Any
 from apps.engine.algorithms import get_algorithm, read_algorithm
 from apps.engine.errors import BadParameter
 from apps.errors import FieldProblem, Invalid
+from apps.policies.names import clean_text
 
 RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
 AGINGS = ("none", "exponential", "linear", "step")
@@ -156,11 +157,10 @@ def _class_factor(checked: _Reader, given: object, i: int) -> Json:
     factor = checked.mapping(given, where, allowed=[*_CLASS_NAMES, "factor"])
     read: Json = {}
     for name in _CLASS_NAMES:
-        text = factor.get(name, "")
-        if not isinstance(text, str) or len(text) > 256:
-            checked.problem(f"{where}.{name}", "must be a name, or empty for any")
-            text = ""
-        read[name] = text
+        try:
+            read[name] = clean_text(factor.get(name, ""), 256)
+        except ValueError as error:
+            checked.problem(f"{where}.{name}", str(error))
     read["factor"] = checked.number(factor.get("factor"), f"{where}.factor", 0, 1e6)
     return read
 

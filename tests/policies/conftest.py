@@ -65,6 +65,7 @@ def bob(policy: Policy, tree: TreeColumns) -> Actor:
     actor = person("bob")
     physics = tree.index_of_path("/physics")
     assert physics is not None
+    assert actor.user is not None
     Grant.objects.create(
         policy=policy, entry_uid=tree.uuid(physics), user=actor.user, role=Grant.Role.AUTHORITY, created_at=AT
     )

@@ -1,0 +1,196 @@
+"""Whole policies as documents: there and back, and every wrong document refused with its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.accounts.actor import COMMAND
+from apps.errors import DomainError, Invalid, TooLarge
+from apps.policies import services
+from apps.policies.document import dump_document, parse_document, read_document, to_document
+from apps.policies.models import Policy
+from apps.policies.settings import PolicySettings
+from apps.policies.trees import load_tree
+from tests.policies.conftest import AT, GRID
+
+
+def rooted(*children: Any, **more: Any) -> dict[str, Any]:
+    return {"root": {"name": "root", "children": list(children)}, **more}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("as_yaml", [True, False])
+@pytest.mark.parametrize("uids", [True, False])
+def test_a_policy_written_and_read_back_is_in_force_already(policy: Policy, *, as_yaml: bool, uids: bool) -> None:
+    operations: list[dict[str, Any]] = [
+        {"op": "set_scope", "entry": "/physics", "scope": "global", "sources": ["a", "b"]},
+        {"op": "lock", "entry": "/biology"},
+        {"op": "set_shares", "entry": "/physics/bob", "shares": "parent"},
+        {"op": "set_shares", "entry": "/physics/alice", "shares": 0.1},
+        {"op": "add", "parent": "/", "name": "no", "kind": "ja: nej #1"},
+        {"op": "set_policy", "settings": {"tolerance": {"points": 2}}},
+    ]
+    draft = services.make_change_set(policy_slug="grid", operations=operations, reason="r", at=AT, actor=COMMAND)
+    head = services.publish_change_set(id=draft.pk, version=1, at=AT, actor=COMMAND)
+    policy.refresh_from_db()
+    text = dump_document(
+        to_document(load_tree(policy), PolicySettings.from_json(head.settings), uids=uids), as_yaml=as_yaml
+    )
+    read = parse_document(text, is_yaml=as_yaml)
+    assert services.publish_document(policy_slug="grid", document=read, reason="r", at=AT, actor=COMMAND) == head
+
+
+@pytest.mark.django_db
+def test_an_entry_with_its_uid_may_be_renamed_and_moved_by_a_document(policy: Policy) -> None:
+    before = load_tree(policy)
+    bob = before.index_of_path("/physics/bob") or 0
+    document = rooted({"name": "labs", "children": [{"name": "rob", "kind": "user", "uid": str(before.uuid(bob))}]})
+    services.publish_document(policy_slug="grid", document=document, reason="r", at=AT, actor=COMMAND)
+    after = load_tree(Policy.objects.get(slug="grid"))
+    assert after.path(after.index_of_uid(before.uuid(bob)) or 0) == "/labs/rob"
+
+
+@pytest.mark.django_db
+def test_a_path_does_not_take_an_entry_that_the_document_names_by_uid_elsewhere(policy: Policy) -> None:
+    before = load_tree(policy)
+    physics = str(before.uuid(before.index_of_path("/physics") or 0))
+    document = rooted({"name": "physics"}, {"name": "fysik", "uid": physics, "children": []})
+    services.publish_document(policy_slug="grid", document=document, reason="r", at=AT, actor=COMMAND)
+    after = load_tree(Policy.objects.get(slug="grid"))
+    assert str(after.uuid(after.index_of_path("/fysik") or 0)) == physics
+    assert str(after.uuid(after.index_of_path("/physics") or 0)) != physics
+
+
+@pytest.mark.parametrize(
+    ("document", "place", "remedy"),
+    [
+        ([], "root", "is an object"),
+        ({"root": {"name": "a/b"}}, "root", "separates"),
+        ({"root": 3}, "root", "is an object"),
+        (rooted({"name": "a"}, {"name": "a"}), "/: children[1]", "twice"),
+        (rooted({"name": "e\u0301"}, {"name": "\u00e9"}), "/: children[1]", "twice"),
+        (rooted({"name": "a", "children": [{"name": "b", "shares": -1}]}), "/a/b: shares", "from 0 to 1e+15"),
+        (rooted({"name": "a", "shares": None}), "/a: shares", "must be a number"),
+        (rooted({"name": "a", "shares": "12"}), "/a: shares", "not text"),
+        (rooted({"name": False}), "/: children[0]", "in quotes"),
+        (rooted({"shares": 1}), "/: children[0]", "nothing"),
+        (rooted("a"), "/: children[0]", "must be an entry"),
+        (rooted({"name": "a", "weight": 1}), "/a: weight", "known are"),
+        (rooted({"name": "a", "children": {"b": 1}}), "/a: children", "must be a list"),
+        (rooted({"name": "a", "uid": "1"}), "/a: uid", "leave it out"),
+        (rooted({"name": "r", "kind": "reserve", "children": []}), "/r: kind", "no children"),
+        (rooted({"name": "r", "kind": "reserve", "shares": "parent"}), "/r: kind", "shares of its own"),
+        (rooted({"name": "a", "scope": "mars"}), "/a: scope", '"local"'),
+        (rooted({"name": "a", "sources": ["x"]}), "/a: sources", "beside a scope"),
+        (rooted({"name": "a", "locked": 1}), "/a: locked", "true or false"),
+        (rooted(settings={"window": {"length_s": -1}}), "settings.window.length_s", "from 1"),
+        (rooted(extra=1), "'extra'", "known are"),
+    ],
+)
+def test_wrong_documents_are_refused_with_place_and_remedy(document: Any, place: str, remedy: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        read_document(document)
+    assert place in refusal.value.message
+    assert remedy in refusal.value.message
+
+
+def test_a_uid_stands_for_one_entry() -> None:
+    uid = "6f9619ff-8b86-4011-b42d-00c04fc964ff"
+    with pytest.raises(Invalid, match="is that of /a too"):
+        read_document(rooted({"name": "a", "uid": uid}, {"name": "b", "uid": uid}))
+
+
+def test_all_wrong_places_are_named_at_once() -> None:
+    document = rooted({"name": "a", "shares": -1}, {"name": "b/c"}, {"name": "d", "locked": 2})
+    with pytest.raises(Invalid) as refusal:
+        read_document(document)
+    assert [field.where for field in refusal.value.fields] == ["/: children[1]", "/a: shares", "/d: locked"]
+
+
+def nested(levels: int) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": "x"}
+    for _ in range(levels - 1):
+        entry = {"name": "x", "children": [entry]}
+    return rooted(entry)
+
+
+def test_64_levels_are_read_and_65_refused() -> None:
+    assert len(read_document(nested(64)).tree) == 65
+    with pytest.raises(Invalid, match="below level 64"):
+        read_document(nested(65))
+
+
+def test_too_many_children_or_kinds_are_refused() -> None:
+    with pytest.raises(TooLarge, match="at most 100,000"):
+        read_document(rooted(*({"name": str(i)} for i in range(100_001))))
+    with pytest.raises(TooLarge, match="different kinds"):
+        read_document(rooted(*({"name": str(i), "kind": str(i)} for i in range(1_001))))
+
+
+def test_an_object_that_holds_itself_ends_at_the_deepest_level() -> None:
+    entry: dict[str, Any] = {"name": "x"}
+    entry["children"] = [entry]
+    with pytest.raises(Invalid, match="below level 64"):
+        read_document({"root": entry})
+
+
+@pytest.mark.parametrize(
+    ("text", "is_yaml", "said"),
+    [
+        ("root: {name: a", True, "line 2"),
+        ("root: 1\nroot: 2", True, "line 2: the key 'root' is there twice"),
+        ("root: 1\n---\nroot: 2", True, "a second document"),
+        ("root: &a {name: x}\nother: *a", True, "line 2: references"),
+        ("a: !!python/object/apply:os.system [ls]", True, "line 1"),
+        ('{"root": ', False, "line 1"),
+        ('{"root": {"name": "a", "shares": NaN}}', False, "NaN"),
+        ("[" * 100_000, False, "nested too deeply"),
+        ("[" * 100_000, True, ""),
+        ("\x00", True, "can't be read"),
+        (b"\xff\xfe\xff", False, "can't be read"),
+    ],
+)
+def test_a_text_that_is_no_document_is_refused_with_its_line(text: str | bytes, said: str, *, is_yaml: bool) -> None:
+    with pytest.raises(Invalid) as refusal:
+        parse_document(text, is_yaml=is_yaml)
+    assert refusal.value.code == "bad_document"
+    assert said in refusal.value.message
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=4),
+    lambda x: (
+        st.lists(x, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["name", "kind", "shares", "children", "uid", "scope", "sources", "root", "locked"]), x
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(json_like, json_like)
+def test_whatever_is_sent_is_read_or_refused(entry: Any, root: Any) -> None:
+    for document in (root, {"root": root}, rooted(entry)):
+        _read(document)
+
+
+def _read(document: Any) -> None:
+    try:
+        tree = read_document(document).tree
+    except DomainError:
+        return
+    assert len(set(zip(tree.parent.tolist(), tree.name, strict=True))) == len(tree)
+
+
+def test_the_sample_of_these_tests_is_read_as_it_is_written() -> None:
+    tree = read_document(GRID).tree
+    assert [tree.path(i) for i in range(len(tree))] == [
+        "/", "/biology", "/physics", "/reserve", "/biology/lab", "/physics/alice", "/physics/bob",
+    ]  # fmt: skip
+    assert tree.is_reserve.tolist().index(True) == 3
+    assert tree.is_group.tolist() == [True, True, True, False, True, False, False]

@@ -1,0 +1,311 @@
+"""Operations in memory: what each does, what each refuses, and that a refusal names its place."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.errors import DomainError, Invalid, NotFound, TooLarge
+from apps.policies.columns import Node, TreeColumns
+from apps.policies.document import read_document
+from apps.policies.operations import KINDS, apply, work_out
+from apps.policies.percent import shares_for_percent
+from apps.policies.reshape import columns_of
+from tests.policies.conftest import GRID
+
+ROOT = uuid4()
+
+
+@pytest.fixture
+def tree() -> TreeColumns:
+    """The small policy, with uids of its own."""
+    nodes = list(read_document(GRID).tree.nodes())
+    return _with_uids(read_document(GRID).tree, len(nodes))
+
+
+def _with_uids(read: TreeColumns, n: int) -> TreeColumns:
+    uids = [uuid4() for _ in range(n)]
+    nodes = []
+    for i in range(n):
+        node = read.node(i)
+        parent = int(read.parent[i])
+        nodes.append(
+            Node(uids[i], uids[parent] if parent >= 0 else None, node.name, node.kind, node.shares, node.is_group)
+        )
+    return columns_of(nodes)
+
+
+def paths(tree: TreeColumns) -> dict[str, float | None]:
+    return {tree.path(i): (None if tree.inherit[i] else float(tree.shares[i])) for i in range(1, len(tree))}
+
+
+def shares(tree: TreeColumns, path: str) -> float | None:
+    return paths(tree)[path]
+
+
+def set_shares(path: str, value: object) -> dict[str, Any]:
+    return {"op": "set_shares", "entry": path, "shares": value}
+
+
+def test_shares_become_a_number_or_inherit(tree: TreeColumns) -> None:
+    assert shares(apply(tree, [set_shares("/physics", 20)]), "/physics") == 20
+    assert shares(apply(tree, [set_shares("/physics", "parent")]), "/physics") is None
+    assert shares(apply(tree, [set_shares("/physics", 0)]), "/physics") == 0
+
+
+def test_the_tree_that_operations_are_applied_to_stays_as_it_is(tree: TreeColumns) -> None:
+    before = paths(tree)
+    apply(tree, [set_shares("/physics", 20), {"op": "archive", "entry": "/biology"}])
+    assert paths(tree) == before
+
+
+def test_a_percentage_from_all_siblings_scales_them_and_keeps_the_sum(tree: TreeColumns) -> None:
+    after = apply(tree, [set_shares("/physics", {"percent": 65, "from": "siblings"})])
+    assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [65, 25, 10]
+
+
+def test_a_percentage_from_the_reserve_leaves_the_others_alone(tree: TreeColumns) -> None:
+    after = apply(tree, [set_shares("/physics", {"percent": 45, "from": "reserve"})])
+    assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [45, 50, 5]
+    back = apply(after, [set_shares("/physics", {"percent": 30, "from": "reserve"})])
+    assert [shares(back, path) for path in ("/physics", "/biology", "/reserve")] == [30, 50, 20]
+
+
+def test_a_percentage_from_chosen_siblings_takes_from_them_alone(tree: TreeColumns) -> None:
+    after = apply(tree, [set_shares("/physics", {"percent": 40, "from": ["/biology"]})])
+    assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [40, 40, 20]
+
+
+def test_a_locked_sibling_does_not_pay_for_a_percentage(tree: TreeColumns) -> None:
+    operations = [{"op": "lock", "entry": "/biology"}, set_shares("/physics", {"percent": 40, "from": "siblings"})]
+    after = apply(tree, operations)
+    assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [40, 50, 10]
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [
+        ({"percent": 60, "from": "reserve"}, "at most 50 % is possible"),
+        ({"percent": 101, "from": "siblings"}, "from 0 to 100"),
+        ({"percent": math.nan, "from": "siblings"}, "from 0 to 100"),
+        ({"percent": True}, "from 0 to 100"),
+        ({"percent": 10, "from": "nowhere"}, 'must be "siblings"'),
+        ({"percent": 10, "from": []}, 'must be "siblings"'),
+        ({"percent": 10, "from": ["/physics/bob"]}, "siblings of the entry only"),
+        ({"percent": 10, "from": ["/physics"]}, "siblings of the entry only"),
+        ({"from": "siblings"}, "percent"),
+        (-1, "from 0 to 1e+15"),
+        (math.nan, "from 0 to 1e+15"),
+        (math.inf, "from 0 to 1e+15"),
+        (10**400, "from 0 to 1e+15"),
+        (True, "not true or false"),
+        ("20", "not text"),
+        (None, "number"),
+        ([20], "not a list"),
+    ],
+)
+def test_shares_that_make_no_sense_are_refused_with_a_remedy(tree: TreeColumns, value: object, remedy: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        apply(tree, [{"op": "lock", "entry": "/biology"}, set_shares("/physics", value)])
+    assert refusal.value.message.startswith("operations[1].shares")
+    assert refusal.value.fields[0].where.startswith("operations[1].shares")
+    assert remedy in refusal.value.message
+
+
+def test_a_percentage_beside_an_entry_that_inherits_is_refused(tree: TreeColumns) -> None:
+    with pytest.raises(Invalid, match="percentages of the group mean nothing"):
+        apply(tree, [set_shares("/biology", "parent"), set_shares("/physics", {"percent": 10})])
+    with pytest.raises(Invalid, match="give it a number first"):
+        apply(tree, [set_shares("/physics", "parent"), set_shares("/physics", {"percent": 10})])
+
+
+def test_entries_are_added_renamed_moved_and_archived_in_one_change_set(tree: TreeColumns) -> None:
+    after = apply(
+        tree,
+        [
+            {"op": "add", "parent": "/", "name": "chemistry", "kind": "vo", "shares": 5},
+            {"op": "move", "entry": "/biology/lab", "parent": "/chemistry"},
+            {"op": "rename", "entry": "/chemistry/lab", "name": "wet lab"},
+            {"op": "add", "parent": "/chemistry/wet lab", "name": "dora", "kind": "user"},
+            {"op": "archive", "entry": "/physics"},
+        ],
+    )
+    assert paths(after) == {
+        "/biology": 50, "/chemistry": 5, "/reserve": 20, "/chemistry/wet lab": 1, "/chemistry/wet lab/dora": 1,
+    }  # fmt: skip
+
+
+def test_an_added_entry_keeps_its_uid_when_the_operations_are_applied_again(tree: TreeColumns) -> None:
+    outcome = work_out(tree, [{"op": "add", "parent": "/physics", "name": "carl"}])
+    again = work_out(tree, outcome.operations)
+    assert again.tree.same_as(outcome.tree)
+    assert outcome.operations[0]["parent"] == str(tree.uuid(tree.index_of_path("/physics") or 0))
+
+
+def test_a_user_below_which_something_is_put_becomes_a_group(tree: TreeColumns) -> None:
+    after = apply(tree, [{"op": "add", "parent": "/physics/bob", "name": "robot", "kind": "user"}])
+    assert after.is_group[after.index_of_path("/physics/bob") or 0]
+
+
+def test_a_moved_entry_may_take_a_new_name_and_shares(tree: TreeColumns) -> None:
+    move = {"op": "move", "entry": "/physics/bob", "parent": "/biology/lab", "name": "rob", "shares": "parent"}
+    assert shares(apply(tree, [move]), "/biology/lab/rob") is None
+
+
+def test_scope_is_inherited_and_can_be_narrowed(tree: TreeColumns) -> None:
+    after = apply(tree, [{"op": "set_scope", "entry": "/physics", "scope": "global", "sources": ["a", "b", "a"]}])
+    code, scopes = after.effective_scopes()
+    physics, bob, biology = (after.index_of_path(path) or 0 for path in ("/physics", "/physics/bob", "/biology"))
+    assert scopes[code[physics]] == scopes[code[bob]] == ("global", ("a", "b"))
+    assert scopes[code[biology]] == ("local", ())
+
+
+def test_settings_are_changed_part_by_part(tree: TreeColumns) -> None:
+    outcome = work_out(tree, [{"op": "set_policy", "settings": {"window": {"length_s": None}}}])
+    assert outcome.settings.window["length_s"] is None
+    assert outcome.settings.window["half_life_s"] == 604_800
+    assert outcome.changes == {}
+
+
+@pytest.mark.parametrize(
+    ("operation", "where", "remedy"),
+    [
+        ({"op": "explode"}, "operations[0].op", "known are set_shares, add"),
+        ({"op": ["add"]}, "operations[0].op", "unknown operation"),
+        ({}, "operations[0].op", "unknown operation None"),
+        ({"op": "lock", "entry": "/physics", "colour": 1}, "operations[0].colour", "takes entry, locked"),
+        (set_shares("/", 1), "operations[0].entry", "isn't possible for the root"),
+        (set_shares("physics", 1), "operations[0].entry", "must be an entry's uid, or its path"),
+        ({"op": "add", "parent": "/reserve", "name": "x"}, "operations[0].parent", "reserve"),
+        ({"op": "add", "parent": "/", "name": "physics"}, "operations[0].name", "/ has a child 'physics' already"),
+        ({"op": "add", "parent": "/", "name": "a/b"}, "operations[0].name", "separates the parts"),
+        ({"op": "add", "parent": "/", "name": "a\u202eb"}, "operations[0].name", "U+202E"),
+        ({"op": "add", "parent": "/", "name": "x" * 129}, "operations[0].name", "at most 128"),
+        ({"op": "add", "parent": "/", "name": ""}, "operations[0].name", "empty"),
+        ({"op": "add", "parent": "/", "name": " x"}, "operations[0].name", "space"),
+        ({"op": "add", "parent": "/", "name": 7}, "operations[0].name", "in quotes"),
+        (
+            {"op": "add", "parent": "/", "name": "r", "kind": "reserve", "shares": "parent"},
+            "operations[0].shares",
+            "nee",
+        ),
+        ({"op": "rename", "entry": "/physics", "name": "biology"}, "operations[0].name", "different names"),
+        ({"op": "move", "entry": "/physics", "parent": "/physics/bob"}, "operations[0].parent", "below itself"),
+        ({"op": "move", "entry": "/physics", "parent": "/physics"}, "operations[0].parent", "below itself"),
+        ({"op": "archive", "entry": "/"}, "operations[0].entry", "root"),
+        ({"op": "restore", "entry": str(uuid4())}, "operations[0].entry", "no archived entry"),
+        ({"op": "set_scope", "entry": "/physics", "scope": "mars"}, "operations[0].scope", '"local", "global"'),
+        ({"op": "set_scope", "entry": "/physics", "scope": "", "sources": ["a"]}, "operations[0].sources", "together"),
+        ({"op": "lock", "entry": "/physics", "locked": 1}, "operations[0].locked", "true or false"),
+        ({"op": "set_policy", "settings": {}}, "operations[0].settings", "must be an object"),
+        (
+            {"op": "set_policy", "settings": {"algorithm": {"operator": "magic"}}},
+            "operations[0].settings.algorithm.operator",
+            "allowed are absolute",
+        ),
+        ("archive", "operations[0]", "must be an object"),
+    ],
+)
+def test_wrong_operations_are_refused_with_place_and_remedy(
+    tree: TreeColumns, operation: Any, where: str, remedy: str
+) -> None:
+    with pytest.raises(Invalid) as refusal:
+        apply(tree, [operation])
+    assert refusal.value.fields[0].where == where
+    assert remedy in refusal.value.message
+
+
+def test_an_entry_that_is_not_there_is_not_found(tree: TreeColumns) -> None:
+    for entry in ("/chemistry", str(uuid4()), "/physics/bob/x"):
+        with pytest.raises(NotFound, match=r"operations\[0\].entry: there is no entry"):
+            apply(tree, [set_shares(entry, 1)])
+
+
+def test_a_change_set_has_operations_and_not_too_many(tree: TreeColumns) -> None:
+    wrong: list[Any] = [[], {}, "lock", None]
+    for nothing in wrong:
+        with pytest.raises(Invalid):
+            apply(tree, nothing)
+    with pytest.raises(TooLarge):
+        apply(tree, [set_shares("/physics", 1)] * 10_001)
+
+
+def test_the_64th_level_is_the_last(tree: TreeColumns) -> None:
+    operations: list[dict[str, Any]] = []
+    path = ""
+    for level in range(1, 66):
+        operations.append({"op": "add", "parent": path or "/", "name": f"l{level}"})
+        path += f"/l{level}"
+    assert len(apply(tree, operations[:64])) == len(tree) + 64
+    with pytest.raises(Invalid, match=r"operations\[64\].parent: at most 64 levels"):
+        apply(tree, operations)
+    with pytest.raises(Invalid, match="at most 64 levels"):
+        apply(tree, [*operations[:63], {"op": "move", "entry": "/physics", "parent": path.rsplit("/", 2)[0]}])
+
+
+def test_every_operation_of_the_registry_is_tested_here() -> None:
+    assert set(KINDS) == {
+        "set_shares", "add", "rename", "move", "archive", "restore", "set_scope", "lock", "set_policy"
+    }  # fmt: skip
+
+
+group = st.lists(st.floats(0, 1e6).map(lambda x: float(f"{x:.6g}")), min_size=2, max_size=8)
+
+
+@given(group, st.floats(0, 100))
+def test_a_percentage_is_reached_and_the_sum_of_the_group_stays(numbers: list[float], percent: float) -> None:
+    nodes = [Node(uuid4(), ROOT, f"n{i}", shares=number) for i, number in enumerate(numbers)]
+    before = math.fsum(numbers)
+    try:
+        changed = shares_for_percent(nodes[0], nodes[1:], nodes[1:], percent)
+    except ValueError:
+        assert before == 0 or math.fsum(numbers[1:]) <= 1e-9 * before
+        return
+    after = [changed.get(node.uid, node.shares or 0.0) for node in nodes]
+    assert all(0 <= number < math.inf for number in after)
+    assert math.fsum(after) == pytest.approx(before, rel=1e-9)
+    assert after[0] == pytest.approx(percent / 100 * before, rel=1e-9, abs=1e-300)
+    for (old, new), (old2, new2) in zip(
+        zip(numbers[1:], after[1:], strict=True), zip(numbers[2:], after[2:], strict=False), strict=False
+    ):
+        assert new * old2 == pytest.approx(new2 * old, rel=1e-6, abs=1e-6 * before * before)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+        lambda x: (
+            st.lists(x, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["op", "entry", "shares", "percent", "from", "parent", "name"]), x, max_size=5
+            )
+        ),
+    )
+)
+def test_whatever_is_sent_is_refused_as_a_domain_error_or_applied(sent: Any) -> None:
+    tree = _with_uids(read_document(GRID).tree, 7)
+    for operation in (sent, *({"op": kind, **(sent if isinstance(sent, dict) else {"entry": sent})} for kind in KINDS)):
+        refused = _refusal(tree, operation)
+        assert refused is None or refused.fields[0].where.startswith("operations[0]")
+
+
+def _refusal(tree: TreeColumns, operation: Any) -> DomainError | None:
+    try:
+        work_out(tree, [operation])
+    except DomainError as error:
+        return error
+    return None
+
+
+def test_uids_are_found_whatever_their_first_half(tree: TreeColumns) -> None:
+    same_half = [UUID(int=(7 << 64) + low) for low in (3, 1, 2)]
+    nodes = [Node(ROOT, None, "root"), *(Node(uid, ROOT, f"n{uid.int & 7}") for uid in same_half)]
+    found = columns_of(nodes)
+    assert [found.name[found.index_of_uid(uid) or 0] for uid in same_half] == ["n3", "n1", "n2"]
+    assert found.index_of_uid(UUID(int=(7 << 64) + 9)) is None
+    assert found.index_of_uid(UUID(int=2**128 - 1)) is None

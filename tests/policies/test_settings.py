@@ -1,0 +1,75 @@
+"""Settings of a policy: complete, checked, merged part by part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.errors import Invalid
+from apps.policies.settings import PolicySettings
+
+
+def test_defaults_read_back_as_themselves() -> None:
+    assert PolicySettings.from_json(PolicySettings().to_json()) == PolicySettings()
+    assert PolicySettings().to_json()["algorithm"] == {
+        "name": "aequus", "operator": "relative", "resolution": 10_000, "factor_from": "rank"
+    }  # fmt: skip
+
+
+def test_what_is_left_out_is_taken_from_the_base() -> None:
+    base = PolicySettings.from_json({"window": {"length_s": None}, "fallback_factor": 0.25})
+    changed = PolicySettings.from_json({"window": {"aging": "step"}}, base=base)
+    assert (changed.window["length_s"], changed.window["aging"], changed.fallback_factor) == (None, "step", 0.25)
+
+
+def test_another_algorithm_or_operator_does_not_inherit_parameters_that_are_not_its_own() -> None:
+    combined = PolicySettings.from_json({"algorithm": {"operator": "combined", "k": 0.25}})
+    assert combined.algorithm["k"] == 0.25
+    relative = PolicySettings.from_json({"algorithm": {"operator": "relative"}}, base=combined)
+    assert "k" not in relative.algorithm
+    assert PolicySettings.from_json({"algorithm": {"name": "gridwide"}}, base=combined).algorithm["name"] == "gridwide"
+
+
+def test_settings_never_share_what_they_hold() -> None:
+    PolicySettings().window["length_s"] = 1
+    assert PolicySettings().window["length_s"] == 7_776_000
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"colour": 1}, "settings.colour"),
+        ({"window": []}, "settings.window"),
+        ({"window": {"colour": 1}}, "settings.window.colour"),
+        ({"window": {"length_s": 0}}, "settings.window.length_s"),
+        ({"window": {"length_s": True}}, "settings.window.length_s"),
+        ({"window": {"half_life_s": 1.5}}, "settings.window.half_life_s"),
+        ({"window": {"aging": "linear", "length_s": None}}, "settings.window.length_s"),
+        ({"window": {"aging": "sudden"}}, "settings.window.aging"),
+        ({"metric": {"weights": {"cpu_s": 0}}}, "settings.metric.weights"),
+        ({"metric": {"weights": {"coffee": 1}}}, "settings.metric.weights.coffee"),
+        ({"metric": {"weights": {"cpu_s": float("nan")}}}, "settings.metric.weights.cpu_s"),
+        ({"metric": {"class_factors": [{"qos": "debug"}]}}, "settings.metric.class_factors[0].factor"),
+        ({"metric": {"class_factors": [{"qos": "a\0b", "factor": 1}]}}, "settings.metric.class_factors[0].qos"),
+        ({"metric": {"class_factors": {}}}, "settings.metric.class_factors"),
+        ({"approach": {"local": "prophetic"}}, "settings.approach.local"),
+        ({"fallback_factor": 1.1}, "settings.fallback_factor"),
+        ({"fallback_factor": 10**400}, "settings.fallback_factor"),
+        ({"tolerance": {"points": -1}}, "settings.tolerance.points"),
+        ({"algorithm": {"name": "luck"}}, "settings.algorithm.name"),
+        ({"algorithm": {"name": ["aequus"]}}, "settings.algorithm.name"),
+        ({"algorithm": {"resolution": 1}}, "settings.algorithm.resolution"),
+        ([], "settings"),
+    ],
+)
+def test_wrong_settings_are_refused_with_their_place(given: Any, where: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        PolicySettings.from_json(given)
+    assert where in [field.where for field in refusal.value.fields]
+
+
+def test_all_wrong_places_are_named_at_once() -> None:
+    with pytest.raises(Invalid) as refusal:
+        PolicySettings.from_json({"fallback_factor": 2, "tolerance": {"points": -1}, "window": {"aging": 1}})
+    assert len(refusal.value.fields) == 3
