@@ -11,7 +11,6 @@ from pathlib import Path
 import django
 import pytest
 from django.conf import settings
-from django.test import override_settings
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -29,6 +28,8 @@ if not _IS_WORKER:
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # playwright's own event loop runs in the test's thread
 django.setup()
+# Whoever asks for priorities looks for newer ones itself: a thread would see nothing of a test's transaction.
+settings.FAIRSHARE_SNAPSHOT_POLL_S = 0.0
 
 from apps.cli.stack.postgres import PostgresServer  # noqa: E402 - reads FAIRSHARE_VAR
 
@@ -106,10 +107,9 @@ def _flush_despite_the_audit_log() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _snapshots_without_a_thread() -> Iterator[None]:
-    """Whoever asks for priorities looks for newer ones itself: a thread would see nothing of a test's transaction."""
+def _no_snapshots_left() -> Iterator[None]:
+    """Nothing of one test's priorities is served in the next."""
     from apps.priorities import served
 
-    with override_settings(FAIRSHARE_SNAPSHOT_POLL_S=0.0):
-        yield
+    yield
     served.forget()

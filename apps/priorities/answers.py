@@ -140,6 +140,11 @@ class ServedSnapshot:
         """Make the pieces that are asked for again and again before the first request asks this snapshot for them."""
         self._make_ready(list(older._ready))
 
+    def forget_pieces(self) -> None:
+        """As if nobody had asked yet: for measurements."""
+        self._ready.clear()
+        self._pieces.clear()
+
     def _make_ready(self, queries: Sequence[Query]) -> dict[Query, bytes]:
         distinct = list(dict.fromkeys(queries))
         made = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,6 +62,26 @@ class Inputs:
     @property
     def as_of(self) -> datetime:
         return self.fingerprint.as_of
+
+
+class _Placed:
+    """Where accounts belong, for the last few trees with their rules: a pure function of its key."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, tuple[Rule, ...]], dict[AccountKey, int]] = OrderedDict()
+
+    def of(self, digest: str, rules: tuple[Rule, ...]) -> dict[AccountKey, int]:
+        if not digest:  # a tree that was never stored
+            return {}
+        found = self._known.setdefault((digest, rules), {})
+        self._known.move_to_end((digest, rules))
+        while len(self._known) > _MOST_PLACED:
+            self._known.popitem(last=False)
+        return found
+
+
+_MOST_PLACED = 8
+_placed = _Placed()
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +162,11 @@ def compute(inputs: Inputs) -> Computed:
 
 
 def place_accounts(inputs: Inputs) -> I4:
-    """The entry of each account, −1 for none."""
-    return Resolver(inputs.rules, inputs.tree).resolve_many(inputs.account_keys)
+    """The entry of each account, −1 for none; remembered from tick to tick while tree and rules are the same."""
+    known = _placed.of(inputs.tree.digest, inputs.rules)
+    new = [key for key in inputs.account_keys if key not in known]
+    known.update(zip(new, Resolver(inputs.rules, inputs.tree).resolve_many(new).tolist(), strict=True))
+    return np.fromiter((known[key] for key in inputs.account_keys), dtype=np.int32, count=len(inputs.account_keys))
 
 
 def store_result(

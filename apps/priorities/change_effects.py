@@ -27,7 +27,7 @@ def simulate_change_set(change_set: ChangeSet, *, actor: Actor) -> list[dict[str
     None where nothing can be said: no snapshot yet, or operations that don't fit the head any more. New and moved
     entries are compared by the usage that they bring along, whatever the scope they come into.
     """
-    view = open_view(policy_slug=change_set.policy.slug, actor=actor, scope="policies:write")
+    view = open_view(policy_slug=change_set.policy.slug, actor=actor)
     snapshot, outcome = view.snapshot, _on_head(view, change_set)
     if snapshot is None or outcome is None:
         return None

@@ -25,7 +25,7 @@ def keep(row: dict[str, Any], data: bytes | memoryview, tree: TreeColumns) -> No
     """Write the snapshot and, once a revision, its tree. A full disk costs the copy, not the answer."""
     try:
         _directory().mkdir(mode=0o700, parents=True, exist_ok=True)
-        tree_path = _tree_path(row["slug"], tree.number)
+        tree_path = _tree_path(row["slug"], tree.digest)
         if not tree_path.exists():
             _write(tree_path, pack_tree(tree)[0])
         _write(_snapshot_path(row["slug"]), json.dumps(row).encode() + b"\n" + bytes(data))
@@ -51,7 +51,7 @@ def kept() -> Iterator[tuple[dict[str, Any], bytes, TreeColumns]]:
         try:
             head, data = _read(path).split(b"\n", 1)
             row = json.loads(head)
-            tree_blob = _read(_tree_path(row["slug"], row["revision"]))
+            tree_blob = _read(_tree_path(row["slug"], row["tree_digest"]))
             yield row, data, unpack_tree(tree_blob, row["tree_digest"])
         except (OSError, ValueError, KeyError, CorruptBlob) as error:
             logger.warning("%s is no good copy of a snapshot: %s", path.name, error)
@@ -65,8 +65,8 @@ def _snapshot_path(slug: str) -> Path:
     return _directory() / f"{slug}.snapshot"
 
 
-def _tree_path(slug: str, number: int) -> Path:
-    return _directory() / f"{slug}@{number}.tree"
+def _tree_path(slug: str, digest: str) -> Path:
+    return _directory() / f"{slug}@{digest[:16]}.tree"
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -63,6 +63,11 @@ class LookupIndex:
             self._found[query] = found
         return found
 
+    def forget(self) -> None:
+        """As if nobody had asked yet: for measurements."""
+        self._found.clear()
+        self._paths.clear()
+
     def path(self, entry: int) -> str:
         path = self._paths.get(entry)
         if path is None:

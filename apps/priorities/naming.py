@@ -37,6 +37,8 @@ def text_of(name: str) -> str:
     """The text that `entry_name` turned into this name, if it wasn't cut."""
     if name == NO_NAME:
         return ""
+    if "%" not in name:
+        return name
     return _ESCAPED.sub(lambda match: bytes.fromhex(match[1].replace("%", "")).decode("utf-8", "replace"), name)
 
 

@@ -69,8 +69,11 @@ class Rule:
 
     def names_below(self, key: AccountKey) -> list[str]:
         """Names that lead from the target down to the account's entry, with placeholders filled in."""
-        values = {"user": key.user_name or key.dn, "group": key.group_name, "project": key.project}
-        return [_PLACEHOLDER.sub(lambda found: values[found[1]], part) for part in self.parts]
+        whole = {"{user}": key.user_name or key.dn, "{group}": key.group_name, "{project}": key.project}
+        return [
+            whole[part] if part in whole else _PLACEHOLDER.sub(lambda found: whole[found[0]], part)
+            for part in self.parts
+        ]
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ from datetime import datetime
 from apps.accounts.actor import Actor
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import Token
+from apps.accounts.selectors import list_accounts_of
 from apps.errors import NotAllowed
 from apps.policies.columns import Mask, TreeColumns
 from apps.policies.models import Policy
@@ -16,10 +17,21 @@ from apps.policies.trees import load_tree
 from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.assembly import load_rules
+from apps.priorities.lookup import AccountQuery
 from apps.priorities.mapping import UNMAPPED, Resolver
-from apps.priorities.selectors.rows import own_queries
 
 _READS = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.SELF_READ)
+
+
+def own_queries(actor: Actor) -> list[AccountQuery]:
+    """The actor's accounts as look-ups; somebody without any is asked for by user name."""
+    if actor.user is None:
+        return []
+    accounts = list_accounts_of(actor.user)
+    found = [
+        AccountQuery(one.user_name, one.group_name, one.namespace, one.dn, one.fqan, one.project) for one in accounts
+    ]
+    return found or [AccountQuery(actor.user.username)]
 
 
 def served_to(*, policy_slug: str, at: datetime, actor: Actor) -> tuple[ServedSnapshot, Mask | None]:

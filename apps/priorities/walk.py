@@ -40,6 +40,7 @@ class Walk:
     """All levels below the root, and the index of the one that puts most others ahead (or, for the first, behind)."""
 
     entry: int
+    chain: list[int]  # the entry of each step
     steps: list[WalkStep]
     deciding: int | None
 
@@ -50,7 +51,7 @@ def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
     chain = [*tree.ancestors(entry), entry][1:]
     steps = [_step(snapshot, i) for i in chain]
     deciding = _deciding(snapshot, entry)
-    return Walk(entry, steps, None if deciding is None else chain.index(deciding))
+    return Walk(entry, chain, steps, None if deciding is None else chain.index(deciding))
 
 
 def step_json(step: WalkStep) -> dict[str, Any]:

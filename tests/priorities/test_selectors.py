@@ -401,3 +401,23 @@ def test_somebody_who_may_not_see_an_entry_gets_no_preview_of_it(
 def test_the_command_sees_everything(site: Site) -> None:
     site.recompute()
     assert len(get_tree_page(policy_slug="grid", actor=COMMAND).rows) == 7
+
+
+def test_a_token_of_a_subtree_is_told_nothing_of_the_levels_above(site: Site, as_eva: Actor) -> None:
+    site.recompute()
+    bounds = TokenBounds("fsh_x", frozenset({"admin"}), policy_slug="grid", subtree_uid=_uid(site, "/physics/alice"))
+    bound = Actor(user=as_eva.user, via="api", token=bounds)
+    (result,) = explain(policy_slug="grid", account="alice", actor=bound)["results"]
+    assert [step["entry"] for step in result["steps"]] == ["/physics/alice"]
+    page = get_entry_page(policy_slug="grid", uid=_uid(site, "/physics/alice"), actor=bound)
+    assert page.ancestors == []
+    assert get_tree_page(policy_slug="grid", actor=bound).rows == []
+
+
+def test_own_entries_are_seen_before_the_first_snapshot(make_site: Callable[..., Site], as_alice: Actor) -> None:
+    made = make_site(visibility="path")
+    made.publish(PROJECTS)
+    made.map()
+    made.job("alice", "physics", 40)
+    rows = get_tree_page(policy_slug="grid", actor=as_alice).rows
+    assert [row.path for row in rows] == ["/", "/physics", "/physics/alice"]

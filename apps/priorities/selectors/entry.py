@@ -55,7 +55,7 @@ def get_entry_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str | N
         as_of=view.as_of,
         settings=view.settings,
         entry=entry,
-        ancestors=view.rows(view.tree.ancestors(i)),
+        ancestors=view.rows(above for above in view.tree.ancestors(i) if view.visibility.may_see(above)),
         children=_numbered(view, children, start),
         n_children=len(children),
         siblings=_numbered(view, _around(siblings, i)),

@@ -8,20 +8,19 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-import numpy as np
-
 from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.errors import NotAllowed, NotFound
+from apps.policies.columns import Mask
 from apps.policies.models import Policy
-from apps.policies.scope import visible_entries
 from apps.policies.selectors import get_policy, list_policies
 from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot, instant
 from apps.priorities.lookup import AccountQuery
-from apps.priorities.selectors.rows import newest_or_none, own_queries
+from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences import rank_sentence
+from apps.priorities.sight import own_queries, visible_in
 from apps.priorities.walk import Walk, WalkStep, step_json, walk_to
 
 
@@ -71,12 +70,12 @@ def explain(*, policy_slug: str, account: str | AccountQuery, namespace: str = "
     policy = get_policy(slug=policy_slug, actor=actor, scope=_explain_scope(actor))
     snapshot = served.newest(policy_slug)
     query = account if isinstance(account, AccountQuery) else AccountQuery(account, namespace=namespace)
-    seen = _visible_here(policy, snapshot, actor)
+    seen = visible_in(policy=policy, snapshot=snapshot, at=clock.now(), actor=actor)
     results = snapshot.lookup([query], mask=seen)
     described = []
     for result in results:
         entry = snapshot.tree.index_of_path(result["entry"]) if result["entry"] is not None else None
-        described.append(result if entry is None else _explained(snapshot, result, walk_to(snapshot, entry)))
+        described.append(result if entry is None else _explained(snapshot, result, walk_to(snapshot, entry), seen))
     return {
         "policy": policy_slug,
         "snapshot": snapshot.snapshot_id,
@@ -86,11 +85,13 @@ def explain(*, policy_slug: str, account: str | AccountQuery, namespace: str = "
     }
 
 
-def _explained(snapshot: ServedSnapshot, result: dict[str, Any], walk: Walk) -> dict[str, Any]:
-    deciding = None if walk.deciding is None else walk.steps[walk.deciding]
+def _explained(snapshot: ServedSnapshot, result: dict[str, Any], walk: Walk, seen: Mask) -> dict[str, Any]:
+    """A token that is bound to a subtree is told nothing of the levels above it."""
+    visible = [step for step, i in zip(walk.steps, walk.chain, strict=True) if seen[i]]
+    deciding = None if walk.deciding is None or not seen[walk.chain[walk.deciding]] else walk.steps[walk.deciding]
     return {
         **result,
-        "steps": [step_json(step) for step in walk.steps],
+        "steps": [step_json(step) for step in visible],
         "deciding": None if deciding is None else deciding.path,
         "sentence": rank_sentence(result["rank"], snapshot.n_ranked, deciding.name if deciding else None),
     }
@@ -98,17 +99,6 @@ def _explained(snapshot: ServedSnapshot, result: dict[str, Any], walk: Walk) -> 
 
 def _explain_scope(actor: Actor) -> str:
     return next((scope for scope in ("priorities:read", "policies:read") if actor.has_scope(scope)), "self:read")
-
-
-def _visible_here(policy: Policy, snapshot: ServedSnapshot, actor: Actor) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """The entries of the snapshot's own tree that the actor may see."""
-    own: set[int] = set()
-    if actor.has_scope(Token.Scope.SELF_READ):
-        own = {entry for query in own_queries(actor) for entry in snapshot.index.find(query).entries}
-    visibility = visible_entries(
-        policy=policy, tree=snapshot.tree, actor=actor, at=clock.now(), own_entries=sorted(own)
-    )
-    return visibility.mask
 
 
 def _in_policy(policy: Policy, query: AccountQuery) -> list[MyPriority]:

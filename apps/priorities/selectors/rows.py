@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from apps import clock
 from apps.accounts.actor import Actor
-from apps.accounts.selectors import list_accounts_of
 from apps.engine.algorithms.base import prepare
 from apps.errors import Unavailable
 from apps.policies.models import Policy
@@ -24,8 +23,8 @@ from apps.policies.settings import PolicySettings
 from apps.policies.trees import TreeColumns, load_tree
 from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot
-from apps.priorities.lookup import AccountQuery
 from apps.priorities.models import Snapshot
+from apps.priorities.sight import own_queries, see
 from apps.priorities.states import State, out_of_tolerance, state_of
 
 F8 = npt.NDArray[np.float64]
@@ -76,6 +75,8 @@ class PolicyView:
 
     @cached_property
     def visibility(self) -> Visibility:
+        if self.snapshot is None:
+            return see(policy=self.policy, tree=self.tree, at=self.now, actor=self.actor)
         return visible_entries(
             policy=self.policy, tree=self.tree, actor=self.actor, at=self.now, own_entries=self.own_entries
         )
@@ -232,17 +233,6 @@ def newest_or_none(slug: str) -> ServedSnapshot | None:
         return served.newest(slug)
     except Unavailable:
         return None
-
-
-def own_queries(actor: Actor) -> list[AccountQuery]:
-    """The actor's accounts as look-ups; somebody without any is asked for by user name."""
-    if actor.user is None:
-        return []
-    accounts = list_accounts_of(actor.user)
-    found = [
-        AccountQuery(one.user_name, one.group_name, one.namespace, one.dn, one.fqan, one.project) for one in accounts
-    ]
-    return found or [AccountQuery(actor.user.username)]
 
 
 def _of_then(policy: Policy, number: int, at: int | datetime) -> ServedSnapshot | None:

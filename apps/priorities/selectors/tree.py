@@ -66,6 +66,8 @@ class _Page:
     more: list[MoreRow] = field(default_factory=list)
 
     def add_root(self) -> None:
+        if not self.view.visibility.may_see(0):
+            return
         self.rows.append(self.view.row(0, position=(1, 1), is_open=0 in self.opened))
         if 0 in self.opened:
             self.add_children(0)
