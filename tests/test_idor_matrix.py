@@ -1,0 +1,331 @@
+"""Who gets what from every route: complete by construction, because a route without a row here fails.
+
+A row is a request, the status for each actor, and (where it tells something) a word that only some of them may read.
+The objects of the requests lie in /physics, except where a row says otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from io import BytesIO
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from apps.accounts.actor import SYSTEM, Actor
+from apps.accounts.models import Token
+from apps.accounts.services import make_token, revoke_token
+from apps.policies.services import make_change_set
+from apps.runs.models import Run
+from apps.usage.services import start_import
+from tests.api.conftest import AT, _fresh_process, computed, site  # noqa: F401 - fixtures
+from tests.api.small_site import Site
+
+ACTORS = (
+    "anonymous",
+    "nobody",  # signed in, without any right
+    "alice",  # member: her account is at /physics/alice
+    "pia",  # authority of /physics
+    "ben",  # authority of /biology, the sibling
+    "admin",
+    "narrow",  # a token of the administrator for priorities:read
+    "reader",  # a token of pia for policies:read
+    "aside",  # a token of the administrator for policies:read and policies:write, bound to /biology
+    "expired",
+    "revoked",
+)
+TOKENS = ("narrow", "reader", "aside", "expired", "revoked")
+JSON = "application/json"
+FORM_TOKEN = re.compile("[A-Za-z0-9]{64}")
+
+
+@dataclass
+class Row:
+    route: str
+    path: str
+    statuses: str  # in the order of ACTORS
+    method: str = "get"
+    body: Any = None
+    word: str = ""  # only `readers` may find it in the answer
+    readers: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    remakes: str = ""  # what has to be made anew for each actor, because the request uses it up
+
+
+OPEN = "200 200 200 200 200 200 200 200 200 200 200"
+API = "api/v1/"
+POLICY = API + "policies/<slug:policy>"
+CHANGE_SET = POLICY + "/changesets/<int:change_set>"
+NODE = "policy/<slug:policy>/n/<uuid:uid>"
+IMPORT = "usage/imports/<int:import_id>"
+UIDS = {"physics": "/physics", "bob": "/physics/bob"}
+HTMX = {"HX-Request": "true"}
+SHARES = {"op": "set_shares", "entry": "/physics/bob", "shares": 3}
+
+ROWS = [
+    # --- Health
+    Row("healthz", "/healthz", OPEN),
+    Row("readyz", "/readyz", OPEN),
+    Row("metrics", "/metrics", "401 401 401 401 401 401 200 403 403 401 401"),
+    # --- REST: what says how to ask
+    Row(API + "schema", "/api/v1/schema", OPEN),
+    Row(API + "docs", "/api/v1/docs", OPEN),
+    Row(API + "^.*$", "/api/v1/no/such/thing", "404 404 404 404 404 404 404 404 404 404 404"),
+    # --- REST: policies
+    Row(API + "policies", "/api/v1/policies", "401 200 200 200 200 200 200 200 200 401 401"),
+    Row(POLICY, "/api/v1/policies/grid", "401 200 200 200 200 200 403 200 200 401 401"),
+    Row(POLICY + "/revisions", "/api/v1/policies/grid/revisions", "401 200 200 200 200 200 403 200 200 401 401"),
+    Row(POLICY + "/document", "/api/v1/policies/grid/document", "401 403 403 403 403 200 403 403 403 401 401",
+        word="bob", readers="admin"),
+    Row(POLICY + "/tree", "/api/v1/policies/grid/tree?depth=9", "401 404 200 200 200 200 403 200 200 401 401",
+        word="bob", readers="pia admin reader"),
+    Row(POLICY + "/tree", "/api/v1/policies/grid/tree?path=/physics/bob",
+        "401 404 404 200 404 200 403 200 404 401 401", word='"bob"', readers="pia admin reader"),
+    # --- REST: priorities
+    Row(POLICY + "/priorities", "/api/v1/policies/grid/priorities?account=bob",
+        "401 200 200 200 200 200 200 403 403 401 401", word="/physics/bob", readers="pia admin narrow"),
+    Row(POLICY + "/priorities/lookup", "/api/v1/policies/grid/priorities/lookup",
+        "401 200 200 200 200 200 200 403 403 401 401", "post", {"accounts": ["bob"]},
+        word="/physics/bob", readers="pia admin narrow"),
+    Row(POLICY + "/priorities/all", "/api/v1/policies/grid/priorities/all",
+        "401 200 200 200 200 200 200 403 403 401 401", word="/physics/bob", readers="pia admin narrow"),
+    Row(POLICY + "/explain", "/api/v1/policies/grid/explain?account=bob",
+        "401 200 200 200 200 200 200 403 403 401 401", word="/physics/bob", readers="pia admin narrow"),
+    Row(POLICY + "/snapshots", "/api/v1/policies/grid/snapshots", "401 200 200 200 200 200 200 200 200 401 401"),
+    Row(POLICY + "/recompute", "/api/v1/policies/grid/recompute",
+        "401 403 403 202 202 202 403 403 403 401 401", "post"),
+    # --- REST: change sets (one of pia's, about /physics/bob)
+    Row(POLICY + "/changesets", "/api/v1/policies/grid/changesets", "401 200 200 200 200 200 403 200 200 401 401",
+        word="because of bob", readers="pia admin reader"),
+    Row(POLICY + "/changesets", "/api/v1/policies/grid/changesets", "401 404 404 201 404 201 403 403 404 401 401",
+        "post", {"base_revision": 2, "operations": [SHARES]}),
+    Row(CHANGE_SET, "/api/v1/policies/grid/changesets/{change_set}", "401 404 404 200 404 200 403 200 404 401 401",
+        word="because of bob", readers="pia admin reader"),
+    Row(CHANGE_SET, "/api/v1/policies/grid/changesets/{change_set}", "401 404 404 200 404 200 403 403 404 401 401",
+        "patch", {"reason": "more"}, headers={"If-Match": '"1"'}, remakes="change_set"),
+    Row(CHANGE_SET + "/propose", "/api/v1/policies/grid/changesets/{change_set}/propose",
+        "401 404 404 200 404 200 403 403 404 401 401", "post", remakes="change_set"),
+    Row(CHANGE_SET + "/withdraw", "/api/v1/policies/grid/changesets/{change_set}/withdraw",
+        "401 404 404 200 404 200 403 403 404 401 401", "post", remakes="change_set"),
+    Row(CHANGE_SET + "/publish", "/api/v1/policies/grid/changesets/{change_set}/publish",
+        "401 404 404 200 404 200 403 403 404 401 401", "post", remakes="change_set"),
+    # --- REST: usage
+    Row(API + "usage/records", "/api/v1/usage/records?source=cluster-a",
+        "401 403 403 403 403 200 403 403 403 401 401", "post", []),
+    Row(API + "usage/sources", "/api/v1/usage/sources", "401 200 200 200 200 200 200 200 200 401 401"),
+    Row(API + "usage/sources/<slug:source>", "/api/v1/usage/sources/cluster-a",
+        "401 200 200 200 200 200 200 200 200 401 401"),
+    Row(API + "usage/buckets", "/api/v1/usage/buckets?source=cluster-a",
+        "401 200 200 200 200 200 403 403 403 401 401", word="bob", readers="admin"),
+    # --- REST: runs and tokens (pia's)
+    Row(API + "runs/<int:run>", "/api/v1/runs/{run}", "401 404 404 200 404 200 404 200 404 401 401"),
+    Row(API + "tokens", "/api/v1/tokens", "401 200 200 200 200 200 403 403 403 401 401",
+        word="pia's own", readers="pia"),
+    Row(API + "tokens", "/api/v1/tokens", "401 201 201 201 201 201 403 403 403 401 401", "post",
+        {"name": "mine", "scopes": ["self:read"]}),
+    Row(API + "tokens/<int:token>/rotate", "/api/v1/tokens/{token}/rotate",
+        "401 404 404 200 404 200 403 403 403 401 401", "post", remakes="token"),
+    Row(API + "tokens/<int:token>/revoke", "/api/v1/tokens/{token}/revoke",
+        "401 404 404 204 404 204 403 403 403 401 401", "post", remakes="token"),
+    # --- Pages: a token opens none of them
+    Row("", "/", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("_attention", "/_attention", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
+    Row("sign-in/", "/sign-in/", "200 302 302 302 302 302 200 200 200 200 200"),
+    Row("sign-out/", "/sign-out/", "302 302 302 302 302 302 302 302 302 302 302", "post", remakes="session"),
+    Row("theme/", "/theme/", "303 303 303 303 303 303 303 303 303 303 303", "post", {"theme": "dark"}),
+    Row("me/priority/", "/me/priority/", "302 200 200 200 200 200 302 302 302 302 302",
+        word="physics", readers="alice"),
+    Row("me/tokens/", "/me/tokens/", "302 200 200 200 200 200 302 302 302 302 302",
+        word="pia&#x27;s own", readers="pia"),
+    Row("me/tokens/<int:token_id>/rotate/", "/me/tokens/{token}/rotate/",
+        "302 404 404 200 404 404 302 302 302 302 302"),
+    Row("me/tokens/<int:token_id>/revoke/", "/me/tokens/{token}/revoke/",
+        "302 404 404 200 404 404 302 302 302 302 302"),
+    Row("policy/<slug:policy>/", "/policy/grid/", "302 200 200 200 200 200 302 302 302 302 302",
+        word="bob", readers="pia admin"),
+    Row("policy/<slug:policy>/_rows", "/policy/grid/_rows?parent={physics}",
+        "302 404 200 200 404 200 302 302 302 302 302",
+        word="bob", readers="pia admin", headers=HTMX),
+    Row("policy/<slug:policy>/_search", "/policy/grid/_search?q=bob", "302 200 200 200 200 200 302 302 302 302 302",
+        word='data-uid="{bob}"', readers="pia admin", headers=HTMX),
+    Row("policy/<slug:policy>/_panel", "/policy/grid/_panel?entry={bob}", "302 404 404 200 404 200 302 302 302 302 302",
+        word="bob", readers="pia admin", headers=HTMX),
+    Row(NODE + "/", "/policy/grid/n/{bob}/", "302 404 404 303 404 303 302 302 302 302 302"),
+    Row(NODE + "/<slug:name>/", "/policy/grid/n/{bob}/bob/", "302 404 404 200 404 200 302 302 302 302 302",
+        word="<title>bob", readers="pia admin"),
+    Row(NODE + "/_preview", "/policy/grid/n/{bob}/_preview?shares=3", "302 404 404 200 404 200 302 302 302 302 302",
+        headers=HTMX),
+    Row(NODE + "/_shares", "/policy/grid/n/{bob}/_shares", "302 404 404 200 404 200 302 302 302 302 302", "post",
+        {"shares": "3", "base_revision": "2"}, headers=HTMX),
+    Row("usage/sources/", "/usage/sources/", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("usage/sources/<slug:slug>/", "/usage/sources/cluster-a/", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("usage/import/", "/usage/import/", "302 403 403 403 403 200 302 302 302 302 302"),
+    Row(IMPORT + "/", "/usage/imports/{import_id}/", "302 404 404 404 404 200 302 302 302 302 302"),
+    Row(IMPORT + "/_progress", "/usage/imports/{import_id}/_progress",
+        "302 404 404 404 404 200 302 302 302 302 302", headers=HTMX),
+    Row(IMPORT + "/_rejected", "/usage/imports/{import_id}/_rejected",
+        "302 404 404 404 404 200 302 302 302 302 302", headers=HTMX),
+    Row(IMPORT + "/rejected.csv", "/usage/imports/{import_id}/rejected.csv",
+        "302 404 404 404 404 200 302 302 302 302 302"),
+    Row(IMPORT + "/cancel/", "/usage/imports/{import_id}/cancel/",
+        "302 404 404 404 404 303 302 302 302 302 302", "post", remakes="import_id"),
+    Row(IMPORT + "/confirm/", "/usage/imports/{import_id}/confirm/",
+        "302 404 404 404 404 409 302 302 302 302 302", "post", remakes="import_id"),
+]  # fmt: skip
+
+
+def routes(resolver: URLResolver, before: str = "") -> Iterator[str]:
+    for pattern in resolver.url_patterns:
+        here = before + str(pattern.pattern)
+        if isinstance(pattern, URLPattern):
+            yield here
+        else:
+            yield from routes(pattern, here)
+
+
+def test_every_route_has_its_row() -> None:
+    known = set(routes(get_resolver()))
+    assert {route for route in known if not route.startswith("admin/")} == {row.route for row in ROWS}
+
+
+class World:
+    """The site, its actors, and the objects that requests name."""
+
+    def __init__(self, site: Site) -> None:  # noqa: F811
+        self.site, self.made = site, 0
+        whole = {"policy_slug": "grid"}
+        self.texts = {
+            "narrow": site.token("priorities:read", **whole),
+            "reader": site.token("policies:read", user=site.pia, **whole),
+            "aside": site.token("policies:read", "policies:write", subtree_uid=site.uid("/biology"), **whole),
+            "expired": site.token("admin", at=AT - timedelta(days=100), days=90),
+            "revoked": site.token("admin"),
+        }
+        revoke_token(token_id=Token.objects.latest("id").pk, at=AT, actor=SYSTEM)
+        self.objects: dict[str, Any] = {name: site.uid(path) for name, path in UIDS.items()} | {"run": self._run()}
+        self.makers: dict[str, Callable[[], Any]] = {
+            "change_set": self._change_set, "token": self._token, "import_id": self._import,
+        }  # fmt: skip
+        for name, make in self.makers.items():
+            self.objects[name] = make()
+
+    def client(self, actor: str) -> Client:
+        client = Client(REMOTE_ADDR="192.0.2.7")
+        if actor in self.texts:
+            client.defaults["HTTP_AUTHORIZATION"] = f"Bearer {self.texts[actor]}"
+        elif actor != "anonymous":
+            client.force_login(getattr(self.site, actor), backend="django.contrib.auth.backends.ModelBackend")
+        return client
+
+    def ask(self, row: Row, actor: str) -> Any:
+        if row.remakes in self.makers:
+            self.objects[row.remakes] = self.makers[row.remakes]()
+        client, path = self.client(actor), row.path.format(**self.objects)
+        if row.method == "get":
+            return client.get(path, headers=row.headers)
+        more = {"content_type": JSON} if path.startswith("/api/") else {}
+        return getattr(client, row.method)(path, row.body, headers=row.headers, **more)
+
+    def _run(self) -> int:
+        run = Run.objects.create(kind="test", subject="matrix", owner=self.site.pia, due_at=AT, created_at=AT)
+        return run.pk
+
+    def _change_set(self) -> int:
+        """Each with a number of its own, so that publishing it always changes something."""
+        self.made += 1
+        pia = Actor(user=self.site.pia, via="api")
+        operations = [{**SHARES, "shares": 3 + self.made}]
+        return make_change_set(
+            policy_slug="grid", operations=operations, reason="because of bob", at=AT, actor=pia
+        ).pk
+
+    def _token(self) -> int:
+        pia = Actor(user=self.site.pia, via="api")
+        token, _ = make_token(name="pia's own", scopes=["self:read"], user=self.site.pia, at=AT, actor=pia)
+        return token.pk
+
+    def _import(self) -> int:
+        line = b"1 0 0 3600 1 -1 -1 1 -1 -1 1 1 1 -1 -1 -1 -1 -1\n"
+        return start_import(
+            source_slug="cluster-a", format="swf", file=BytesIO(b"; UnixStartTime: 0\n" + line), file_name="a.swf",
+            at=AT, actor=Actor(user=self.site.admin, via="page"),
+        ).pk  # fmt: skip
+
+
+@pytest.fixture
+def world(computed: Site) -> World:  # noqa: F811
+    return World(computed)
+
+
+def answer_text(answer: Any) -> str:
+    body: bytes = answer.getvalue() if answer.streaming else answer.content
+    return FORM_TOKEN.sub("TOKEN", body.decode())
+
+
+def differences(world: World, row: Row) -> list[str]:
+    """What is other than the row says."""
+    answers = {actor: world.ask(row, actor) for actor in ACTORS}
+    wanted = dict(zip(ACTORS, row.statuses.split(), strict=True))
+    found = [
+        f"{row.method} {row.path}: {actor} gets {answer.status_code}, not {wanted[actor]}"
+        for actor, answer in answers.items()
+        if str(answer.status_code) != wanted[actor]
+    ]
+    word = row.word.format(**world.objects)
+    readers = {actor for actor, answer in answers.items() if word and word in answer_text(answer)}
+    if readers != set(row.readers.split()):
+        found.append(f"{row.method} {row.path}: {word!r} is read by {sorted(readers)}, not {row.readers}")
+    return found
+
+
+def test_each_actor_reads_what_the_rows_say(world: World) -> None:
+    assert [line for row in ROWS if row.method == "get" for line in differences(world, row)] == []
+
+
+WRITES = [row for row in ROWS if row.method != "get"]
+
+
+@pytest.mark.parametrize("row", WRITES, ids=[f"{row.method} {row.path}" for row in WRITES])
+def test_each_actor_writes_what_the_row_says(world: World, row: Row) -> None:
+    assert differences(world, row) == []
+
+
+@pytest.mark.parametrize("actor", [actor for actor in ACTORS if actor != "admin"])
+def test_the_admin_site_is_for_administrators(world: World, actor: str) -> None:
+    for route in routes(get_resolver()):
+        if route.startswith("admin/") and "<" not in route and "^" not in route and "(" not in route:
+            answer = world.client(actor).get(f"/{route}")
+            assert answer.status_code in (200, 302), route
+            if answer.status_code == 200:
+                assert route in ("admin/login/", "admin/jsi18n/", "admin/logout/"), route
+
+
+HIDDEN = [
+    ("/api/v1/policies/{}/tree", "other-policy", "no-policy"),
+    ("/api/v1/policies/grid/tree?path={}", "/physics/bob", "/physics/nothing"),
+    ("/api/v1/policies/grid/priorities?account={}", "bob", "xyz"),
+    ("/api/v1/policies/grid/explain?account={}", "bob", "xyz"),
+    ("/api/v1/policies/grid/changesets/{}", "{change_set}", "999999"),
+    ("/api/v1/runs/{}", "{run}", "999999"),
+    ("/policy/grid/n/{}/", "{bob}", "00000000-0000-4000-8000-000000000000"),
+    ("/policy/grid/n/{}/bob/", "{bob}", "00000000-0000-4000-8000-000000000000"),
+    ("/usage/imports/{}/", "{import_id}", "999999"),
+]
+
+
+@pytest.mark.parametrize(("path", "hidden", "missing"), HIDDEN)
+@pytest.mark.parametrize("actor", ["nobody", "ben"])
+def test_what_is_hidden_reads_like_what_does_not_exist(
+    world: World, actor: str, path: str, hidden: str, missing: str
+) -> None:
+    client = world.client(actor)
+    names = [hidden.format(**world.objects), missing]
+    answers = [client.get(path.format(name), headers={"x-request-id": "same"}) for name in names]
+    assert answers[0].status_code == answers[1].status_code
+    texts = [answer_text(answer).replace(name, "NAME") for answer, name in zip(answers, names, strict=True)]
+    assert texts[0] == texts[1]
