@@ -34,7 +34,8 @@ def adopt(document: Document, head: TreeColumns, settings: PolicySettings) -> Ne
     closes[in_head[known & changed]] = True
     opened = np.flatnonzero(changed)
     closed = [head.uuid(i) for i in np.flatnonzero(closes).tolist()]
-    return NextRevision(tree, settings, closed, _nodes(tree, changed), len(opened))
+    n_changed = len(closed) + int((~known).sum())
+    return NextRevision(tree, settings, closed, _nodes(tree, changed), len(opened), n_changed)
 
 
 def _recognised(read: TreeColumns, head: TreeColumns) -> IndexArray:

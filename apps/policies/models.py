@@ -71,6 +71,7 @@ class Revision(models.Model):
     reason = models.TextField(blank=True, default="")
     published_at = models.DateTimeField()
     n_entries = models.PositiveIntegerField()
+    n_changed = models.PositiveIntegerField(db_default=0)  # entries added, changed or archived by it
     settings = models.JSONField()  # complete: see apps.policies.settings.PolicySettings
     tree = models.BinaryField()  # checksummed zstd blob of arrays, see apps.blobs and apps.policies.trees
     tree_digest = models.CharField(max_length=64)

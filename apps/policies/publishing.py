@@ -39,12 +39,13 @@ class NextRevision:
     closed: Sequence[UUID]
     opened: Iterable[Node]
     n_opened: int
+    n_changed: int
 
     @classmethod
     def of_changes(cls, tree: TreeColumns, settings: PolicySettings, changes: Changes) -> NextRevision:
         closed = [uid for uid, (before, _) in changes.items() if before is not None]
         opened = [after for _, after in changes.values() if after is not None]
-        return cls(tree, settings, closed, opened, len(opened))
+        return cls(tree, settings, closed, opened, len(opened), len(changes))
 
 
 def lock_policy(policy_id: int) -> Policy:
@@ -63,7 +64,8 @@ def publish(
     blob, digest = pack_tree(tree)
     revision = Revision.objects.create(
         policy=policy, number=number, change_set=change_set, author=actor.user, author_name=actor.name, reason=reason,
-        published_at=at, n_entries=len(tree), settings=following.settings.to_json(), tree=blob, tree_digest=digest,
+        published_at=at, n_entries=len(tree), n_changed=following.n_changed, settings=following.settings.to_json(),
+        tree=blob, tree_digest=digest,
     )  # fmt: skip
     policy.head_number = number
     policy.save(update_fields=["head_number"])

@@ -77,13 +77,8 @@ def list_revisions(*, policy: Policy, before: int | None = None, limit: int = 50
 
 def count_changes(*, policy: Policy, numbers: Sequence[int]) -> dict[int, int]:
     """How many entries each revision added, changed or archived."""
-    touched: dict[int, set[UUID]] = {number: set() for number in numbers}
-    for uid, since in Entry.objects.filter(policy=policy, since__in=numbers).values_list("uid", "since"):
-        touched[since].add(uid)
-    for uid, until in Entry.objects.filter(policy=policy, until__in=numbers).values_list("uid", "until"):
-        if until is not None:
-            touched[until].add(uid)
-    return {number: len(uids) for number, uids in touched.items()}
+    counts = Revision.objects.filter(policy=policy, number__in=numbers).values_list("number", "n_changed")
+    return dict(counts)
 
 
 def entry_history(*, policy: Policy, uid: UUID, limit: int = 20) -> list[EntryChange]:

@@ -77,7 +77,7 @@ def _publish_first(policy: Policy, settings: PolicySettings, actor: Actor, at: d
     root = Node(uuid4(), None, policy.slug)
     operations = [{"op": "set_policy", "settings": settings.to_json()}]
     change_set = _new_change_set(policy, 0, operations, "A new policy.", None, actor, at)
-    following = NextRevision(columns_of([root]), settings, [], [root], 1)
+    following = NextRevision(columns_of([root]), settings, [], [root], 1, 1)
     publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at)
     return policy
 

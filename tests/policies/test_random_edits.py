@@ -19,6 +19,7 @@ from apps.policies.columns import Node, TreeColumns, pack_tree, unpack_tree
 from apps.policies.models import Entry, Policy
 from apps.policies.operations import work_out
 from apps.policies.reshape import columns_of
+from apps.policies.selectors import count_changes
 from apps.policies.trees import load_tree, load_tree_from_rows
 from tests.policies.conftest import AT
 
@@ -120,6 +121,7 @@ class EditsPublished(RuleBasedStateMachine):
         opened = [uid for uid, node in new.items() if old.get(uid) != node]
         closed = [uid for uid, node in old.items() if new.get(uid) != node]
         self.archived += [uid for uid in old if uid not in new]
+        assert count_changes(policy=self.policy, numbers=[head + 1]) == {head + 1: len({*opened, *closed})}
         assert Entry.objects.filter(policy=self.policy, since=head + 1).count() == len(opened)
         assert Entry.objects.filter(policy=self.policy, until=head + 1).count() == len(closed)
 
