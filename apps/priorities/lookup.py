@@ -63,6 +63,12 @@ class LookupIndex:
             self._found[query] = found
         return found
 
+    def prepare(self) -> None:
+        """Build what the first look-up would else wait for."""
+        self.find("")
+        self.by_entry  # noqa: B018 - cached
+        self.tree.engine_tree().competition  # noqa: B018 - cached
+
     def forget(self) -> None:
         """As if nobody had asked yet: for measurements."""
         self._found.clear()

@@ -199,6 +199,7 @@ def _served(
         index = older.index
     else:
         index = LookupIndex(tree, unpack_places(places_blob, meta["places_digest"]), index_digest)
+        index.prepare()
     served = ServedSnapshot(
         snapshot_id=snapshot_id,
         computed_at=computed_at,
