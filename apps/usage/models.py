@@ -46,12 +46,11 @@ class JobClass(models.Model):
         return "/".join(part for part in (self.queue, self.partition, self.qos) if part) or "any"
 
 
-# Migration 0005 has triggers in place of foreign keys: one look-up of each distinct value a statement, not one a row.
-_BY_STATEMENT = {"db_index": False, "db_constraint": False}
-
-
 class Record(models.Model):
-    """One job, or one start of a restarted job, in its latest reported version. Written by COPY, not by the ORM."""
+    """One job, or one start of a restarted job, in its latest reported version. Written by COPY, not by the ORM.
+
+    Triggers stand in for foreign keys here and at buckets: they look up each distinct value once a statement.
+    """
 
     class State(models.TextChoices):
         PENDING = "pending", "Waiting to start"
@@ -60,7 +59,9 @@ class Record(models.Model):
         WITHDRAWN = "withdrawn", "Withdrawn"  # kept, so that an old copy that comes again isn't counted again
 
     # No index on the source alone: look-ups by key must find the key's index, also before there are statistics.
-    source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="records", **_BY_STATEMENT)
+    source = models.ForeignKey(
+        Source, on_delete=models.PROTECT, related_name="records", db_index=False, db_constraint=False
+    )
     cluster = models.CharField(max_length=128, blank=True, default="")
     job = models.CharField(max_length=128)
     array_task = models.CharField(max_length=64, blank=True, default="")
@@ -68,8 +69,8 @@ class Record(models.Model):
     restart = models.PositiveIntegerField(default=0)
     revision = models.BigIntegerField(default=0)
     state = models.CharField(max_length=16, choices=State.choices)
-    account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, **_BY_STATEMENT)
-    job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, **_BY_STATEMENT)
+    account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, db_index=False, db_constraint=False)
+    job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, db_index=False, db_constraint=False)
     site = models.CharField(max_length=128, blank=True, default="")
     start_at = models.DateTimeField(null=True)
     end_at = models.DateTimeField(null=True)
@@ -79,7 +80,7 @@ class Record(models.Model):
     mem_mb = models.FloatField(default=0)
     billing = models.FloatField(default=0)  # billing units a second
     requested_s = models.FloatField(null=True)
-    run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, **_BY_STATEMENT)
+    run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, db_index=False, db_constraint=False)
 
     class Meta:
         constraints = [
@@ -112,10 +113,10 @@ class Record(models.Model):
 class Bucket(models.Model):
     """What one account used in one hour: sums of multiples of 2⁻¹⁰, exact, so that corrections leave no rest."""
 
-    source = models.ForeignKey(Source, on_delete=models.PROTECT, **_BY_STATEMENT)
-    account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, **_BY_STATEMENT)
+    source = models.ForeignKey(Source, on_delete=models.PROTECT, db_index=False, db_constraint=False)
+    account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, db_index=False, db_constraint=False)
     site = models.CharField(max_length=128, blank=True, default="")
-    job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, **_BY_STATEMENT)
+    job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, db_index=False, db_constraint=False)
     hour_at = models.DateTimeField()
     cpu_s = models.FloatField(default=0)
     gpu_s = models.FloatField(default=0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -307,8 +307,36 @@ def test_a_failure_in_the_middle_leaves_nothing(
 
 
 @pytest.mark.django_db
-def test_the_database_refuses_what_no_collector_should_let_through(source: Source) -> None:
-    for bad in (row(cpus=1e13), row(cpus=-1), row(start_at=hour(3), end_at=hour(2), cpus=0)):
-        with pytest.raises(Exception, match=r"usage_record_|violates|arrays used"), transaction.atomic():
-            take(source, bad)
+@pytest.mark.parametrize(
+    ("bad", "constraint"), [(row(cpus=1e13), "usage_record_cpus"), (row(gpus=-1), "usage_record_gpus")]
+)
+def test_the_database_refuses_what_no_collector_should_let_through(
+    source: Source, bad: RecordRow, constraint: str
+) -> None:
+    with pytest.raises(IntegrityError, match=constraint), transaction.atomic():
+        take(source, bad)
     assert not Record.objects.exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("model", [Record, Bucket])
+@pytest.mark.parametrize("column", ["source_id", "account_id", "job_class_id"])
+def test_usage_of_what_does_not_exist_is_refused_by_the_database(
+    source: Source, model: type[Record | Bucket], column: str
+) -> None:
+    take(source, row())
+    copy = model.objects.get(**({"hour_at": hour(1)} if model is Bucket else {}))
+    copy.pk, copy.site = None, "another"
+    if isinstance(copy, Record):
+        copy.job = "another"
+    setattr(copy, column, 10**9)
+    with pytest.raises(IntegrityError, match="There is no"), transaction.atomic():
+        copy.save(force_insert=True)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("table", ["usage_source", "accounts_account", "usage_jobclass"])
+def test_what_usage_refers_to_cannot_be_deleted(source: Source, table: str) -> None:
+    take(source, row())
+    with pytest.raises(IntegrityError, match="refers"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"DELETE FROM {table}")  # noqa: S608 - constants only
