@@ -14,7 +14,7 @@ function show(form) {
   const tooLarge = form.querySelector("[data-too-large]");
   const file = input.files[0];
   form.querySelector("[data-drop]").dataset.full = file ? "1" : "";
-  chosen.textContent = file ? `${file.name}, ${size(file.size)}` : "";
+  chosen.textContent = file ? size(file.size) : "";
   tooLarge.hidden = !file || file.size <= Number(form.dataset.limit);
   return tooLarge.hidden;
 }
@@ -37,7 +37,7 @@ function prepare(form) {
     const one = new DataTransfer();
     one.items.add(event.dataTransfer.files[0]);
     input.files = one.files;
-    if (show(form)) announce(form.querySelector("[data-chosen]").textContent);
+    if (show(form)) announce(`${input.files[0].name}, ${size(input.files[0].size)}`);
   });
   input.addEventListener("change", () => show(form));
   form.querySelector("[name=source]").addEventListener("change", () => showNewSource(form));
