@@ -80,13 +80,13 @@ def refuse(request: HttpRequest, refusal: Refusal) -> HttpResponse:
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """A sign-in in another tab changes the token: say what to do, and keep what was typed."""
     message = _("This page is older than your sign-in. Reload it and send again; what you typed is still in the form.")
-    return refuse(request, Refusal(403, _("The form has expired."), message, "csrf"))
+    return refuse(request, Refusal(403, _("The form has expired"), message, "csrf"))
 
 
 def session_ended(request: HttpRequest) -> HttpResponse:
     """For a fragment asked for after the session ended: the page around it stays as it is."""
     message = _("Sign in again in a new tab, then repeat what you did. What you typed is still here.")
-    response = refuse(request, Refusal(401, _("Your session has ended."), message, "session_ended"))
+    response = refuse(request, Refusal(401, _("Your session has ended"), message, "session_ended"))
     response["HX-Retarget"] = "#problem"
     response["HX-Reswap"] = "innerHTML"
     return response
@@ -94,20 +94,20 @@ def session_ended(request: HttpRequest) -> HttpResponse:
 
 def _title(status: int) -> str:
     titles = {
-        403: _("This is not allowed for you."),
-        404: _("There is nothing here."),
-        409: _("Somebody else changed this first."),
-        412: _("Somebody else changed this first."),
-        413: _("That is too large."),
-        422: _("That could not be taken."),
-        503: _("Not available at the moment."),
+        403: _("This is not allowed for you"),
+        404: _("There is nothing here"),
+        409: _("Somebody else changed this first"),
+        412: _("Somebody else changed this first"),
+        413: _("That is too large"),
+        422: _("That could not be taken"),
+        503: _("Not available at the moment"),
     }
-    return titles.get(status, _("That could not be done."))
+    return titles.get(status, _("That could not be done"))
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     message = _("The address or the form was not what the server expects. Reload the page and try again.")
-    return _plain(request, Refusal(400, _("The request could not be read."), message, "bad_request"))
+    return _plain(request, Refusal(400, _("The request could not be read"), message, "bad_request"))
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -126,7 +126,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
         message = _("The database does not answer. Priorities are still served from memory; this page returns with it.")
         return _plain(request, Refusal(503, _title(503), message, "database_down"))
     message = _("Nothing you sent was stored half. Try again; if it stays, tell your site’s support the time of this.")
-    return _plain(request, Refusal(500, _("Something went wrong on our side."), message, "internal"))
+    return _plain(request, Refusal(500, _("Something went wrong on our side"), message, "internal"))
 
 
 def _plain(request: HttpRequest, refusal: Refusal) -> HttpResponse:

@@ -173,6 +173,18 @@ def field_change(field: str, before: object, after: object) -> str:
     }
 
 
+def field_conflict(path: str, field: str, *, base: object, theirs: object, mine: object) -> str:
+    """One field that two people changed at once."""
+    written = _typed if field == "shares" else _plain
+    return _("%(field)s of %(path)s: %(base)s when you started, %(theirs)s now, %(mine)s is what you typed.") % {
+        "field": field[:1].upper() + field[1:],
+        "path": path,
+        "base": written(base),
+        "theirs": written(theirs),
+        "mine": written(mine),
+    }
+
+
 def _typed(value: object) -> str:
     return shares(float(value)) if isinstance(value, int | float) else shares(None)
 

@@ -22,6 +22,7 @@ from apps.dashboard.htmx import SeeOther, fragment
 from apps.dashboard.shares_preview import draw_preview
 from apps.errors import Conflict, Invalid
 from apps.policies import services as policy_services
+from apps.policies.conflicts import EditConflict
 from apps.priorities import preview as previews
 from apps.priorities import selectors
 from apps.priorities.selectors import EntryPage
@@ -112,10 +113,20 @@ def _show_form(
 ) -> HttpResponse:
     """The page again with what was typed; after a conflict the change is on top of the new revision."""
     page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
-    extra: dict[str, Any] = {"form": form, "conflict": conflict, "form_open": True}
+    extra: dict[str, Any] = {"form": form, "conflict": conflict, "conflict_lines": _conflict_lines(conflict)}
     if shares is not None:
         extra |= _preview_context(request, policy, uid, shares)
     return _show(request, page, status=status, **extra)
+
+
+def _conflict_lines(conflict: Conflict | None) -> list[str]:
+    """Base, theirs and mine of each field; a refusal without fields speaks for itself."""
+    if not isinstance(conflict, EditConflict):
+        return [conflict.message] if conflict else []
+    return [
+        presentation.field_conflict(each.path, each.field, base=each.base, theirs=each.theirs, mine=each.mine)
+        for each in conflict.conflicts
+    ]
 
 
 def _preview_context(request: HttpRequest, policy: str, uid: UUID, shares: Shares) -> dict[str, Any]:
