@@ -6,11 +6,14 @@ import os
 import warnings
 
 from celery import Celery
+from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
 
 # Messages are JSON and say nothing but "look": a worker that runs as root, in a container, is no danger through them.
 warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
+
+TRANSPORT_ALIASES["filesystem"] = "apps.cli.stack.file_broker:Transport"
 
 app = Celery("fairshare")
 app.config_from_object("django.conf:settings", namespace="CELERY")

@@ -127,6 +127,7 @@ CELERY_BROKER_URL = env_str("CELERY_BROKER_URL", default="") or "filesystem://"
 if CELERY_BROKER_URL == "filesystem://":
     # The broker is only a doorbell: files in var/ ring it when no Redis or RabbitMQ is given.
     CELERY_BROKER_TRANSPORT_OPTIONS = {**broker_dirs(VAR), "polling_interval": 0.1}
+    CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # its queues would be files nobody reads
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
@@ -135,7 +136,7 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_SERIALIZER = "json"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BEAT_SCHEDULER = "fairshare_web.beat:Scheduler"
 CELERY_BEAT_SCHEDULE = {
     "sweep-runs": {"task": "apps.runs.tasks.sweep_runs", "schedule": float(FAIRSHARE_SWEEP_S)},
     "recompute-stale": {"task": "apps.priorities.tasks.recompute_stale", "schedule": float(FAIRSHARE_TICK_S)},
@@ -257,5 +258,9 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
-    "loggers": {"axes": {"level": "WARNING"}, "django.server": {"level": "WARNING"}},
+    "loggers": {
+        "axes": {"level": "WARNING"},
+        "django.server": {"level": "WARNING"},
+        "kombu.connection": {"level": "ERROR"},  # the file broker has no host, which it says at every start
+    },
 }

@@ -27,10 +27,12 @@ PATIENCE_S = 90.0  # two shared cores, with the other half of the suite on them
 _OF_THE_SUITE = ("FAIRSHARE_TESTING", "FAIRSHARE_CLOCK", "DATABASE_URL", "PYTEST_CURRENT_TEST")
 
 
-def eventually(condition: Callable[[], bool], what: str, within_s: float = PATIENCE_S) -> None:
+def eventually(
+    condition: Callable[[], bool], what: str, within_s: float = PATIENCE_S, told: Callable[[], str] = str
+) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
-        assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}\n{told()}"
         time.sleep(0.1)
 
 
@@ -58,11 +60,18 @@ class Stack:
     """`manage.py up` with its own FAIRSHARE_VAR and FAIRSHARE_PORT."""
 
     def __init__(
-        self, *, prefix: Sequence[str] = (), settings: Mapping[str, str] | None = None, sample: bool = False
+        self,
+        *,
+        prefix: Sequence[str] = (),
+        settings: Mapping[str, str] | None = None,
+        sample: bool = False,
+        like: Stack | None = None,
     ) -> None:
         self._arguments = [] if sample else ["--no-sample"]
         self.var = Path(tempfile.mkdtemp(prefix="fairshare-faults-"))
         self.settings = dict(settings or {})
+        if like is not None:  # collected once: compressing all static files takes longer than the rest of a start
+            shutil.copytree(like.var / "static", self.var / "static", copy_function=os.link)
         self.port = free_port()
         self.output = self.var / "up.output"
         self._prefix = list(prefix)
@@ -200,7 +209,13 @@ class Stack:
 
     def assert_works(self) -> None:
         """Every part does its job: pages are served, and work that lies about is done."""
-        eventually(self.is_whole, f"all processes present; there are {self.roles()}; {self.said()[-1500:]}")
-        eventually(self.answers, f"/readyz says 200; {self.said()[-1500:]}")
+        eventually(self.is_whole, "all processes present", told=self.described)
+        eventually(self.answers, "/readyz says 200", told=self.described)
         run_id = self.leave_work()
-        eventually(lambda: self.was_worked(run_id), f"beat and worker do what is due; {self.said()[-1500:]}")
+        eventually(lambda: self.was_worked(run_id), "beat and worker do what is due", told=self.described)
+
+    def described(self) -> str:
+        """For the reader of a failure: who is there, who waits for what, and the last words."""
+        waits = {p.pid: _read(p.pid, "wchan").decode() for p in self.processes() if "celery" in p.command}
+        queue = sorted(path.name for path in (self.var / "broker" / "queue").glob("*"))
+        return f"{self.roles()}\nwaiting {waits}\nqueue {len(queue)} {queue[-3:]}\n{self.said()[-2500:]}"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -35,8 +36,8 @@ def running() -> Iterator[Stack]:
 
 
 @pytest.fixture
-def stack() -> Iterator[Stack]:
-    stack = Stack()
+def stack(running: Stack) -> Iterator[Stack]:
+    stack = Stack(like=running)
     yield stack
     stack.remove()
 
@@ -45,8 +46,7 @@ def stack() -> Iterator[Stack]:
     "role", ["postgres", "postgres backend", "postgres child", "web", "web child", "worker", "beat"]
 )
 def test_any_killed_process_heals_by_itself(running: Stack, role: str) -> None:
-    running.assert_works()
-    eventually(lambda: bool(running.roles()[role]), f"there is a {role}")
+    eventually(lambda: running.is_whole() and bool(running.roles()[role]), f"there is a {role} and all else")
     victim = running.roles()[role][0]
     os.kill(victim, signal.SIGKILL)
     eventually(lambda: victim not in running.pids(), f"{role} is dead")
@@ -54,7 +54,7 @@ def test_any_killed_process_heals_by_itself(running: Stack, role: str) -> None:
 
 
 def test_all_killed_at_once_heal_by_themselves(running: Stack) -> None:
-    running.assert_works()
+    eventually(running.is_whole, "all processes present")
     assert running.supervisor is not None
     victims = [pid for pid in running.pids() if pid != running.supervisor.pid]
     for pid in victims:
@@ -124,17 +124,16 @@ def test_two_instances_run_side_by_side(running: Stack, stack: Stack) -> None:
     running.assert_works()
 
 
-@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_left_behind_and_the_next_start_finds_the_data(stack: Stack, sig: signal.Signals) -> None:
+def test_nothing_is_left_behind_and_the_next_start_finds_the_data(stack: Stack) -> None:
     stack.start()
-    run_id = stack.leave_work()
     sign_ins = (stack.var / "sign-ins").read_text()
-    assert stack.signal(sig) == (-sig if sig == signal.SIGKILL else 0)
-    eventually(lambda: stack.pids() == [], f"nothing is left after {sig.name}: {stack.processes()}", within_s=40)
-    stack.start()
-    eventually(lambda: stack.was_worked(run_id), "the work of before is there and done")
-    stack.assert_works()
-    assert (stack.var / "sign-ins").read_text() == sign_ins
+    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        run_id = stack.leave_work()
+        assert stack.signal(sig) == (-sig if sig == signal.SIGKILL else 0)
+        eventually(lambda: stack.pids() == [], f"nothing is left after {sig.name}: {stack.processes()}", within_s=40)
+        stack.start()
+        eventually(partial(stack.was_worked, run_id), "the work of before is there and done")
+        assert (stack.var / "sign-ins").read_text() == sign_ins
 
 
 def test_a_supervisor_killed_while_it_starts_leaves_nothing_behind(stack: Stack) -> None:
@@ -169,12 +168,12 @@ def test_a_set_clock_outside_tests_stops_the_start_with_a_reason(stack: Stack) -
     assert stack.pids() == []
 
 
-def test_an_ordinary_user_runs_the_whole_stack() -> None:
+def test_an_ordinary_user_runs_the_whole_stack(running: Stack) -> None:
     if os.geteuid() != 0:
         pytest.skip("NOT TESTED apart: the whole suite runs as an ordinary user here")
     if not _works([*NAMESPACE, "true"]):
         pytest.skip("NOT TESTED: user namespaces are not allowed here, so root can't pose as an ordinary user")
-    stack = Stack(prefix=NAMESPACE)
+    stack = Stack(prefix=NAMESPACE, like=running)
     try:
         stack.start()
         stack.assert_works()

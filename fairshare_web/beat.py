@@ -1,0 +1,16 @@
+"""Beat with the schedule in the database, which ends instead of ticking without entries."""
+
+from __future__ import annotations
+
+from django_celery_beat.schedulers import DatabaseScheduler
+
+
+class Scheduler(DatabaseScheduler):  # type: ignore[misc] # the package has no types
+    """An entry that could not be stored (the database was away) is only logged: beat would never ring for it."""
+
+    def setup_schedule(self) -> None:
+        super().setup_schedule()
+        wanted = set(self.app.conf.beat_schedule)
+        stored = set(self.Model.objects.filter(name__in=wanted).values_list("name", flat=True))
+        if wanted - stored:
+            raise RuntimeError(f"Not in the schedule: {', '.join(sorted(wanted - stored))}. Start beat again.")
