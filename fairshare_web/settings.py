@@ -10,7 +10,7 @@ from pathlib import Path
 import dj_database_url
 from csp.constants import NONE, SELF
 
-from apps.cli.stack.paths import broker_dirs, read_or_make_secret, socket_dir, var_dir
+from apps.cli.stack.paths import broker_dirs, private_dir, read_or_make_secret, socket_dir, var_dir
 from fairshare_web.environment import env_bool, env_int, env_list, env_str, env_time_zone
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -210,8 +210,7 @@ STORAGES = {
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = 33 * 1024**2  # REST body 32 MB; usage uploads are streamed to disk
 MEDIA_ROOT = VAR / "media"
-FILE_UPLOAD_TEMP_DIR = None
-FORMAT_MODULE_PATH = None
+FILE_UPLOAD_TEMP_DIR = str(private_dir(VAR / "tmp"))  # a large log must not fill /tmp
 
 # --- REST ------------------------------------------------------------------------------------------------------------
 REST_FRAMEWORK: dict[str, object] = {
