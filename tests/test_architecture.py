@@ -38,7 +38,7 @@ def test_foreign_keys_point_downwards() -> None:
         for model in installed.get_models()
         if model._meta.app_label in ours
         for field in model._meta.get_fields()
-        if field.concrete and field.is_relation and field.related_model is not None
+        if field.concrete and field.is_relation and isinstance(field.related_model, type)
         if (related := field.related_model._meta.app_label) in ours
         if related != model._meta.app_label and _level(related) >= _level(model._meta.app_label)
     ]
