@@ -3,36 +3,88 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import Actor
-from apps.errors import Conflict, FieldProblem, Invalid, NotFound, Stale
+from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.policies.columns import TreeColumns
-from apps.policies.conflicts import EditConflict, conflicts
+from apps.policies.conflicts import EditConflict, FieldConflict, conflicts
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
 from apps.policies.names import clean_text
 from apps.policies.operations import Outcome, work_out
-from apps.policies.scope import ActorGuard, granted_uids, require_policy, require_scope, rules_all, visible_entries
+from apps.policies.scope import (
+    ActorGuard,
+    Visibility,
+    granted_uids,
+    require_policy,
+    require_scope,
+    rules_all,
+    visible_entries,
+)
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_archived, load_tree
 
 _LONGEST_REASON = 4_000
 
 
-def get_change_set_for_write(id: int, actor: Actor, at: datetime, *, version: int) -> ChangeSet:
-    """The change set, locked, if the actor may decide about it, in the version that the actor has seen."""
+class Sight:
+    """Which change sets of one policy an actor may see: the tree and the grants are asked once, not for each."""
+
+    def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
+        self._policy, self._actor, self._at = policy, actor, at
+
+    def is_of(self, change_set: ChangeSet) -> bool:
+        """Its author, and who rules the whole policy."""
+        mine = self._actor.user is not None and change_set.author_id == self._actor.user.pk
+        return mine or self._rules
+
+    def may_see(self, change_set: ChangeSet) -> bool:
+        """Also authorities, who may have to decide: once it is no draft any more, and if they see all it names."""
+        if self.is_of(change_set):
+            return True
+        return change_set.state != ChangeSet.State.DRAFT and self._has_authority and self._sees_all(change_set)
+
+    @cached_property
+    def _rules(self) -> bool:
+        whole = self._actor.token is None or self._actor.token.subtree_uid is None
+        return whole and (rules_all(self._actor, "policies:read") or rules_all(self._actor))
+
+    @cached_property
+    def _has_authority(self) -> bool:
+        return rules_all(self._actor) or bool(
+            granted_uids(self._policy, self._actor, self._at, Grant.Role.AUTHORITY)
+        )
+
+    @cached_property
+    def _visible(self) -> Visibility:
+        tree = load_tree(self._policy)
+        return visible_entries(policy=self._policy, tree=tree, actor=self._actor, at=self._at)
+
+    def _sees_all(self, change_set: ChangeSet) -> bool:
+        for operation in change_set.operations:
+            for key in ("entry", "parent"):
+                if key in operation and not self._sees(operation[key]):
+                    return False
+        return all(operation["op"] not in ("set_policy", "document") for operation in change_set.operations)
+
+    def _sees(self, uid: str) -> bool:
+        i = self._visible.tree.index_of_uid(UUID(uid))
+        return i is not None and self._visible.may_see(i)
+
+
+def get_change_set_for_write(
+    id: int, actor: Actor, at: datetime, *, version: int, to_publish: bool = False
+) -> ChangeSet:
+    """The change set, locked, if it is the actor's (or theirs to publish), in the version that the actor has seen."""
     require_scope(actor, "policies:write")
     change_set = ChangeSet.objects.select_for_update(of=("self",)).select_related("policy").filter(pk=id).first()
-    missing = NotFound(f"There is no change set {id}.")
     if change_set is None:
-        raise missing
-    try:
-        require_policy(actor, change_set.policy.slug)
-    except NotFound:
-        raise missing from None
-    if not may_see_change_set(change_set, actor, at):
-        raise missing
+        raise missing_change_set(id)
+    require_sight_of(change_set, actor, at)
+    if not to_publish and not Sight(change_set.policy, actor, at).is_of(change_set):
+        raise NotAllowed(f"Change set {id} is somebody else's: publish it, or make one of your own.")
     if change_set.state == ChangeSet.State.PUBLISHED:
         number = Revision.objects.filter(change_set=change_set).values_list("number", flat=True).first()
         raise Conflict(f"Change set {id} is in force already, as revision {number}.", code="already_published")
@@ -43,29 +95,18 @@ def get_change_set_for_write(id: int, actor: Actor, at: datetime, *, version: in
     return change_set
 
 
-def may_see_change_set(change_set: ChangeSet, actor: Actor, at: datetime) -> bool:
-    """Its author, administrators, and the authorities over what it touches, who may have to decide.
-
-    Through a token of one subtree only what touches that subtree.
-    """
-    bound = actor.token.subtree_uid if actor.token is not None else None
-    if bound is not None and not _touches(change_set, {bound}):
-        return False
-    if rules_all(actor, "policies:read") or rules_all(actor):
-        return True
-    if actor.user is not None and change_set.author_id == actor.user.pk:
-        return True
-    return _touches(change_set, granted_uids(change_set.policy, actor, at, Grant.Role.AUTHORITY))
+def require_sight_of(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
+    """Whoever may not see it gets the answer of what doesn't exist."""
+    try:
+        require_policy(actor, change_set.policy.slug)
+    except NotFound:
+        raise missing_change_set(change_set.pk) from None
+    if not Sight(change_set.policy, actor, at).may_see(change_set):
+        raise missing_change_set(change_set.pk)
 
 
-def _touches(change_set: ChangeSet, roots: set[UUID]) -> bool:
-    """Whether an entry that the operations name lies at or below one of these; settings belong to the root."""
-    if not roots:
-        return False
-    tree = load_tree(change_set.policy, change_set.base_number or None)
-    named = [operation.get(key) for operation in change_set.operations for key in ("entry", "parent")]
-    known = {i for uid in named if isinstance(uid, str) and (i := tree.index_of_uid(UUID(uid))) is not None}
-    return any(tree.uuid(step) in roots for i in known or {0} for step in (*tree.ancestors(i), i))
+def missing_change_set(id: int) -> NotFound:
+    return NotFound(f"There is no change set {id}.")
 
 
 def settings_of(policy: Policy, number: int) -> PolicySettings:
@@ -106,7 +147,8 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
         if found:
             seen = visible_entries(policy=policy, tree=head, actor=actor, at=at)
             shown = [c for c in found if c.entry is None or _sees(seen.mask, head, c.entry)]
-            raise EditConflict(shown or found[:1], base_number=change_set.base_number, head_number=policy.head_number)
+            hidden = FieldConflict(None, "an entry outside your view", "entry", None, None, None)
+            raise EditConflict(shown or [hidden], base_number=change_set.base_number, head_number=policy.head_number)
     guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at)
     return work_out(head, change_set.operations, settings=head_settings, guard=guard, archived=archived)
 

@@ -8,11 +8,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
-
 from apps.accounts.actor import Actor
 from apps.errors import NotFound
-from apps.policies.change_sets import may_see_change_set
+from apps.policies.change_sets import Sight, missing_change_set, require_sight_of
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.names import PARENT
 from apps.policies.scope import no_policy, require_policy, require_scope
@@ -127,25 +125,20 @@ def last_change(*, policy: Policy, uid: UUID) -> int:
 
 
 def get_change_set(*, id: int, actor: Actor, at: datetime) -> ChangeSet:
-    """For its author, the policy's authorities and administrators."""
+    """For its author, administrators, and authorities who see all that it names."""
     change_set = ChangeSet.objects.select_related("policy").filter(pk=id).first() if 0 < id < 2**63 else None
-    missing = NotFound(f"There is no change set {id}.")
     if change_set is None:
-        raise missing
-    try:
-        require_policy(actor, change_set.policy.slug)
-    except NotFound:
-        raise missing from None
-    if not may_see_change_set(change_set, actor, at):
-        raise missing
+        raise missing_change_set(id)
+    require_sight_of(change_set, actor, at)
     if not actor.has_scope("policies:write"):
         require_scope(actor, READ)
     return change_set
 
 
 def list_change_sets(*, policy: Policy, actor: Actor, at: datetime, states: Sequence[str] = ()) -> list[ChangeSet]:
-    """Newest first, those that the actor may see, at most 200."""
+    """Newest first, those of the newest 200 that the actor may see."""
     found = ChangeSet.objects.filter(policy=policy).select_related("policy").order_by("-pk")
     if states:
-        found = found.filter(Q(state__in=states))
-    return [change_set for change_set in found[:200] if may_see_change_set(change_set, actor, at)]
+        found = found.filter(state__in=states)
+    sight = Sight(policy, actor, at)
+    return [change_set for change_set in found[:200] if sight.may_see(change_set)]

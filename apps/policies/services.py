@@ -140,7 +140,7 @@ def publish_change_set(
         policy_id = ChangeSet.objects.filter(pk=id).values_list("policy_id", flat=True).first()
         if policy_id is not None:
             lock_policy(policy_id)
-        change_set = get_change_set_for_write(id, actor, at, version=version)
+        change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
         change_set.reason = require_reason(change_set.reason if reason is None else reason)
         return _publish(change_set, actor, at)
 

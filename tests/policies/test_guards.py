@@ -62,7 +62,8 @@ def publish_by_hand(policy: Policy, number: int = 3) -> None:
     n = Entry.objects.filter(policy=policy, until=None).count()
     sql(
         "INSERT INTO policies_revision (policy_id, number, change_set_id, author_name, reason, published_at, n_entries,"
-        " settings, tree, tree_digest) VALUES (%s, %s, lastval(), 'x', '', %s, %s, '{}', '', '')",
+        " settings, tree, tree_digest) VALUES (%s, %s, (SELECT max(id) FROM policies_changeset), 'x', '', %s,"
+        " %s, '{}', '', '')",
         policy.pk, number, AT, n,
     )  # fmt: skip
     sql("UPDATE policies_policy SET head_number = %s WHERE id = %s", number, policy.pk)
