@@ -198,7 +198,7 @@ class World:
 
     def __init__(self, site: Site) -> None:  # noqa: F811
         self.site, self.made = site, 0
-        whole = {"policy_slug": "grid"}
+        whole: dict[str, Any] = {"policy_slug": "grid"}
         self.texts = {
             "narrow": site.token("priorities:read", **whole),
             "reader": site.token("policies:read", user=site.pia, **whole),

@@ -25,6 +25,16 @@ lookup_s = Histogram(
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1),
     registry=registry,
 )
+_by_status: dict[int, Counter] = {}
+
+
+def count_lookup(status: int, took_s: float) -> None:
+    """Labels are looked up once: this is on the hot path."""
+    counter = _by_status.get(status)
+    if counter is None:
+        counter = _by_status[status] = lookups.labels(str(status))
+    counter.inc()
+    lookup_s.observe(took_s)
 
 
 class _Site(Collector):

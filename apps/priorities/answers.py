@@ -23,6 +23,7 @@ from apps.priorities.snapshots import Values
 Mask = npt.NDArray[np.bool_]
 I8 = npt.NDArray[np.int64]
 Json = dict[str, Any]
+Short = tuple[str, float, int | None]
 _MOST_PIECES = 200_000
 _CHUNK = 10_000
 
@@ -40,6 +41,7 @@ class ServedSnapshot:
     settings: PolicySettings
     _pieces: dict[int, Json] = field(default_factory=dict, repr=False)
     _ready: dict[Query, bytes] = field(default_factory=dict, repr=False)
+    _columns: dict[Query, tuple[Short, ...]] = field(default_factory=dict, repr=False)
     _newcomers: dict[tuple[int, int], Newcomer] = field(default_factory=dict, repr=False)
 
     # --- What it says about itself ------------------------------------------------------------------------------------
@@ -86,7 +88,18 @@ class ServedSnapshot:
 
     def head_json(self, at: datetime) -> bytes:
         """As `head`, without braces."""
-        return orjson.dumps(self.head(at))[1:-1]
+        before, after = self._head_around_age
+        return b"%s%.3f%s" % (before, self.age_s(at), after)
+
+    @cached_property
+    def _head_around_age(self) -> tuple[bytes, bytes]:
+        """All but the age stays the same from answer to answer."""
+        head = self.head(self.as_of)
+        names = list(head)
+        place = names.index("age_s")
+        before = orjson.dumps({name: head[name] for name in names[:place]})[1:-1]
+        after = orjson.dumps({name: head[name] for name in names[place + 1 :]})[1:-1]
+        return before + b',"age_s":', b"," + after
 
     def subtree_mask(self, uid: UUID) -> Mask:
         """The entry and all below; nothing when it isn't in this tree."""
@@ -113,12 +126,23 @@ class ServedSnapshot:
         self, queries: Sequence[Query], *, mask: Mask | None = None
     ) -> tuple[list[str], list[float], list[int | None]]:
         """Accounts, factors and ranks, in equally long lists."""
-        results = self.lookup(queries, mask=mask)
-        return (
-            [result["account"] for result in results],
-            [result["factor"] for result in results],
-            [result.get("rank") for result in results],
-        )
+        rows = self._short_rows(queries) if mask is None else list(map(_short, self.lookup(queries, mask=mask)))
+        if not rows:
+            return [], [], []
+        accounts, factors, ranks = zip(*rows, strict=True)
+        return list(accounts), list(factors), list(ranks)
+
+    def _short_rows(self, queries: Sequence[Query]) -> list[Short]:
+        known = self._columns
+        missing = [query for query in queries if query not in known]
+        if missing:
+            distinct = list(dict.fromkeys(missing))
+            if len(known) + len(distinct) > _MOST_PIECES:
+                known.clear()
+                distinct = list(dict.fromkeys(queries))
+            for query, results in zip(distinct, self._answer(distinct, None), strict=True):
+                known[query] = tuple(map(_short, results))
+        return [row for query in queries for row in known[query]]
 
     def every_leaf(self, *, mask: Mask | None = None) -> Iterator[Json]:
         """Every ranked leaf, and every other entry with accounts, once for each of its accounts (None for none)."""
@@ -293,6 +317,10 @@ class ServedSnapshot:
         fill = self.resolution // 2 if self.resolution else 0.0
         inside = np.arange(rows.shape[1]) < depth_of[:, None]
         return np.where(inside, component[rows], fill)
+
+
+def _short(result: Json) -> Short:
+    return result["account"], result["factor"], result.get("rank")
 
 
 def instant(at: datetime) -> str:
