@@ -340,6 +340,27 @@ def _wait_until_backend_is_gone(pid: int) -> None:
     looker.join()
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_run_whose_database_connection_breaks_is_tried_again(handle: Handle) -> None:
+    def lose_connection(run: Run, lease: Lease) -> dict[str, Any]:
+        with lease.fenced(), connection.cursor() as cursor:
+            User.objects.create(username="not committed")
+            cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        return {}
+
+    handle(lose_connection)
+    run = ask()
+    services.work_lease(claim())
+    run.refresh_from_db()
+    assert (run.state, run.attempts) == ("queued", 1)
+    assert not User.objects.exists()
+    handle(lambda run, lease: {"ok": True})
+    Run.objects.update(due_at=PAST)
+    assert work_due_runs(clock=lambda: AT) == 1
+    run.refresh_from_db()
+    assert (run.state, run.result) == ("succeeded", {"ok": True})
+
+
 def test_a_rolled_back_request_leaves_no_run() -> None:
     with transaction.atomic():
         ask()
