@@ -44,6 +44,16 @@ class Line:
         return bar_label(*self.numbers, self.tolerance)
 
     @property
+    def exact_actual(self) -> str:
+        """For the tooltip."""
+        return presentation.percent(self.numbers[0], decimals=4)
+
+    @property
+    def exact_target(self) -> str:
+        """For the tooltip."""
+        return presentation.percent(self.numbers[1], decimals=4)
+
+    @property
     def guides(self) -> int:
         return self.entry.level - 1
 

@@ -83,8 +83,8 @@ def test_the_log_comes_out_as_printed_on_page_and_by_rest(log: Path, client: Cli
     assert {name: round(actual[name], 4) for name in GROUP_SHARES} == GROUP_SHARES
 
     page = client.get("/policy/lcg/").content.decode()
-    for share in GROUP_SHARES.values():
-        assert f"{share:.1%}".replace("%", "\u00a0%") in page
+    for name in GROUP_SHARES:
+        assert f'title="{actual[name] * 100:.4f}\u00a0%">{actual[name] * 100:.1f}\u00a0%<' in page
 
     assert {site: round(share, 4) for site, share in _site_shares(client).items() if site in SITE_SHARES} == SITE_SHARES
 
