@@ -9,8 +9,9 @@ from uuid import UUID
 
 from apps.errors import Conflict, DomainError, FieldProblem
 from apps.policies.columns import Node, TreeColumns
+from apps.policies.editing import Archived, Touch
 from apps.policies.names import PARENT
-from apps.policies.operations import Archived, Outcome, Touch, work_out
+from apps.policies.operations import Outcome, work_out
 from apps.policies.settings import PolicySettings
 
 _FIELDS = ("parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked")

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
-from uuid import UUID, uuid4
+from typing import Any, NamedTuple
+from uuid import uuid4
 
-from apps.errors import DomainError, FieldProblem, Invalid, NotFound, TooLarge
+from apps.errors import FieldProblem, Invalid, TooLarge
 from apps.policies.columns import SCOPES, Node, TreeColumns
+from apps.policies.editing import Archived, Edit, Guard, Touch, Unguarded
 from apps.policies.names import (
-    MAX_DEPTH,
-    MOST_CHILDREN,
-    MOST_ENTRIES,
     PARENT,
     RESERVE,
     clean_kind,
@@ -32,39 +30,6 @@ MOST_OPERATIONS = 10_000
 _LEAF_KINDS = ("user", RESERVE)
 
 Operation = dict[str, Any]
-Archived = Callable[[UUID], Sequence[Node]]
-
-
-class Touch(NamedTuple):
-    """One field that an operation sets or depends on; `uid` None is the policy itself."""
-
-    at: int  # index of the operation
-    uid: UUID | None
-    field: str
-
-
-class Guard(Protocol):
-    """Asked before each change whether the actor may make it; raises NotAllowed or NotFound."""
-
-    def may_see(self, tree: WorkingTree, node: Node, index: int) -> None: ...
-
-    def may_change(self, tree: WorkingTree, node: Node, index: int) -> None: ...
-
-    def may_divide(self, tree: WorkingTree, parent: Node, index: int) -> None: ...
-
-    def may_set_policy(self, index: int) -> None: ...
-
-
-class Unguarded:
-    """For working things out when nobody asks for anything: previews, conflicts."""
-
-    def may_see(self, tree: WorkingTree, node: Node, index: int) -> None: ...
-
-    def may_change(self, tree: WorkingTree, node: Node, index: int) -> None: ...
-
-    def may_divide(self, tree: WorkingTree, parent: Node, index: int) -> None: ...
-
-    def may_set_policy(self, index: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -100,114 +65,30 @@ def work_out(
     archived: gives an archived entry with its subtree as it last was (parents first), nothing when there is none.
     """
     if not isinstance(operations, list | tuple) or not operations:
-        raise Invalid("operations must be a list with at least one operation.", fields=[_at("operations", "is empty")])
+        empty = FieldProblem("operations", "must be a list with at least one operation")
+        raise Invalid(f"{empty.where} {empty.message}.", fields=[empty])
     if len(operations) > MOST_OPERATIONS:
         raise TooLarge(f"A change set holds at most {MOST_OPERATIONS:,} operations: publish a document instead.")
-    edit = _Edit(WorkingTree(tree), settings or PolicySettings(), guard or Unguarded(), archived or (lambda uid: ()))
-    resolved = [edit.do(index, operation) for index, operation in enumerate(operations)]
+    edit = Edit(WorkingTree(tree), settings or PolicySettings(), guard or Unguarded(), archived or (lambda uid: ()))
+    resolved = [_do(edit, index, operation) for index, operation in enumerate(operations)]
     return Outcome(tree, edit.settings, resolved, edit.tree.changes(), tuple(edit.touches))
 
 
-class _Edit:
-    """The state while operations are applied, and the ways in which they read and refuse."""
-
-    def __init__(self, tree: WorkingTree, settings: PolicySettings, guard: Guard, archived: Archived) -> None:
-        self.tree, self.settings, self.guard, self.archived = tree, settings, guard, archived
-        self.touches: list[Touch] = []
-        self.index = 0
-        self.n_entries = len(tree.base)
-
-    def do(self, index: int, operation: object) -> Operation:
-        self.index = index
-        if not isinstance(operation, Mapping):
-            raise self.refusal("", "must be an object")
-        kind = operation.get("op")
-        known = KINDS.get(kind) if isinstance(kind, str) else None
-        if known is None:
-            raise self.refusal("op", f"unknown operation {kind!r:.60}; known are {', '.join(KINDS)}")
-        for key in operation:
-            if key != "op" and key not in known.keys:
-                raise self.refusal(str(key)[:60], f"is unknown to {kind}, which takes {', '.join(known.keys)}")
-        return {"op": kind, **known.run(self, operation)}
-
-    def refusal(
-        self, key: str, message: str, *, kind: type[DomainError] = Invalid, code: str | None = None
-    ) -> DomainError:
-        where = f"operations[{self.index}]" + (f".{key}" if key else "")
-        return kind(f"{where}: {message}.", code=code, fields=[_at(where, message)])
-
-    def touch(self, uid: UUID | None, field: str) -> None:
-        self.touches.append(Touch(self.index, uid, field))
-
-    def clean(self, key: str, rule: Callable[[object], Any], value: object) -> Any:
-        try:
-            return rule(value)
-        except ValueError as error:
-            raise self.refusal(key, str(error)) from None
-
-    def find(self, value: object, key: str) -> Node:
-        """The entry that a uid or a path names; what may not be seen isn't there."""
-        node: Node | None = None
-        if isinstance(value, str) and value.startswith("/"):
-            node = self.tree.find_path(value)
-        else:
-            node = self.tree.get(self.uid(value, key))
-        missing = self.refusal(key, f"there is no entry {str(value)[:140]!r} in this policy", kind=NotFound)
-        if node is None:
-            raise missing
-        try:
-            self.guard.may_see(self.tree, node, self.index)
-        except NotFound:
-            raise missing from None
-        return node
-
-    def uid(self, value: object, key: str) -> UUID:
-        try:
-            return value if isinstance(value, UUID) else UUID(str(value)) if isinstance(value, str) else UUID("")
-        except ValueError:
-            raise self.refusal(key, "must be an entry's uid, or its path beginning with '/'") from None
-
-    def changeable(self, operation: Mapping[str, Any], *, root_too: bool = False) -> Node:
-        node = self.find(operation.get("entry"), "entry")
-        if node.parent_uid is None and not root_too:
-            raise self.refusal("entry", f"{operation['op']} isn't possible for the root, which has no siblings")
-        self.guard.may_change(self.tree, node, self.index)
-        return node
-
-    def parent_for(self, value: object, height: int) -> Node:
-        """An entry that can take a subtree of this height below it."""
-        parent = self.find(value, "parent")
-        self.guard.may_divide(self.tree, parent, self.index)
-        if parent.kind == RESERVE:
-            raise self.refusal("parent", f"{self.tree.path(parent)} is a reserve, which has no children")
-        if len(self.tree.lineage(parent)) - 1 + height > MAX_DEPTH:
-            raise self.refusal("parent", f"at most {MAX_DEPTH} levels are allowed below the root")
-        if self.tree.n_children(parent.uid) >= MOST_CHILDREN:
-            raise self.refusal("parent", f"{self.tree.path(parent)} has {MOST_CHILDREN:,} children, the most allowed")
-        if not parent.is_group:
-            self.touch(parent.uid, "is_group")
-            parent = self.tree.replace(parent, is_group=True)
-        return parent
-
-    def free_name(self, parent: Node, value: object, *, unless: UUID | None = None) -> str:
-        name: str = self.clean("name", clean_name, value)
-        taken = self.tree.child_named(parent.uid, name)
-        if taken is not None and taken.uid != unless:
-            message = f"{self.tree.path(parent)} has a child {name!r} already; siblings need different names"
-            raise self.refusal("name", message, code="name_taken")
-        return name
-
-    def put(self, nodes: Sequence[Node]) -> None:
-        """New entries, parents first."""
-        self.n_entries += len(nodes)
-        if self.n_entries > MOST_ENTRIES:
-            raise self.refusal("", f"a policy has at most {MOST_ENTRIES:,} entries", kind=TooLarge)
-        for node in nodes:
-            self.tree.add(node)
-            self.touch(node.uid, "archived")
+def _do(edit: Edit, index: int, operation: object) -> Operation:
+    edit.index = index
+    if not isinstance(operation, Mapping):
+        raise edit.refusal("", "must be an object")
+    kind = operation.get("op")
+    known = KINDS.get(kind) if isinstance(kind, str) else None
+    if known is None:
+        raise edit.refusal("op", f"unknown operation {kind!r:.60}; known are {', '.join(KINDS)}")
+    for key in operation:
+        if key != "op" and key not in known.keys:
+            raise edit.refusal(str(key)[:60], f"is unknown to {kind}, which takes {', '.join(known.keys)}")
+    return {"op": kind, **known.run(edit, operation)}
 
 
-def _set_shares(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
+def _set_shares(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.changeable(operation)
     if "shares" not in operation:
         raise edit.refusal("shares", f'is needed: a number, "{PARENT}", or an object with percent and from')
@@ -226,7 +107,7 @@ def _number(value: object) -> object:
     return "null" if value is None else value  # null is no way to write *inherit* in a request
 
 
-def _set_percent(edit: _Edit, node: Node, wanted: Mapping[str, Any]) -> Operation:
+def _set_percent(edit: Edit, node: Node, wanted: Mapping[str, Any]) -> Operation:
     if set(wanted) - {"percent", "from"} or "percent" not in wanted:
         raise edit.refusal("shares", 'must be {"percent": …, "from": "siblings", "reserve" or a list of siblings}')
     assert node.parent_uid is not None, "the root was refused"  # noqa: S101 - an invariant, not input
@@ -261,7 +142,7 @@ def _set_percent(edit: _Edit, node: Node, wanted: Mapping[str, Any]) -> Operatio
     return {"percent": wanted["percent"], "from": resolved}
 
 
-def _add(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
+def _add(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     kind = edit.clean("kind", clean_kind, operation.get("kind", "group"))
     parent = edit.parent_for(operation.get("parent"), 1)
     name = edit.free_name(parent, operation.get("name"))
@@ -281,7 +162,7 @@ def _add(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
     }  # fmt: skip
 
 
-def _rename(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
+def _rename(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.changeable(operation, root_too=True)
     if node.parent_uid is None:
         name: str = edit.clean("name", clean_name, operation.get("name"))
@@ -294,7 +175,7 @@ def _rename(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
     return {"entry": str(node.uid), "name": name}
 
 
-def _move(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
+def _move(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.changeable(operation)
     goal = edit.find(operation.get("parent"), "parent")
     if any(step.uid == node.uid for step in edit.tree.lineage(goal)):
@@ -318,7 +199,7 @@ def _move(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
     return resolved
 
 
-def _archive(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
+def _archive(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.changeable(operation)
     for below in edit.tree.subtree(node):
         if below.locked:
@@ -330,7 +211,7 @@ def _archive(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
     return {"entry": str(node.uid)}
 
 
-def _restore(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
+def _restore(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     uid = edit.uid(operation.get("entry"), "entry")
     nodes = [] if edit.tree.get(uid) is not None else list(edit.archived(uid))
     if not nodes:
@@ -350,7 +231,7 @@ def _restore(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
     return {"entry": str(uid), "parent": str(parent.uid), "name": name}
 
 
-def _set_scope(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
+def _set_scope(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.changeable(operation, root_too=True)
     scope = operation.get("scope")
     if not isinstance(scope, str) or scope not in SCOPES:
@@ -368,7 +249,7 @@ def _set_scope(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
     return {"entry": str(node.uid), "scope": scope, "sources": list(slugs)}
 
 
-def _lock(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
+def _lock(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.changeable(operation, root_too=True)
     locked = operation.get("locked", True)
     if not isinstance(locked, bool):
@@ -378,7 +259,7 @@ def _lock(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
     return {"entry": str(node.uid), "locked": locked}
 
 
-def _set_policy(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
+def _set_policy(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     edit.guard.may_set_policy(edit.index)
     given = operation.get("settings")
     if not isinstance(given, Mapping) or not given:
@@ -386,15 +267,16 @@ def _set_policy(edit: _Edit, operation: Mapping[str, Any]) -> Operation:
     try:
         edit.settings = PolicySettings.from_json(given, base=edit.settings)
     except Invalid as error:
-        fields = [_at(f"operations[{edit.index}].{problem.where}", problem.message) for problem in error.fields]
-        raise Invalid(f"operations[{edit.index}].{error.message}", code=error.code, fields=fields) from None
+        here = f"operations[{edit.index}]"
+        fields = [FieldProblem(f"{here}.{problem.where}", problem.message) for problem in error.fields]
+        raise Invalid(f"{here}.{error.message}", code=error.code, fields=fields) from None
     for part in given:
         edit.touch(None, f"settings.{part}")
     return {"settings": dict(given)}
 
 
 class _Kind(NamedTuple):
-    run: Callable[[_Edit, Mapping[str, Any]], Operation]
+    run: Callable[[Edit, Mapping[str, Any]], Operation]
     keys: tuple[str, ...]
 
 
@@ -409,7 +291,3 @@ KINDS: dict[str, _Kind] = {
     "lock": _Kind(_lock, ("entry", "locked")),
     "set_policy": _Kind(_set_policy, ("settings",)),
 }
-
-
-def _at(where: str, message: str) -> FieldProblem:
-    return FieldProblem(where, message)
