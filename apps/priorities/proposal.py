@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
+from uuid import uuid4
 
+from apps.policies.trees import TreeColumns
 from apps.priorities.naming import entry_name
 
 DIGITS = 6  # shares in proportion to use are rounded to this many significant digits
@@ -46,6 +48,27 @@ def propose_tree(used: Sequence[GroupUsage], *, proportional: bool, name: str) -
         children.append({"name": group, "kind": "group", "shares": shares, "children": members})
     root = {"name": name, "kind": "root", "shares": 1, "children": children}
     return root, len(groups), sum(len(users) for users in groups.values())
+
+
+def operations_towards(tree: TreeColumns, root: dict[str, Any]) -> list[dict[str, Any]]:
+    """Operations that add what a proposed root has and the tree lacks, and set the shares of what both have."""
+    operations: list[dict[str, Any]] = []
+    waiting: list[tuple[dict[str, Any], int | None, str]] = [(root, 0, str(tree.uuid(0)))]
+    while waiting:
+        node, place, uid = waiting.pop()
+        for child in node.get("children", ()):
+            known = None if place is None else tree.child_named(place, child["name"])
+            if known is None:
+                child_uid = str(uuid4())
+                added = {key: child[key] for key in ("name", "kind", "shares")}
+                is_group = "children" in child
+                operations.append({"op": "add", "parent": uid, "uid": child_uid, "is_group": is_group, **added})
+            else:
+                child_uid = str(tree.uuid(known))
+                if tree.inherit[known] or tree.shares[known] != child["shares"]:
+                    operations.append({"op": "set_shares", "entry": child_uid, "shares": child["shares"]})
+            waiting.append((child, known, child_uid))
+    return operations
 
 
 def _shares(core_s: float) -> float:

@@ -15,16 +15,16 @@ from django.utils.translation import gettext as _
 from apps.accounts import audit
 from apps.accounts.actor import Actor
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed
-from apps.policies.models import Policy, Revision
+from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing import lock_policy
 from apps.policies.selectors import get_policy, get_revision
-from apps.policies.services import make_policy, publish_document
+from apps.policies.services import make_change_set, make_policy, publish_document
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_tree
 from apps.priorities.assembly import load_rules
 from apps.priorities.models import Mapping as MappingRow
 from apps.priorities.models import MappingRule
-from apps.priorities.proposal import GroupUsage, propose_tree
+from apps.priorities.proposal import GroupUsage, operations_towards, propose_tree
 from apps.priorities.recompute import nudge
 from apps.priorities.rules import Rule, rule_problems
 from apps.usage.models import Source
@@ -62,13 +62,17 @@ def set_rules(*, policy_slug: str, rules: Sequence[Rule], at: datetime, actor: A
     return mapping.version + 1
 
 
+# A proposed policy counts the whole log as it was; the manager then chooses how fast usage fades.
+_OF_A_PROPOSAL: Mapping[str, Any] = {"window": {"length_s": None, "aging": "none"}}
+
+
 @dataclass(frozen=True)
 class Proposal:
-    """The policy made of a source's groups and users; `revision` None: shown, not published."""
+    """The policy made of a source's groups and users: a draft, or in force as `revision`."""
 
-    document: Mapping[str, Any]
     n_groups: int
     n_users: int
+    change_set: ChangeSet
     revision: Revision | None
 
 
@@ -85,7 +89,8 @@ def propose_policy(
 ) -> Proposal:
     """Groups and their users as a tree, with equal shares or in proportion to use, and the rule that maps them.
 
-    The policy is made if there is none. `settings` are parts of PolicySettings; what they leave out stays as it is.
+    The policy is made if there is none. `settings` are parts of PolicySettings; what they leave out stays as it is. A
+    draft adds to the tree and changes shares; publishing makes the tree what the source says, and archives the rest.
     """
     if not actor.is_admin:
         raise NotAllowed(_("Only an administrator proposes a whole policy."))
@@ -101,20 +106,36 @@ def propose_policy(
             _("Source %(slug)s has no usage yet: import its records first.") % {"slug": source_slug}, code="no_usage"
         )
     root, n_groups, n_users = propose_tree(used, proportional=proportional, name=policy_slug)
-    policy = Policy.objects.filter(slug=policy_slug).first()
-    base = PolicySettings() if policy is None else _settings_of(policy)
-    wanted = PolicySettings.from_json(settings or {}, base=base)
-    document = {"policy": policy_slug, "settings": wanted.to_json(), "root": root}
-    if not publish:
-        return Proposal(document, n_groups, n_users, None)
     with transaction.atomic():
-        if policy is None:
-            policy = make_policy(slug=policy_slug, name=policy_slug, settings=wanted, at=at, actor=actor)
-        revision = publish_document(policy_slug=policy_slug, document=document, reason=reason, at=at, actor=actor)
-        policy.refresh_from_db()
-        root_uid = load_tree(policy).uuid(0)
-        set_rules(policy_slug=policy_slug, rules=_with_rule_of(policy, source, root_uid), at=at, actor=actor)
-    return Proposal(document, n_groups, n_users, revision)
+        policy, wanted, is_new = _policy_for(policy_slug, settings or {}, at=at, actor=actor)
+        revision = None
+        if publish:
+            document = {"policy": policy_slug, "settings": wanted.to_json(), "root": root}
+            revision = publish_document(policy_slug=policy_slug, document=document, reason=reason, at=at, actor=actor)
+            change_set = revision.change_set
+        else:
+            operations = operations_towards(load_tree(policy), root)
+            if wanted != _settings_of(policy):
+                operations.append({"op": "set_policy", "settings": wanted.to_json()})
+            change_set = make_change_set(
+                policy_slug=policy_slug, operations=operations, reason=reason, at=at, actor=actor
+            )
+        if publish or is_new:
+            policy.refresh_from_db()
+            rules = _with_rule_of(policy, source, load_tree(policy).uuid(0))
+            set_rules(policy_slug=policy_slug, rules=rules, at=at, actor=actor)
+    return Proposal(n_groups, n_users, change_set, revision)
+
+
+def _policy_for(
+    slug: str, settings: Mapping[str, Any], *, at: datetime, actor: Actor
+) -> tuple[Policy, PolicySettings, bool]:
+    """The policy, the settings it is to have, and whether it was made just now."""
+    policy = Policy.objects.filter(slug=slug).first()
+    if policy is not None:
+        return policy, PolicySettings.from_json(settings, base=_settings_of(policy)), False
+    wanted = PolicySettings.from_json(settings, base=PolicySettings.from_json(_OF_A_PROPOSAL))
+    return make_policy(slug=slug, name=slug, settings=wanted, at=at, actor=actor), wanted, True
 
 
 def _with_rule_of(policy: Policy, source: Source, root_uid: UUID) -> list[Rule]:

@@ -73,7 +73,7 @@ def test_the_log_comes_out_as_printed_on_page_and_by_rest(log: Path, client: Cli
 
     _run(
         "propose_policy", "--policy", "lcg", "--from-source", "lcg", "--proportional",
-        "--window-days", "all", "--aging", "none", "--publish", "--reason", "As it was used.",
+        "--publish", "--reason", "As it was used.",
     )  # fmt: skip
     _run("recompute", "lcg", "--wait")
 

@@ -13,7 +13,10 @@ from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.policies.models import Policy
+from apps.clock import now
+from apps.policies.models import ChangeSet, Policy, Revision
+from apps.policies.services import publish_change_set
+from apps.policies.trees import load_tree
 from apps.priorities.selectors import get_overview, get_tree_page
 from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
@@ -53,14 +56,36 @@ def test_the_groups_of_the_nasa_log_come_out_to_the_printed_digits(shared_dir: P
 
 
 @pytest.mark.django_db
-def test_without_publish_the_document_is_shown_and_nothing_changes(usage_of_three: None) -> None:
-    document = json.loads(_run("propose_policy", "--policy", "p", "--from-source", "c1", "--proportional"))
-    assert [(one["name"], one["shares"]) for one in document["root"]["children"]] == [("a%2Fb", 1.5), ("physics", 3.0)]
-    assert document["root"]["children"][1]["children"] == [
-        {"name": "alice", "kind": "user", "shares": 2.0},
-        {"name": "bob", "kind": "user", "shares": 1.0},
-    ]
-    assert not Policy.objects.exists()
+def test_without_publish_it_is_a_draft_that_can_be_published(usage_of_three: None) -> None:
+    said = _run("propose_policy", "--policy", "p", "--from-source", "c1", "--proportional")
+    draft = ChangeSet.objects.get(state="draft")
+    assert said == f"policy p draft, change set {draft.pk}: 2 groups, 3 users\n"
+    assert Policy.objects.get().head_number == 1
+    publish_change_set(id=draft.pk, version=draft.version, reason="x", at=now(), actor=COMMAND)
+    tree = load_tree(Policy.objects.get())
+    shares = {tree.path(i): float(tree.shares[i]) for i in range(1, len(tree))}
+    assert shares == {
+        "/a%2Fb": 1.5, "/physics": 3.0, "/a%2Fb/carol": 1.5, "/physics/alice": 2.0, "/physics/bob": 1.0
+    }  # fmt: skip
+    _run("recompute", "p", "--wait")
+    answer = json.loads(_run("priorities", "p", "--account", "alice", "--json"))
+    assert [one["entry"] for one in answer["results"]] == ["/physics/alice"]
+
+
+@pytest.mark.django_db
+def test_a_draft_on_an_existing_policy_tells_only_what_differs(usage_of_three: None) -> None:
+    _run("propose_policy", "--policy", "p", "--from-source", "c1", "--publish", "--reason", "x")
+    _run("propose_policy", "--policy", "p", "--from-source", "c1", "--proportional")
+    operations = ChangeSet.objects.get(state="draft").operations
+    assert {operation["op"] for operation in operations} == {"set_shares"}
+    assert sorted(operation["shares"] for operation in operations) == [1.5, 1.5, 2.0, 3.0]
+
+
+@pytest.mark.django_db
+def test_a_proposed_policy_counts_the_whole_log_without_aging(usage_of_three: None) -> None:
+    _run("propose_policy", "--policy", "p", "--from-source", "c1", "--publish", "--reason", "x")
+    window = Revision.objects.get(policy__slug="p", number=1).settings["window"]
+    assert (window["length_s"], window["aging"]) == (None, "none")
 
 
 @pytest.mark.django_db

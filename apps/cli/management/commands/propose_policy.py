@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from apps.accounts.actor import COMMAND
@@ -19,7 +18,7 @@ _DAY_S = 86_400
 class Command(OperatorCommand):
     help = (
         "Makes a policy of the groups and users of a usage source, and the rule that maps them. "
-        "Without --publish it shows the document and changes nothing."
+        "Without --publish it is a draft. A new policy counts the whole log without aging, until told otherwise."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -44,14 +43,12 @@ class Command(OperatorCommand):
             at=now(),
             actor=COMMAND,
         )
+        size = f"{proposal.n_groups} groups, {proposal.n_users} users"
         if proposal.revision is None:
-            self.stdout.write(json.dumps(proposal.document, indent=1, ensure_ascii=False))
-            self.stderr.write("Nothing is changed: add --publish --reason TEXT to put it in force.")
+            self.stdout.write(f"policy {options['policy']} draft, change set {proposal.change_set.pk}: {size}")
+            self.stderr.write("Nobody is affected yet: publish the change set, or add --publish --reason TEXT.")
         else:
-            self.stdout.write(
-                f"policy {options['policy']} revision {proposal.revision.number}: "
-                f"{proposal.n_groups} groups, {proposal.n_users} users"
-            )
+            self.stdout.write(f"policy {options['policy']} revision {proposal.revision.number}: {size}")
 
 
 def _settings(window_days: str | None, aging: str | None) -> dict[str, Any]:
