@@ -44,7 +44,7 @@ def manage(*arguments: str) -> tuple[str, ...]:
 def web(port: int) -> Definition:
     command = python("-m", "granian", "--interface", "wsgi", "--host", HOST, "--port", str(port), "--no-ws")
     command += ("--workers", "1", "--respawn-failed-workers", "--workers-kill-timeout", "10")
-    command += ("--blocking-threads", str(_WEB_THREADS), "--log-level", "warning")
+    command += ("--blocking-threads", str(_WEB_THREADS), "--log-level", "error")
     return Definition("web", (*command, "fairshare_web.wsgi:application"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import os
 import sys
 from pathlib import Path
@@ -26,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
     django.setup()
     try:
-        call_command("check", verbosity=0)  # misconfiguration stops the start here, with its id
+        call_command("check", stdout=io.StringIO())  # misconfiguration stops the start here, with its id
         call_command("migrate", interactive=False, verbosity=0)
         _collect_static()
         _fill(no_sample=chosen.no_sample)

@@ -105,6 +105,7 @@ def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals
     environment = dict(definitions.environment(var, port))
     names = [*(["postgres"] if server else []), *(program.name for program in programs)]
     supervisor = Supervisor(signals, [LogEcho(log / f"{name}.log", name, say) for name in names])
+    say(f"Preparing {var} …")
     try:
         if server is not None:
             supervisor.add_database(server)
