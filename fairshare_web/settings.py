@@ -227,7 +227,8 @@ REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_PARSER_CLASSES": ["apps.api.parsing.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "apps.api.errors.problem_handler",
-    "DEFAULT_THROTTLE_RATES": {},
+    "DEFAULT_THROTTLE_CLASSES": ["apps.api.throttling.WriteThrottle"],
+    "DEFAULT_THROTTLE_RATES": {"writes": "1200/min", "usage": "6000/min"},  # a person or token owner, in one process
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 SPECTACULAR_SETTINGS = {

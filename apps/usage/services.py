@@ -166,7 +166,7 @@ def push_records(
     at: datetime,
     actor: Actor,
 ) -> dict[str, Any]:
-    """Take records from a call; the answer of the contract, without what only the room of priorities knows.
+    """Take records from a call; the answer of the contract, with `account_ids` in place of what priorities know.
 
     Raises:
         Invalid: the body is no list of records, or `atomic` and one of them is bad.
@@ -245,6 +245,7 @@ def _answer(counts: Counts, records: Records) -> dict[str, Any]:
         "corrected": counts.corrected,
         "late": counts.late,
         "rejected": [{"line": one.line, "code": one.code, "message": one.message} for one in records.rejections],
+        "account_ids": sorted(counts.account_ids),
     }
 
 

@@ -6,8 +6,10 @@ import re
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.test import Client
 
+from apps.api.throttling import WriteThrottle
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
 
@@ -128,3 +130,17 @@ def test_a_defect_is_a_problem_document_without_details(site: Site, monkeypatch:
 def test_a_password_is_no_bearer_token(site: Site) -> None:
     answer = Client().get("/api/v1/policies", headers={"authorization": "Bearer a long pass phrase"})
     assert_problem(answer, 401, "invalid_token")
+
+
+def test_writing_too_often_says_when_to_come_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WriteThrottle, "THROTTLE_RATES", {"writes": "2/min", "usage": "2/min"})
+    cache.clear()
+    caller = Caller(user=site.ben)
+    for _ in range(2):
+        assert caller.post("tokens", {}).status_code == 400
+    answer = caller.post("tokens", {})
+    assert_problem(answer, 429, "throttled")
+    assert 0 < int(answer.headers["Retry-After"]) <= 60
+    assert caller.get("tokens").status_code == 200
+    assert Caller(user=site.pia).post("tokens", {}).status_code == 400
+    cache.clear()

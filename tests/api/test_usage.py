@@ -39,6 +39,13 @@ def test_a_record_counts_once_however_often_it_comes(meter: Caller) -> None:
     assert total(meter, source="cluster-a") == before + 2 * 3600
 
 
+def test_accounts_without_a_place_are_counted_at_once(meter: Caller) -> None:
+    strangers = [record(str(i), name, "chemistry", 1, at=AT) for i, name in enumerate(["zoe", "zoe", "max"], 200)]
+    nameless = {**record("300", "ida", "", 1, at=AT), "group": None}
+    assert meter.post(PUSH, [*strangers, nameless]).json()["unmapped"] == 3  # zoe once
+    assert meter.post(PUSH, [JOB]).json()["unmapped"] == 0
+
+
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("content_type", ["application/json", "application/x-ndjson"])
 def test_lists_lines_and_gzip_are_taken(meter: Caller, content_type: str, packed: bool) -> None:

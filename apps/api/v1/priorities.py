@@ -16,6 +16,7 @@ from rest_framework.views import APIView
 
 from apps import clock
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.throttling import READS
 from apps.api.v1 import answers
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
 from apps.api.v1.moments import InstantField
@@ -118,6 +119,7 @@ class SinglePriorityView(APIView):
 class BulkPriorityView(APIView):
     scopes: ClassVar[Scopes] = LOOK_UP
     parser_classes = (StreamParser,)
+    throttle_scope = READS
 
     @extend_schema(
         operation_id="look_up_priorities",

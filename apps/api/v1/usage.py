@@ -19,7 +19,7 @@ from apps.api.errors import Refusal
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed
 from apps.api.v1.moments import InstantField
 from apps.errors import FieldProblem
-from apps.priorities.selectors import count_unmapped_of_source
+from apps.priorities.selectors import count_unmapped_accounts
 from apps.usage import selectors, services
 
 _TYPES = ("application/json", "application/x-ndjson")
@@ -87,7 +87,7 @@ class PushedSerializer(serializers.Serializer[Any]):
     corrected = serializers.IntegerField()
     late = serializers.IntegerField()
     rejected = RejectedLineSerializer(many=True)
-    unmapped = serializers.IntegerField(help_text="Accounts of this source that no policy maps")
+    unmapped = serializers.IntegerField(help_text="Accounts of this call that no policy has a place for")
 
 
 class SourceSerializer(serializers.Serializer[Any]):
@@ -152,6 +152,7 @@ class BucketSerializer(serializers.Serializer[Any]):
 class RecordListView(APIView):
     scopes: ClassVar[Scopes] = {"POST": frozenset({USAGE_WRITE})}
     parser_classes = (StreamParser, NDJSONStreamParser)
+    throttle_scope = "usage"
 
     @extend_schema(
         operation_id="push_records",
@@ -176,7 +177,8 @@ class RecordListView(APIView):
             at=clock.now(),
             actor=actor_of(request),
         )
-        return Response({**answer, "unmapped": count_unmapped_of_source(given["source"])})
+        unmapped = count_unmapped_accounts(answer.pop("account_ids"))
+        return Response({**answer, "unmapped": unmapped})
 
 
 class SourceListView(APIView):

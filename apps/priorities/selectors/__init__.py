@@ -12,6 +12,7 @@ from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import Hit, MoreRow, TreePage, get_tree_page, search_entries
 from apps.priorities.selectors.unmapped import (
     UnmappedAccount,
+    count_unmapped_accounts,
     count_unmapped_by_source,
     count_unmapped_of_source,
     unmapped_accounts,
@@ -20,7 +21,8 @@ from apps.priorities.walk import WalkStep
 
 __all__ = [
     "EntryChange", "EntryPage", "EntryRow", "Freshness", "Hit", "InputAge", "MoreRow", "MyPriority", "Overview",
-    "PolicyView", "Publish", "TreePage", "UnmappedAccount", "WalkStep", "count_unmapped_by_source",
-    "count_unmapped_of_source", "explain", "freshness", "get_entry_page", "get_my_priority", "get_overview",
-    "get_tree_page", "list_snapshots", "open_view", "search_entries", "unmapped_accounts",
+    "PolicyView", "Publish", "TreePage", "UnmappedAccount", "WalkStep", "count_unmapped_accounts",
+    "count_unmapped_by_source", "count_unmapped_of_source", "explain", "freshness", "get_entry_page",
+    "get_my_priority", "get_overview", "get_tree_page", "list_snapshots", "open_view", "search_entries",
+    "unmapped_accounts",
 ]  # fmt: skip

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import connection
 from django.db.models import Max
 
 from apps.accounts.actor import Actor
+from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
 from apps.policies.models import Policy
+from apps.policies.trees import load_tree
+from apps.priorities.assembly import load_rules
+from apps.priorities.mapping import UNMAPPED, Resolver
 from apps.priorities.models import Snapshot, UnmappedUsage
 
 # An account is unmapped when it is so in every policy that was computed.
@@ -47,6 +52,17 @@ def count_unmapped_by_source(*, actor: Actor) -> dict[str, tuple[int, float]]:
 
 def count_unmapped_of_source(source_slug: str) -> int:
     return _by_source().get(source_slug, (0, 0.0))[0]
+
+
+def count_unmapped_accounts(account_ids: Sequence[int]) -> int:
+    """How many of these no policy has a place for, by the rules and trees of now: no recompute is waited for."""
+    rows = Account.objects.filter(pk__in=account_ids)
+    unmapped = [AccountKey(r.namespace, r.user_name, r.group_name, r.dn, r.fqan, r.project) for r in rows]
+    for policy in Policy.objects.filter(head_number__gt=0):
+        if unmapped and (rules := load_rules(policy)):
+            resolver = Resolver(rules, load_tree(policy))
+            unmapped = [key for key in unmapped if resolver.resolve(key).entry == UNMAPPED]
+    return len(unmapped)
 
 
 def _by_source() -> dict[str, tuple[int, float]]:
