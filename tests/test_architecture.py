@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.apps import apps as installed
+from django.db.models import ForeignKey
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ["engine", "accounts", "runs", ("policies", "usage"), "priorities", ("dashboard", "api", "cli")]
@@ -38,8 +39,8 @@ def test_foreign_keys_point_downwards() -> None:
         for model in installed.get_models()
         if model._meta.app_label in ours
         for field in model._meta.get_fields()
-        if field.concrete and field.is_relation and isinstance(field.related_model, type)
-        if (related := field.related_model._meta.app_label) in ours
+        if isinstance(field, ForeignKey)
+        if (related := field.remote_field.model._meta.app_label) in ours
         if related != model._meta.app_label and _level(related) >= _level(model._meta.app_label)
     ]
     assert upward == []

@@ -73,9 +73,7 @@ def _differs(tree: TreeColumns, head: TreeColumns, in_head: IndexArray) -> Mask:
     code_in_head = np.array([codes.get(kind, -1) for kind in tree.kind_names], dtype=np.int64)
     differs |= code_in_head[tree.kind_code] != head.kind_code[there]
     names = head.name
-    differs |= np.array(
-        [name != names[j] for name, j in zip(tree.name, there.tolist(), strict=True)], dtype=np.bool_
-    )
+    differs |= np.array([name != names[j] for name, j in zip(tree.name, there.tolist(), strict=True)], dtype=np.bool_)
     for i in {*tree.scope_sources, *np.flatnonzero(np.isin(there, list(head.scope_sources))).tolist()}:
         differs[i] |= tree.scope_sources.get(i, ()) != head.scope_sources.get(int(there[i]), ())
     return np.asarray(differs, dtype=np.bool_)

@@ -53,9 +53,7 @@ class Sight:
 
     @cached_property
     def _has_authority(self) -> bool:
-        return rules_all(self._actor) or bool(
-            granted_uids(self._policy, self._actor, self._at, Grant.Role.AUTHORITY)
-        )
+        return rules_all(self._actor) or bool(granted_uids(self._policy, self._actor, self._at, Grant.Role.AUTHORITY))
 
     @cached_property
     def _visible(self) -> Visibility:

@@ -46,9 +46,7 @@ def columns_of(nodes: Iterable[Node], *, policy_slug: str = "", number: int = 0)
 def reshaped(base: TreeColumns, changes: Changes) -> TreeColumns:
     """The columns after the changes; untouched entries are moved as arrays, not one by one."""
     same_shape = all(
-        before is not None
-        and after is not None
-        and (before.parent_uid, before.name) == (after.parent_uid, after.name)
+        before is not None and after is not None and (before.parent_uid, before.name) == (after.parent_uid, after.name)
         for before, after in changes.values()
     )
     if same_shape:
@@ -193,9 +191,7 @@ def _coded(kinds: Sequence[str]) -> tuple[tuple[str, ...], npt.NDArray[np.uint16
     return names, np.array([number[kind] for kind in kinds], dtype=np.uint16)
 
 
-def _only_used(
-    kinds: tuple[str, ...], code: npt.NDArray[np.uint16]
-) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
+def _only_used(kinds: tuple[str, ...], code: npt.NDArray[np.uint16]) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
     """Sorted and without names that no entry has any more: equal trees have equal blobs."""
     used = np.flatnonzero(np.bincount(code, minlength=len(kinds)))
     names = sorted(kinds[i] for i in used.tolist())

@@ -132,9 +132,7 @@ def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at:
         return _moved_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", said)
 
 
-def publish_change_set(
-    *, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor
-) -> Revision:
+def publish_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> Revision:
     """Put it in force on the head as it is now, or refuse and leave everything as it was."""
     with _refusals_on_record(actor, at, f"change set {id}"), transaction.atomic():
         policy_id = ChangeSet.objects.filter(pk=id).values_list("policy_id", flat=True).first()

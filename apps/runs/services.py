@@ -142,9 +142,7 @@ def may_see(run: Run, actor: Actor) -> bool:
     return actor.is_admin or (actor.user is not None and run.owner_id == actor.user.pk)
 
 
-def claim_run(
-    *, at: datetime, run_id: int | None = None, clock: Callable[[], datetime] = clock.now
-) -> Lease | None:
+def claim_run(*, at: datetime, run_id: int | None = None, clock: Callable[[], datetime] = clock.now) -> Lease | None:
     """The next due run that nobody works on (or the one named), or None.
 
     While one of its kind and subject is at work it waits. Overdue leases are retaken under the next fence.

@@ -12,9 +12,7 @@ def may_write(actor: Actor, source_slug: str) -> bool:
     if actor.is_admin:
         return True
     token = actor.token
-    return (
-        token is not None and Token.Scope.USAGE_WRITE in token.scopes and token.source_slug in ("", source_slug)
-    )
+    return token is not None and Token.Scope.USAGE_WRITE in token.scopes and token.source_slug in ("", source_slug)
 
 
 def may_read_all(actor: Actor) -> bool:

@@ -36,9 +36,7 @@ class DryRun:
         verdict.counts.core_s = float((seconds * batch.cpus[finished]).sum())
         return verdict.counts
 
-    def _remember(
-        self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], winners: I8
-    ) -> None:
+    def _remember(self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], winners: I8) -> None:
         if not len(winners):
             return
         winners = winners[np.argsort(hashes[winners])]

@@ -58,9 +58,7 @@ def _work(usage_import: Import, run: Run, lease: Lease) -> dict[str, Any]:
     return _finish(usage_import, lease, tally)
 
 
-def _take(
-    usage_import: Import, held: Run, parsed: Parsed, tally: Tally, dry: DryRun | None, at: datetime
-) -> None:
+def _take(usage_import: Import, held: Run, parsed: Parsed, tally: Tally, dry: DryRun | None, at: datetime) -> None:
     """One piece: records, buckets, rejected lines and cursor stand or fall together."""
     batch = parsed.batch
     if dry is not None:

@@ -146,9 +146,7 @@ def get_import(*, import_id: int, actor: Actor) -> Import:
     return found
 
 
-def list_rejected_lines(
-    *, import_id: int, actor: Actor, after_line: int = 0, limit: int = 100
-) -> list[RejectedLine]:
+def list_rejected_lines(*, import_id: int, actor: Actor, after_line: int = 0, limit: int = 100) -> list[RejectedLine]:
     """By line; only the first ones of a very bad file are kept, all are counted."""
     found = get_import(import_id=import_id, actor=actor)
     lines = RejectedLine.objects.filter(usage_import=found, line__gt=after_line).order_by("line")
@@ -212,9 +210,7 @@ def list_buckets(
     return _bucket_rows(rows, source_ids, with_account=by == "account")
 
 
-def _bucket_rows(
-    rows: Sequence[tuple[Any, ...]], slugs: Mapping[int, str], *, with_account: bool
-) -> list[BucketRow]:
+def _bucket_rows(rows: Sequence[tuple[Any, ...]], slugs: Mapping[int, str], *, with_account: bool) -> list[BucketRow]:
     names = _account_names({row[2] for row in rows}) if with_account else {}
     found = []
     for at, source_id, *rest in rows:

@@ -106,9 +106,11 @@ def test_a_dry_run_counts_the_same_and_stores_nothing(stored: Stored) -> None:
     real = confirm_import(import_id=dry.pk, at=AT, actor=COMMAND)
     assert confirm_import(import_id=dry.pk, at=AT, actor=COMMAND).pk == real.pk
     run = work_run_now(real.run_id)
-    assert run.counts == dry.run.counts == {
-        **{"new": 15, "duplicate": 6, "corrected": 0, "late": 0, "rejected": 1, "lines": 23}
-    }
+    assert (
+        run.counts
+        == dry.run.counts
+        == {**{"new": 15, "duplicate": 6, "corrected": 0, "late": 0, "rejected": 1, "lines": 23}}
+    )
     assert run.result["cpu_s"] == dry.run.result["cpu_s"]
     assert Record.objects.count() == 20
     assert kept_files() == []

@@ -126,9 +126,7 @@ class RecordBatch:
         people: dict[Who, int] = {}
         job_classes: dict[JobClassKey, int] = {}
         who = [people.setdefault(Who(r.user, r.group, r.dn, r.fqan, r.project), len(people)) for r in rows]
-        classes = [
-            job_classes.setdefault(JobClassKey(r.queue, r.partition, r.qos), len(job_classes)) for r in rows
-        ]
+        classes = [job_classes.setdefault(JobClassKey(r.queue, r.partition, r.qos), len(job_classes)) for r in rows]
         start_us = _microseconds([r.start_at for r in rows])
         submit_us = _microseconds([r.submit_at for r in rows])
         requested = [np.nan if r.requested_s is None else r.requested_s for r in rows]

@@ -300,9 +300,7 @@ def _processors(matrix: F8) -> F8:
     return np.maximum(np.where(allocated > 0, allocated, requested), 0.0)
 
 
-def _batch(
-    matrix: F8, lines: I8, submit_us: I8, part: I8, state: _State, notes: dict[str, int]
-) -> RecordBatch:
+def _batch(matrix: F8, lines: I8, submit_us: I8, part: I8, state: _State, notes: dict[str, int]) -> RecordBatch:
     n = len(matrix)
     cpus = _processors(matrix)
     people, who = _people(matrix, notes)
