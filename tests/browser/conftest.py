@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
+from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
+from apps.accounts.models import User
 from apps.priorities import served
 from tests.dashboard.grid import PASSWORD, Grid, make_grid
 
@@ -59,6 +62,13 @@ class Visit:
         return self.page
 
     def sign_in(self, username: str = "admin") -> None:
+        """A session without the form, which has its own test."""
+        client = Client()
+        client.force_login(User.objects.get(username=username))
+        session = client.cookies[settings.SESSION_COOKIE_NAME].value
+        self.page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": self.base}])
+
+    def sign_in_by_form(self, username: str = "admin") -> None:
         self.go("/sign-in/")
         self.page.fill("#id_username", username)
         self.page.fill("#id_password", PASSWORD)

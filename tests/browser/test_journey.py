@@ -19,7 +19,7 @@ def _percent(text: str) -> float:
 
 def test_a_changed_share_moves_bar_rank_and_rest_alike(grid: Grid, visit: Open) -> None:
     window = visit()
-    window.sign_in()
+    window.sign_in_by_form()
     page = window.page
     page.get_by_role("link", name="Policy tree").first.click()
     row = page.locator("tr[role=row]", has=page.get_by_role("link", name="biomed", exact=True))
@@ -60,7 +60,7 @@ def _rank(answer: dict[str, list[dict[str, int]]]) -> int:
 
 def test_without_scripts_the_same_walk_works(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
-    window.sign_in()
+    window.sign_in_by_form()
     page = window.go(f"/policy/{SLUG}/?q=bio")
     expect(page.get_by_role("link", name="biomed", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name="atlas", exact=True)).to_have_count(0)

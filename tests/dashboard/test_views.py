@@ -12,8 +12,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver, reverse
 
+from apps.accounts.models import User
 from apps.policies.models import Policy, Revision
 from apps.priorities import served
+from apps.priorities.models import Snapshot
+from apps.usage.models import Source
 from tests.dashboard.grid import PASSWORD, SLUG, TRICKY, Grid, make_grid
 
 HTMX = {"HX-Request": "true"}
@@ -200,8 +203,6 @@ def test_the_overview_greets_a_user_with_their_own_priority(alice: Client) -> No
 
 
 def test_a_site_without_a_policy_shows_the_first_steps_to_its_administrator(db: None, client: Client) -> None:
-    from apps.accounts.models import User
-
     client.force_login(User.objects.create_superuser("root", "", PASSWORD))
     assert "Three steps" in client.get("/").content.decode()
     client.force_login(User.objects.create_user("guest", "", PASSWORD))
@@ -221,6 +222,22 @@ def test_before_the_first_recompute_targets_are_shown_and_usage_is_not_made_up(d
     assert text.count("no data") == 9
     assert client.get("/").status_code == 200
     assert client.get(_address("entry", grid)).status_code == 200
+
+
+def test_my_priority_has_words_for_every_state_without_numbers(grid: Grid, client: Client) -> None:
+    client.force_login(User.objects.create_user("zoe", "", PASSWORD))
+    assert "have no place in a policy" in client.get("/me/priority/").content.decode()
+    Snapshot.objects.all().delete()
+    served.forget()
+    client.force_login(grid.alice)
+    assert "No priorities yet" in client.get("/me/priority/").content.decode()
+
+
+def test_a_source_that_is_late_is_named_on_every_page(admin: Client, grid: Grid) -> None:
+    Source.objects.update(expected_every_s=60)
+    served.forget()
+    for path in ("/", _address("policy", grid), "/me/priority/"):
+        assert "Cluster A is late" in admin.get(path).content.decode(), path
 
 
 def test_sign_in_never_tells_whether_a_name_exists(grid: Grid, client: Client) -> None:
