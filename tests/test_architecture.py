@@ -115,6 +115,12 @@ def test_the_readme_names_every_room() -> None:
     assert [room for room in rooms if f"`apps/{room}`" not in readme] == []
 
 
+def test_the_readme_names_every_command() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = [path.stem for path in (ROOT / "apps/cli/management/commands").glob("[a-z]*.py")]
+    assert [command for command in commands if f"`{command}" not in readme] == []
+
+
 def test_documentation_links_lead_somewhere() -> None:
     broken = [
         f"{page.name}: {target}"
