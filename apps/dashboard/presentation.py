@@ -62,6 +62,13 @@ def shares(value: float | None) -> str:
     return formats.number_format(f"{value:.10g}" if abs(value) < 1e15 else value, force_grouping=False)
 
 
+def shares_short(value: float | None) -> str:
+    """Shares in a column: whole ones whole, others to six significant digits; the tooltip has the rest."""
+    if value is None or value == int(value) or abs(value) >= 1e6:
+        return shares(value)
+    return shares(float(f"{value:.6g}"))
+
+
 def count(value: int) -> str:
     return formats.number_format(value, 0, force_grouping=True)
 

@@ -76,3 +76,10 @@ def test_shares_read_as_they_were_typed() -> None:
     assert presentation.shares(0.5) == "0.5"
     assert presentation.shares(None) == "inherit"
     assert presentation.shares(88.23529411764706) == "88.23529412"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(30.0, "30"), (13.425742574257425, "13.4257"), (None, "inherit"), (1234567.25, "1234567.25")]
+)
+def test_a_column_of_shares_keeps_six_digits(value: float | None, text: str) -> None:
+    assert presentation.shares_short(value) == text

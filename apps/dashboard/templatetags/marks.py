@@ -138,6 +138,11 @@ def shares(value: float | None) -> str:
 
 
 @register.filter
+def shares_short(value: float | None) -> str:
+    return presentation.shares_short(value)
+
+
+@register.filter
 def core_hours(value: float | None) -> str:
     return presentation.core_hours(value)
 
