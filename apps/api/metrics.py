@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.models import Count
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -17,6 +24,7 @@ from apps.priorities.models import Snapshot
 from apps.runs.models import Run
 from apps.usage.models import Source
 
+disable_created_metrics()  # type: ignore[no-untyped-call]  # one more series for each counter that nobody reads
 registry = CollectorRegistry(auto_describe=False)
 lookups = Counter("fairshare_lookups", "Look-ups answered from memory, by this process", ["status"], registry=registry)
 lookup_s = Histogram(

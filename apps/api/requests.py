@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 HEADER = "X-Request-Id"
 _KEY = "HTTP_X_REQUEST_ID"
@@ -25,6 +25,8 @@ class RequestIdMiddleware:
             request.META[_KEY] = uuid.uuid4().hex
         response = self.get_response(request)
         response[HEADER] = request.META[_KEY]
+        if isinstance(response, HttpResponse) and response.content and "Content-Length" not in response:
+            response["Content-Length"] = str(len(response.content))  # look-ups and health never meet CommonMiddleware
         return response
 
 

@@ -64,7 +64,7 @@ class PolicyListView(APIView):
 
     @extend_schema(operation_id="list_policies", responses=list_of(PolicySerializer))
     def get(self, request: Request) -> Response:
-        """Policies of which I may see something."""
+        """Their names are known to everybody who signs in; a token of one policy sees that one."""
         return listed(PolicySerializer(selectors.list_policies(actor=actor_of(request)), many=True).data)
 
 
