@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import sys
 
+ENGINE_ALONE = ("compute",)  # read files, print numbers: no instance, no secrets, no directory to write in
+
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
@@ -13,7 +15,26 @@ def main() -> None:
         from django.core.management import execute_from_command_line
     except ImportError:
         sys.exit("Django isn't installed here: run `make setup` and use .venv/bin/python manage.py.")
+    _configure()
     execute_from_command_line(sys.argv)
+
+
+def _configure() -> None:
+    """Settings before anything else, so that a wrong one is a line that names it."""
+    from django.conf import settings
+    from django.core.exceptions import ImproperlyConfigured
+
+    from apps.cli.stack.paths import InsecureDirectory
+
+    if sys.argv[1:2] and sys.argv[1] in ENGINE_ALONE:
+        settings.configure(INSTALLED_APPS=["apps.cli"], LOGGING_CONFIG=None)
+        return
+    try:
+        _ = settings.INSTALLED_APPS
+    except (ImproperlyConfigured, InsecureDirectory) as error:
+        sys.exit(str(error))
+    except OSError as error:
+        sys.exit(f"The instance's directory can't be used ({error}): set FAIRSHARE_VAR to one you may write in.")
 
 
 if __name__ == "__main__":

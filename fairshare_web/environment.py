@@ -6,10 +6,12 @@ import os
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
+_DATABASE_EXAMPLE = "example: postgres://fairshare:password@db.example.org:5432/fairshare"
 
 
 def env_str(name: str, *, default: str) -> str:
@@ -32,16 +34,33 @@ def env_bool(name: str, *, default: bool) -> bool:
     raise ImproperlyConfigured(f"{name}={value!r} is not a yes or a no: use 1 or 0.")
 
 
-def env_int(name: str, *, default: int) -> int:
+def env_int(name: str, *, default: int, minimum: int = 0) -> int:
     value = env_str(name, default=str(default))
     try:
-        return int(value)
+        number = int(value)
     except ValueError as error:
         raise ImproperlyConfigured(f"{name}={value!r} is not a whole number.") from error
+    if number < minimum:
+        raise ImproperlyConfigured(f"{name}={value!r} is too small: {minimum} or more.")
+    return number
 
 
 def env_list(name: str, *, default: str = "") -> list[str]:
     return [part.strip() for part in env_str(name, default=default).split(",") if part.strip()]
+
+
+def env_database(name: str) -> dj_database_url.DBConfig | None:
+    """Where the PostgreSQL is that NAME names; None where it names none."""
+    value = env_str(name, default="")
+    if not value:
+        return None
+    try:
+        found = dj_database_url.parse(value)
+    except ValueError as error:  # not quoted: it may hold a password
+        raise ImproperlyConfigured(f"{name} is no address; {_DATABASE_EXAMPLE}.") from error
+    if found["ENGINE"] != "django.db.backends.postgresql":
+        raise ImproperlyConfigured(f"{name} must name a PostgreSQL; {_DATABASE_EXAMPLE}.")
+    return found
 
 
 def env_time_zone(name: str, *, default: str) -> str:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import dj_database_url
 from csp.constants import NONE, SELF
 
 from apps.cli.stack.paths import broker_dirs, private_dir, read_or_make_secret, socket_dir, var_dir
-from fairshare_web.environment import env_bool, env_int, env_list, env_str, env_time_zone
+from fairshare_web.environment import env_bool, env_database, env_int, env_list, env_str, env_time_zone
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -24,14 +23,14 @@ SECRET_KEY = env_str("SECRET_KEY", default="") or read_or_make_secret("secret_ke
 SECRET_KEY_FALLBACKS = env_list("SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = env_list("FAIRSHARE_ALLOWED_HOSTS", default="localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env_list("FAIRSHARE_TRUSTED_ORIGINS")
-FAIRSHARE_PORT = env_int("FAIRSHARE_PORT", default=8000)
+FAIRSHARE_PORT = env_int("FAIRSHARE_PORT", default=8000, minimum=1)
 FAIRSHARE_CLOCK = env_str("FAIRSHARE_CLOCK", default="")
 
 # --- What a site decides ---------------------------------------------------------------------------------------------
 FAIRSHARE_SITE = env_str("FAIRSHARE_SITE", default="local")  # origin name of this site's own usage sources
-FAIRSHARE_TICK_S = env_int("FAIRSHARE_TICK_S", default=60)  # priorities are computed for instants on this grid
-FAIRSHARE_LEASE_S = env_int("FAIRSHARE_LEASE_S", default=60)  # a worker silent for this long loses its run
-FAIRSHARE_SWEEP_S = env_int("FAIRSHARE_SWEEP_S", default=10)  # how often expired leases are looked for
+FAIRSHARE_TICK_S = env_int("FAIRSHARE_TICK_S", default=60, minimum=1)  # priorities are for instants on this grid
+FAIRSHARE_LEASE_S = env_int("FAIRSHARE_LEASE_S", default=60, minimum=1)  # a worker silent for this long loses its run
+FAIRSHARE_SWEEP_S = env_int("FAIRSHARE_SWEEP_S", default=10, minimum=1)  # how often expired leases are looked for
 FAIRSHARE_SNAPSHOT_POLL_S = 1.0  # a new snapshot is served at most 2 s after it is ready
 FAIRSHARE_TOKEN_PEPPERS = env_list("FAIRSHARE_TOKEN_PEPPERS") or [read_or_make_secret("token_pepper")]
 FAIRSHARE_METRICS_ADDRESSES = env_list("FAIRSHARE_METRICS_ADDRESSES", default="127.0.0.1,::1")
@@ -102,12 +101,11 @@ TEMPLATES = [
 ]
 
 # --- Database --------------------------------------------------------------------------------------------------------
-_DATABASE_URL = env_str("DATABASE_URL", default="")
-FAIRSHARE_EMBEDDED_DATABASE = not _DATABASE_URL
+_DATABASE = env_database("DATABASE_URL")
+FAIRSHARE_EMBEDDED_DATABASE = _DATABASE is None
 DATABASES = {
-    "default": dj_database_url.parse(_DATABASE_URL)
-    if _DATABASE_URL
-    else {
+    "default": _DATABASE
+    or {
         "ENGINE": "django.db.backends.postgresql",
         "HOST": str(socket_dir(VAR)),
         "PORT": "5432",  # names the socket; PGPORT in somebody's environment must not

@@ -30,14 +30,18 @@ class OperatorCommand(BaseCommand):
 def _told(error: DomainError) -> str:
     places = [f"\n  {place.where}: {place.message}" for place in error.fields[:_MOST_PLACES]]
     more = len(error.fields) - _MOST_PLACES
-    return error.message + "".join(places) + (f"\n  and {more} more" if more > 0 else "")
+    message = f"The database doesn't answer: {_remedy()}." if error.code == "no_database" else error.message
+    return message + "".join(places) + (f"\n  and {more} more" if more > 0 else "")
 
 
 def _no_database(error: OperationalError) -> str:
     reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
-    remedy = (
+    return f"The database doesn't answer ({reason}): {_remedy()}."
+
+
+def _remedy() -> str:
+    return (
         "start it with `make run`, or put `manage.py with_stack --` before the command"
         if settings.FAIRSHARE_EMBEDDED_DATABASE
         else "look at the server that DATABASE_URL names"
     )
-    return f"The database doesn't answer ({reason}): {remedy}."

@@ -105,3 +105,46 @@ def test_the_same_name_twice_is_refused() -> None:
 
 def test_the_entry_point_is_executable_by_hand() -> None:
     assert Path(REPOSITORY / "manage.py").stat().st_mode & 0o111
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("FAIRSHARE_TICK_S", "often", "FAIRSHARE_TICK_S='often' is not a whole number."),
+        ("FAIRSHARE_TICK_S", "0", "FAIRSHARE_TICK_S='0' is too small: 1 or more."),
+        ("DATABASE_URL", "mars://s3cret@db", "DATABASE_URL is no address; example: postgres://"),
+        ("DATABASE_URL", "sqlite:///s3cret.db", "DATABASE_URL must name a PostgreSQL; example: postgres://"),
+        ("FAIRSHARE_VAR", "pyproject.toml/var", "The instance's directory can't be used"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_that_names_it(
+    environment_without: Callable[..., dict[str, str]], variable: str, value: str, said: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "priorities", "grid"],
+        cwd=REPOSITORY,
+        env={**environment_without(), variable: value},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert done.stderr.startswith(said)
+    assert "s3cret" not in done.stderr
+
+
+def test_priorities_without_a_database_say_how_to_start_it(
+    environment_without: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "priorities", "grid"],
+        cwd=REPOSITORY,
+        env={**environment_without("DATABASE_URL"), "FAIRSHARE_VAR": str(tmp_path / "empty")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "make run" in done.stderr.splitlines()[-1]

@@ -159,3 +159,18 @@ def test_it_works_in_a_pipe_without_a_database() -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith(b"error: gr")
     assert b"Traceback" not in done.stderr
+
+
+def test_it_works_without_an_instance(tmp_path: Path) -> None:
+    """Nowhere to write, and settings that would stop everything else."""
+    (tmp_path / "file").touch()
+    environment = {**os.environ, "FAIRSHARE_VAR": str(tmp_path / "file" / "var"), "FAIRSHARE_TICK_S": "often"}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "compute", write(tmp_path / "case.json", CASE)],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert [result["id"] for result in json.loads(done.stdout)] == ["two-projects"]
