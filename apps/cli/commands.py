@@ -28,6 +28,12 @@ class OperatorCommand(BaseCommand):
 
 
 def _told(error: DomainError) -> str:
+    """One line where there is one wrong place; else a line for each."""
+    if len(error.fields) == 1:
+        (place,) = error.fields
+        if place.message in error.message:
+            return f"{place.where}: {error.message}"
+        return f"{error.message} ({place.where}: {place.message})"
     places = [f"\n  {place.where}: {place.message}" for place in error.fields[:_MOST_PLACES]]
     more = len(error.fields) - _MOST_PLACES
     message = f"The database doesn't answer: {_remedy()}." if error.code == "no_database" else error.message

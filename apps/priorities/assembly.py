@@ -238,7 +238,10 @@ def one_view() -> Iterator[None]:
 def _oldest(settings: PolicySettings, as_of: datetime) -> datetime | None:
     """Before this no bucket counts; None when all do."""
     length_s = settings.window["length_s"]
-    return None if length_s is None else as_of - timedelta(seconds=length_s + 2 * HOUR_S)
+    try:
+        return None if length_s is None else as_of - timedelta(seconds=length_s + 2 * HOUR_S)
+    except OverflowError:  # the window reaches back to before the calendar begins
+        return None
 
 
 def _usage_of_entries(

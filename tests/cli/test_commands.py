@@ -36,6 +36,19 @@ def test_a_refusal_is_one_line_and_a_status(error: DomainError, status: int) -> 
     assert caught.value.returncode == status
 
 
+@pytest.mark.parametrize(
+    ("message", "place", "line"),
+    [
+        ("A token holds for 1 to 365 days.", "A token holds for 1 to 365 days.", "x: A token holds for 1 to 365 days."),
+        ("Nothing was stored.", "is missing", "Nothing was stored. (x: is missing)"),
+    ],
+)
+def test_one_wrong_place_is_one_line(message: str, place: str, line: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        call_command(refusing(Invalid(message, fields=[FieldProblem("x", place)])))
+    assert str(caught.value) == line
+
+
 def test_wrong_places_are_listed_up_to_a_limit() -> None:
     places = [FieldProblem(f"line {n}", "no number") for n in range(25)]
     with pytest.raises(CommandError) as caught:

@@ -47,6 +47,10 @@ def test_an_instant_of_the_past_is_taken_with_its_zone() -> None:
     assert not Snapshot.objects.get().is_live
 
 
+def test_the_first_instant_of_the_calendar_has_priorities_too() -> None:
+    assert "as of 0001-01-01T00:00:00+00:00" in _recompute("grid", "--wait", "--as-of", "0001-01-01T00:00:00Z")
+
+
 def test_a_failed_run_is_one_line_and_status_one() -> None:
     with (
         patch.object(assembly, "compute", side_effect=MemoryError("none left")),
@@ -63,6 +67,7 @@ def test_a_failed_run_is_one_line_and_status_one() -> None:
         (("nothing",), 1),
         (("grid", "--as-of", "2005-12-01T12:00:00"), 2),
         (("grid", "--as-of", "yesterday"), 2),
+        (("grid", "--as-of", "0001-01-01T00:00:00+14:00"), 2),
         (("grid", "--as-of", "2999-01-01T00:00:00Z"), 2),
     ],
 )

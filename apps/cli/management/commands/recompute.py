@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -44,11 +44,11 @@ class Command(OperatorCommand):
 def _instant(text: str) -> datetime:
     try:
         instant = datetime.fromisoformat(text)
-    except ValueError:
-        instant = None
-    if instant is None or instant.tzinfo is None:
-        raise Invalid(
-            f"{text!r} is no instant with a zone; write 2026-01-31T12:00:00Z.",
-            fields=[FieldProblem("--as-of", "needs a date, a time and a zone")],
-        )
-    return instant
+        if instant.tzinfo is not None:
+            return instant.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass  # told below, as a time without a zone is
+    raise Invalid(
+        f"{text!r} is no instant with a zone; write 2026-01-31T12:00:00Z.",
+        fields=[FieldProblem("--as-of", "needs a date, a time and a zone")],
+    )
