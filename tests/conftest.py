@@ -12,6 +12,8 @@ import django
 import pytest
 from django.conf import settings
 
+from apps.cli.stack.paths import private_dir, socket_dir
+
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 REPOSITORY = Path(__file__).resolve().parent.parent
 _IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
@@ -25,6 +27,13 @@ if not _IS_WORKER:
     os.environ["FAIRSHARE_VAR"] = tempfile.mkdtemp(prefix="fairshare-tests-")
     os.environ["FAIRSHARE_TESTING"] = "1"
     os.environ.pop("FAIRSHARE_CLOCK", None)
+else:  # files of one worker are no business of another; the database they share
+    _shared = Path(os.environ["FAIRSHARE_VAR"])
+    _own = _shared / os.environ["PYTEST_XDIST_WORKER"]
+    if "DATABASE_URL" not in os.environ:
+        private_dir(_own)
+        (_own / "socket").symlink_to(socket_dir(_shared))
+    os.environ["FAIRSHARE_VAR"] = str(_own)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # playwright's own event loop runs in the test's thread
 django.setup()
@@ -37,6 +46,8 @@ _server = pytest.StashKey[PostgresServer]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if not _IS_WORKER and config.getoption("numprocesses", None):
+        del os.environ["DJANGO_SETTINGS_MODULE"]  # else workers read their settings before they come to this file
     if _IS_WORKER or os.environ.get("DATABASE_URL") or config.option.collectonly:
         return
     server = PostgresServer(

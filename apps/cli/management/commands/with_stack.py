@@ -92,13 +92,24 @@ def _has_tables(server: PostgresServer) -> bool:
 
 
 def _run(command: Sequence[str]) -> int:
-    """Ctrl-C reaches the command by itself; a request to end is passed on."""
-    process = subprocess.Popen(command, preexec_fn=dying_with_parent(signal.SIGTERM))
+    """Ctrl-C reaches the command by itself; a request to end is passed on, also one that comes while it starts."""
+    asked: list[int] = []
+    started: list[subprocess.Popen[bytes]] = []
+
+    def pass_on(sig: int, _frame: object) -> None:
+        asked.append(sig)
+        for process in started:
+            process.terminate()
+
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
-        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate()),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, pass_on),
     }
     try:
+        process = subprocess.Popen(command, preexec_fn=dying_with_parent(signal.SIGTERM))
+        started.append(process)
+        if asked:
+            process.terminate()
         status = process.wait()
     finally:
         for sig, handler in before.items():
