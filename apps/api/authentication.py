@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
@@ -62,12 +63,21 @@ class ScopePermission(BasePermission):
     """Closed by default: a token reaches only a view that names, for this method, one of its scopes."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
+        method = request.method or ""
+        if method not in view.allowed_methods:
+            raise MethodNotAllowed(method)
         if isinstance(request.auth, TokenBounds):
-            scopes: Scopes = getattr(view, "scopes", {})
-            method = "GET" if request.method == "HEAD" else request.method or ""
-            require_scope(request.auth, scopes.get(method, SESSION_ONLY))
+            require_scope(request.auth, _scopes_for(view, method))
             require_policy(request.auth, view.kwargs.get("policy"))
         return True
+
+
+def _scopes_for(view: APIView, method: str) -> frozenset[str]:
+    """Scopes that may use the method; whoever may use any method may ask for OPTIONS."""
+    scopes: Scopes = getattr(view, "scopes", {})
+    if method == "OPTIONS":
+        return SESSION_ONLY.union(*scopes.values())
+    return scopes.get("GET" if method == "HEAD" else method, SESSION_ONLY)
 
 
 def require_scope(bounds: TokenBounds, scopes: frozenset[str]) -> None:

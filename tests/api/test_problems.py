@@ -41,6 +41,22 @@ def test_another_method_is_refused_with_those_that_work(admin: Caller) -> None:
     assert "GET" in answer.headers["Allow"]
 
 
+@pytest.mark.parametrize("method", ["POST", "DELETE", "TRACE"])
+def test_a_method_that_nobody_has_is_no_matter_of_scopes(site: Site, method: str) -> None:
+    caller = Caller(token=site.token("policies:read"))
+    answer = caller.client.generic(method, "/api/v1/policies", headers=caller.headers)
+    assert_problem(answer, 405, "method_not_allowed")
+    assert "GET" in answer.headers["Allow"]
+
+
+def test_a_token_may_ask_for_the_options_of_what_it_reaches(site: Site) -> None:
+    reader, writer = (Caller(token=site.token(scope)) for scope in ("policies:read", "usage:write"))
+    answer = reader.client.options("/api/v1/policies", headers=reader.headers)
+    assert (answer.status_code, "GET" in answer.headers["Allow"]) == (200, True)
+    answer = writer.client.options("/api/v1/policies", headers=writer.headers)
+    assert_problem(answer, 403, "insufficient_scope")
+
+
 def test_another_media_type_is_refused(admin: Caller) -> None:
     answer = admin.post("policies/grid/changesets", "a: 1", content_type="application/yaml")
     assert_problem(answer, 415, "unsupported_media_type")
