@@ -240,9 +240,7 @@ class World:
         self.made += 1
         pia = Actor(user=self.site.pia, via="api")
         operations = [{**SHARES, "shares": 3 + self.made}]
-        return make_change_set(
-            policy_slug="grid", operations=operations, reason="because of bob", at=AT, actor=pia
-        ).pk
+        return make_change_set(policy_slug="grid", operations=operations, reason="because of bob", at=AT, actor=pia).pk
 
     def _token(self) -> int:
         pia = Actor(user=self.site.pia, via="api")
