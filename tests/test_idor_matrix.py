@@ -325,5 +325,10 @@ def test_what_is_hidden_reads_like_what_does_not_exist(
     names = [hidden.format(**world.objects), missing]
     answers = [client.get(path.format(name), headers={"x-request-id": "same"}) for name in names]
     assert answers[0].status_code == answers[1].status_code
-    texts = [answer_text(answer).replace(name, "NAME") for answer, name in zip(answers, names, strict=True)]
+    # Whole addresses first: a short number stands in the markup of any page.
+    texts = [
+        answer_text(answer).replace(path.format(name), "PATH") for answer, name in zip(answers, names, strict=True)
+    ]
+    if min(map(len, names)) > 2:
+        texts = [text.replace(name, "NAME") for text, name in zip(texts, names, strict=True)]
     assert texts[0] == texts[1]

@@ -2,55 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin
+from django.http import HttpRequest  # noqa: TID251 - Django's admin hands over requests
 
+from apps.accounts.admin import AuditedAdmin, ReadOnlyAdmin
+from apps.clock import now
 from apps.policies.models import ChangeSet, Entry, Grant, Policy, Revision
 
-if TYPE_CHECKING:
-    _Admin = admin.ModelAdmin[Any]  # generic for the type checker alone
-else:
-    _Admin = admin.ModelAdmin
 
+@admin.register(Policy)
+class PolicyAdmin(AuditedAdmin):
+    """Its name, and who may see it."""
 
-class _ReadOnly(_Admin):
-    """What was published is read here, never written: the database would refuse it anyway."""
+    list_display = ("slug", "name", "visibility", "head_number", "created_at")
+    readonly_fields = ("slug", "head_number", "created_at")
 
     def has_add_permission(self, *_: Any) -> bool:
-        return False
-
-    def has_change_permission(self, *_: Any) -> bool:
         return False
 
     def has_delete_permission(self, *_: Any) -> bool:
         return False
 
 
-@admin.register(Policy)
-class PolicyAdmin(_ReadOnly):
-    list_display = ("slug", "name", "visibility", "head_number", "created_at")
-    readonly_fields = ("slug", "head_number", "created_at")
-
-    def has_change_permission(self, *_: Any) -> bool:
-        return True  # its name, and who may see it
-
-
 @admin.register(Revision)
-class RevisionAdmin(_ReadOnly):
+class RevisionAdmin(ReadOnlyAdmin):
     list_display = ("policy", "number", "author_name", "published_at", "n_entries")
     list_filter = ("policy",)
     exclude = ("tree",)
 
 
 @admin.register(ChangeSet)
-class ChangeSetAdmin(_ReadOnly):
+class ChangeSetAdmin(ReadOnlyAdmin):
     list_display = ("id", "policy", "state", "author_name", "updated_at")
     list_filter = ("policy", "state")
 
 
 @admin.register(Entry)
-class EntryAdmin(_ReadOnly):
+class EntryAdmin(ReadOnlyAdmin):
     list_display = ("name", "kind", "shares", "policy", "since", "until")
     list_filter = ("policy", "kind")
     search_fields = ("name", "uid")
@@ -58,7 +48,14 @@ class EntryAdmin(_ReadOnly):
 
 
 @admin.register(Grant)
-class GrantAdmin(_Admin):
+class GrantAdmin(AuditedAdmin):
     list_display = ("user", "role", "policy", "entry_uid", "expires_at")
     list_filter = ("policy", "role")
-    raw_id_fields = ("user", "granted_by")
+    fields = ("policy", "entry_uid", "user", "role", "reason", "expires_at")
+    raw_id_fields = ("user",)
+
+    def save_model(self, request: HttpRequest, obj: Grant, form: Any, change: bool) -> None:
+        if not change:
+            obj.created_at = now()
+            obj.granted_by_id = request.user.pk
+        super().save_model(request, obj, form, change)

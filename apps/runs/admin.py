@@ -1,0 +1,14 @@
+"""Break-glass: what runs, and what became of it."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from apps.accounts.admin import ReadOnlyAdmin
+from apps.runs.models import Run
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnlyAdmin):
+    list_display = ("id", "kind", "subject", "state", "attempts", "due_at", "finished_at", "error_code")
+    list_filter = ("kind", "state")
