@@ -36,6 +36,7 @@ __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "load_kept", 
 logger = logging.getLogger(__name__)
 
 _FIRST_LOOK_S = 10.0  # how long a process that has just started waits for its first look
+_LOOK_AGAIN_S = 0.25  # at most so often a name that nobody knows makes it look between two polls
 _MOST_KEPT = 8
 
 _NEWEST = """
@@ -124,6 +125,12 @@ class _Served:
                 if not self.state.policies:
                     self.state = _from_disk(self.state)
         self._looked.set()
+
+    def looked_again(self) -> State:
+        """The state after a look of now: somebody asks for a policy that may be younger than the last one."""
+        if time.monotonic() - self.state.looked_s > _LOOK_AGAIN_S:
+            self.look()
+        return self.state
 
     def load_kept(self, slug: str, snapshot_id: int) -> ServedSnapshot:
         known = self._kept.get(snapshot_id)
@@ -242,13 +249,17 @@ def state() -> State:
 
 
 def newest(slug: str, *, look: bool = True) -> ServedSnapshot:
-    """The newest snapshot of a policy; never asks the database. Without `look` no thread is started for it.
+    """The newest snapshot of a policy; asks the database only for one it has never heard of.
+
+    Without `look` neither that is asked, nor a thread started.
 
     Raises:
         NotFound: there is no such policy.
         Unavailable: `no_snapshot`, nothing has been computed for it yet; `no_database`, nothing is known at all.
     """
     current = _process.current() if look else _process.state
+    if look and current.has_database and slug not in current.policies:
+        current = _process.looked_again()
     snapshot = current.snapshots.get(slug)
     if snapshot is not None:
         return snapshot

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -302,6 +303,21 @@ def test_a_thread_takes_new_snapshots_over(site: Site) -> None:
         served._process._poll()
     assert seen[0] == 0
     assert 0 < seen[1] < seen[2]
+
+
+def test_a_policy_younger_than_the_last_poll_is_looked_for_at_most_four_times_a_second(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "FAIRSHARE_SNAPSHOT_POLL_S", 1.0)
+    monkeypatch.setattr(served._process, "start", lambda: None)
+    served._process._looked.set()
+    served._process.state = served.State(has_database=True, looked_s=time.monotonic())
+    with pytest.raises(NotFound):
+        served.newest("grid")
+    served._process.state = served.State(has_database=True, looked_s=time.monotonic() - 1)
+    with pytest.raises(Unavailable) as first:
+        served.newest("grid")
+    assert first.value.code == "no_snapshot"
 
 
 def test_pieces_are_bounded(site: Site) -> None:
