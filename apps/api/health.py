@@ -98,11 +98,12 @@ def _degraded(at: datetime) -> Iterator[dict[str, str]]:
 
 def _stale_policies(at: datetime) -> Iterator[dict[str, str]]:
     newest = Max("snapshots__computed_at", filter=Q(snapshots__is_live=True))
+    patience = max(_SNAPSHOT_OLD, timedelta(seconds=2 * settings.FAIRSHARE_TICK_S))
     policies = Policy.objects.filter(head_number__gt=0).annotate(newest=newest).order_by("slug")
     for slug, computed_at in policies.values_list("slug", "newest"):
         if computed_at is None:
             yield {"code": "no_snapshot", "subject": slug, "message": "has no snapshot yet"}
-        elif at - computed_at > _SNAPSHOT_OLD:
+        elif at - computed_at > patience:
             yield {"code": "old_snapshot", "subject": slug, "message": f"was last computed at {computed_at:%FT%TZ}"}
 
 
@@ -136,5 +137,11 @@ class HealthMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        view = _VIEWS.get(request.path_info) if request.method in ("GET", "HEAD") else None
-        return view(request) if view else self.get_response(request)
+        view = _VIEWS.get(request.path_info)
+        if view is None:
+            return self.get_response(request)
+        if request.method not in ("GET", "HEAD"):
+            return errors.problem(
+                request, 405, "method_not_allowed", "This is only read.", headers={"Allow": "GET, HEAD"}
+            )
+        return view(request)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import OperationalError, connection
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
@@ -32,6 +33,13 @@ def test_alive_needs_nothing(client: Client) -> None:
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_probes_are_only_read(client: Client, path: str) -> None:
+    answer = client.post(path)
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD")
+    assert answer.json()["code"] == "method_not_allowed"
+
+
 def test_a_site_without_snapshots_is_ready_and_says_what_is_missing(site: Site) -> None:
     status, answer = ready()
     assert (status, answer["status"]) == (200, "degraded")
@@ -46,6 +54,8 @@ def test_late_sources_old_snapshots_and_waiting_runs_are_named(computed: Site, m
     status, answer = ready()
     assert status == 200
     assert codes(answer) >= {("late_source", "cluster-a"), ("old_snapshot", "grid"), ("silent_worker", "worker")}
+    monkeypatch.setattr(settings, "FAIRSHARE_TICK_S", 3600)
+    assert ("old_snapshot", "grid") not in codes(ready()[1]), "where that is the pace, nothing is late"
 
 
 def test_without_a_database_it_is_alive_and_not_ready(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
