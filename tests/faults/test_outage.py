@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -44,6 +45,34 @@ def look_up(stack: Stack, token: str, account: str) -> dict[str, Any]:
     return answer
 
 
+SESSION = """
+from importlib import import_module
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from apps.accounts.models import User
+admin = User.objects.get(username="admin")
+session = import_module(settings.SESSION_ENGINE).SessionStore()
+session[SESSION_KEY], session[HASH_SESSION_KEY] = str(admin.pk), admin.get_session_auth_hash()
+session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+session.save()
+print("key", session.session_key)
+"""
+
+
+def sign_in(stack: Stack) -> str:
+    """The cookie of a signed-in administrator."""
+    return "sessionid=" + stack.manage("shell", "-c", SESSION).split("key ")[1].split()[0]
+
+
+def status_of(stack: Stack, path: str, **headers: str) -> int:
+    request = urllib.request.Request(f"http://127.0.0.1:{stack.port}/{path}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
 def take_database_away(stack: Stack) -> None:
     """Its files are moved, so that the supervisor's attempts to start it fail until they are back."""
     (stack.var / "pg").rename(stack.var / "pg.away")
@@ -54,6 +83,9 @@ def take_database_away(stack: Stack) -> None:
 
 def test_priorities_are_answered_from_memory_while_the_database_is_away(sample: Stack) -> None:
     token = sample.manage("create_token", "--user", "admin", "--scope", "priorities:read").strip()
+    cookie = sign_in(sample)
+    page = f"policy/{POLICY_SLUG}/"
+    assert status_of(sample, page, Cookie=cookie) == 200
     leaf = json.loads(ask(sample, token, "priorities/all").splitlines()[0])
     before = look_up(sample, token, leaf["account"])
     assert before["results"][0]["factor"] is not None
@@ -64,6 +96,9 @@ def test_priorities_are_answered_from_memory_while_the_database_is_away(sample: 
     during = look_up(sample, token, leaf["account"])
     assert during["results"][0]["entry"] == before["results"][0]["entry"]
     assert during["snapshot"] >= before["snapshot"]
+    assert status_of(sample, page, Cookie=cookie) == 503
+    assert status_of(sample, "api/v1/policies", Cookie=cookie) == 503
+    assert status_of(sample, f"api/v1/policies/{POLICY_SLUG}/priorities", Authorization="Bearer fsh_a_b") in {401, 503}
     aged = during["age_s"]
     eventually(lambda: look_up(sample, token, leaf["account"])["age_s"] > aged + 1, "the age of the answer grows")
 
@@ -72,3 +107,4 @@ def test_priorities_are_answered_from_memory_while_the_database_is_away(sample: 
     eventually(
         lambda: look_up(sample, token, leaf["account"])["snapshot"] > during["snapshot"], "newer priorities arrive"
     )
+    assert status_of(sample, page, Cookie=cookie) == 200
