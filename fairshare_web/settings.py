@@ -32,6 +32,7 @@ FAIRSHARE_TICK_S = env_int("FAIRSHARE_TICK_S", default=60, minimum=1)  # priorit
 FAIRSHARE_LEASE_S = env_int("FAIRSHARE_LEASE_S", default=60, minimum=1)  # a worker silent for this long loses its run
 FAIRSHARE_SWEEP_S = env_int("FAIRSHARE_SWEEP_S", default=10, minimum=1)  # how often expired leases are looked for
 FAIRSHARE_SNAPSHOT_POLL_S = 1.0  # a new snapshot is served at most 2 s after it is ready
+FAIRSHARE_TOKEN_PATIENCE_S = 1.0  # a look-up waits so long for a database that hangs; 0 asks in the caller's thread
 FAIRSHARE_TOKEN_PEPPERS = env_list("FAIRSHARE_TOKEN_PEPPERS") or [read_or_make_secret("token_pepper")]
 FAIRSHARE_METRICS_ADDRESSES = env_list("FAIRSHARE_METRICS_ADDRESSES", default="127.0.0.1,::1")
 FAIRSHARE_UPLOAD_BYTES = env_int("FAIRSHARE_UPLOAD_BYTES", default=2 * 1024**3)
@@ -115,7 +116,14 @@ DATABASES = {
 }
 DATABASES["default"].setdefault("OPTIONS", {})
 DATABASES["default"]["OPTIONS"].update(
-    {"connect_timeout": 3, "options": "-c lock_timeout=30s -c idle_in_transaction_session_timeout=600s -c TimeZone=UTC"}
+    {
+        "connect_timeout": 3,
+        "tcp_user_timeout": 20_000,  # ms; else a host that is gone is waited for a quarter of an hour
+        "keepalives_idle": 15,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "options": "-c lock_timeout=30s -c idle_in_transaction_session_timeout=600s -c TimeZone=UTC",
+    }
 )
 DATABASES["default"]["CONN_MAX_AGE"] = env_int("FAIRSHARE_CONN_MAX_AGE", default=60)
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True

@@ -37,8 +37,9 @@ else:  # files of one worker are no business of another; the database they share
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # playwright's own event loop runs in the test's thread
 django.setup()
-# Whoever asks for priorities looks for newer ones itself: a thread would see nothing of a test's transaction.
+# Whoever asks looks for newer priorities and for tokens itself: a thread would see nothing of a test's transaction.
 settings.FAIRSHARE_SNAPSHOT_POLL_S = 0.0
+settings.FAIRSHARE_TOKEN_PATIENCE_S = 0.0
 
 from apps.cli.stack.postgres import PostgresServer  # noqa: E402 - reads FAIRSHARE_VAR
 

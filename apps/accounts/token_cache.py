@@ -13,9 +13,11 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
 from apps.accounts.actor import TokenBounds
+from apps.accounts.clerk import Clerk
 from apps.accounts.models import Token, User
 from apps.accounts.services import VerifiedToken, look_up_token
 from apps.errors import NotAllowed, Unauthenticated, Unavailable
@@ -39,6 +41,7 @@ class TokenCache:
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
         self._lock = threading.Lock()
         self._failed_s = -RETRY_S
+        self._clerk = Clerk()
 
     def verify(self, text: str, *, at: datetime) -> tuple[User, TokenBounds]:
         """As `services.verify_token`, from memory where that is good enough.
@@ -67,7 +70,7 @@ class TokenCache:
         if now_s - self._failed_s < RETRY_S:
             return _during_outage(known, now_s)
         try:
-            fresh = _Known(look_up_token(text, at=at), now_s)
+            fresh = _Known(self._look_up(text, at), now_s)
         except Unauthenticated:
             self._forget(key)
             raise
@@ -81,6 +84,12 @@ class TokenCache:
             while len(self._known) > _MOST:
                 self._known.popitem(last=False)
         return fresh
+
+    def _look_up(self, text: str, at: datetime) -> VerifiedToken:
+        patience_s = settings.FAIRSHARE_TOKEN_PATIENCE_S
+        if patience_s <= 0:
+            return look_up_token(text, at=at)
+        return self._clerk.ask(lambda: look_up_token(text, at=at), patience_s=patience_s)
 
     def _forget(self, key: bytes) -> None:
         with self._lock:

@@ -1,17 +1,28 @@
 from __future__ import annotations
 
+import threading
+from concurrent.futures import Future
 from datetime import datetime, timedelta
 from unittest.mock import patch
 from uuid import uuid4
 
 import pytest
+from django.conf import settings
 from django.db import OperationalError, connection
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import AuditEvent, Token, User
 from apps.accounts.selectors import list_tokens
-from apps.accounts.services import make_token, make_user, revoke_token, rotate_token, verify_token
+from apps.accounts.services import (
+    VerifiedToken,
+    look_up_token,
+    make_token,
+    make_user,
+    revoke_token,
+    rotate_token,
+    verify_token,
+)
 from apps.accounts.token_cache import FRESH_S, OUTAGE_S, RETRY_S, TokenCache
 from apps.errors import Conflict, Invalid, NotAllowed, NotFound, Unauthenticated, Unavailable
 
@@ -251,6 +262,52 @@ def test_during_an_outage_a_verified_token_reads_priorities_for_a_day(alice: Use
                 cache.verify(text, at=at)
         clock.now_s += RETRY_S
         assert cache.verify(stranger_text, at=at)[1].scopes == {"priorities:read"}
+
+
+def test_a_database_that_accepts_and_never_answers_is_an_outage(
+    alice: User, at: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, cache = _Clock(), TokenCache()
+    _token, text = _made(alice, at)
+    verified = look_up_token(text, at=at)
+    asked: list[str] = []
+    storm, hangs, continued = threading.Event(), threading.Event(), threading.Event()
+
+    def look_up(*_: object, **__: object) -> VerifiedToken:
+        asked.append(threading.current_thread().name)
+        if len(asked) == 2:
+            hangs.set()
+            assert continued.wait(30)
+        return verified
+
+    class _Impatient(Future[VerifiedToken]):
+        """Patience ends when the question hangs, not by the clock."""
+
+        def result(self, timeout: float | None = None) -> VerifiedToken:
+            if not storm.is_set() or continued.is_set():
+                return super().result(30)
+            assert hangs.wait(30)
+            raise TimeoutError
+
+    monkeypatch.setattr(settings, "FAIRSHARE_TOKEN_PATIENCE_S", 1.0)
+    monkeypatch.setattr("apps.accounts.clerk.Future", _Impatient)
+    monkeypatch.setattr("apps.accounts.token_cache.look_up_token", look_up)
+    with patch("apps.accounts.token_cache.time", clock):
+        assert cache.verify(text, at=at)[0] == alice
+        storm.set()
+        for _ in range(3):
+            clock.now_s += FRESH_S
+            assert cache.verify(text, at=at)[1].scopes == {"priorities:read"}
+        assert asked == ["clerk", "clerk"], "the others find a question unanswered and don't wait"
+        with pytest.raises(Unavailable):
+            cache.verify("fsh_aaaaaaaaaaaa_" + 64 * "0", at=at)
+        continued.set()
+        unanswered = cache._clerk._unanswered
+        assert unanswered is not None
+        assert unanswered.result() == verified
+        clock.now_s += FRESH_S
+        assert cache.verify(text, at=at)[1].prefix == verified.bounds.prefix
+        assert len(asked) == 3
 
 
 def test_a_person_is_made_with_a_password_of_ours_or_theirs() -> None:
