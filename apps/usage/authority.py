@@ -32,6 +32,7 @@ def require_write(actor: Actor, source_slug: str) -> None:
     raise NotAllowed("Usage is sent by administrators, or with a token of scope usage:write for this source.")
 
 
-def require_admin(actor: Actor) -> None:
-    if not actor.is_admin:
-        raise NotAllowed("Only administrators make usage sources.")
+def require_maker(actor: Actor, source_slug: str) -> None:
+    """Who may write to a source of that name may make it."""
+    if not may_write(actor, source_slug):
+        raise NotAllowed("Usage sources are made by administrators, or by the first record of a token for usage:write.")

@@ -18,7 +18,7 @@ from apps.errors import Conflict, FieldProblem, Invalid, NotFound, TooLarge
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.usage import buckets, uploads
-from apps.usage.authority import require_admin, require_write
+from apps.usage.authority import require_maker, require_write
 from apps.usage.collectors.base import NO_TIME, RecordBatch
 from apps.usage.collectors.records_json import Records, parse_records
 from apps.usage.collectors.registry import format_of
@@ -50,7 +50,7 @@ def make_source(
     actor: Actor,
 ) -> Source:
     """A new stream of records. Without a namespace its user names are its own."""
-    require_admin(actor)
+    require_maker(actor, slug)
     if not _SLUG.fullmatch(slug):
         raise _invalid("slug", "A slug has 1 to 64 letters, digits, - and _.")
     if not name.strip() or len(name) > 128:
@@ -81,7 +81,10 @@ def ensure_source(*, slug: str, time_zone: str = "", at: datetime, actor: Actor)
     found = Source.objects.filter(slug=slug).first()
     if found is not None:
         return found, False
-    return make_source(slug=slug, name=slug, time_zone=time_zone, at=at, actor=actor), True
+    try:
+        return make_source(slug=slug, name=slug, time_zone=time_zone, at=at, actor=actor), True
+    except Conflict:  # somebody else's first use came first
+        return Source.objects.get(slug=slug), False
 
 
 def zone_of(name: str) -> ZoneInfo | None:
@@ -168,21 +171,28 @@ def push_records(
 ) -> dict[str, Any]:
     """Take records from a call; the answer of the contract, with `account_ids` in place of what priorities know.
 
+    The first good record makes the source, if there is none.
+
     Raises:
+        NotFound: there is no such source, and no good record to make it.
         Invalid: the body is no list of records, or `atomic` and one of them is bad.
         TooLarge: over 32 MB, 50,000 records, or an expansion of 100.
         Conflict: the idempotency key was used for another body.
     """
     require_write(actor, source_slug)
-    source = _source(source_slug)
+    known = Source.objects.filter(slug=source_slug).first()
     body = read_body(body_stream, gzip=gzip)
     digest = hashlib.sha256(body).hexdigest()
-    records = parse_records(body, content_type=content_type, zone=zone_of(source.time_zone), at=at)
+    zone = zone_of(known.time_zone) if known else None
+    records = parse_records(body, content_type=content_type, zone=zone, at=at)
     if atomic and records.rejections:
         raise _all_rejected(records)
     batch = RecordBatch.from_rows(records.rows, records.lines)
     _refuse_too_long(batch)
+    if known is None and not len(batch):
+        raise NotFound(f"There is no usage source {source_slug[:64]!r}: its first good record makes it.")
     with transaction.atomic():
+        source, _ = (known, False) if known else ensure_source(slug=source_slug, at=at, actor=actor)
         if idempotency_key is not None:
             lock_source(source.pk)
             first = IdempotentAnswer.objects.filter(source=source, key=idempotency_key).first()

@@ -113,6 +113,19 @@ def test_only_tokens_made_for_it_and_administrators_write(site: Site, meter: Cal
     assert meter.post("usage/records", [JOB]).status_code == 400
 
 
+def test_the_first_good_record_makes_the_source_it_names(site: Site) -> None:
+    token = Caller(token=site.token("usage:write", source_slug="cluster-b"))
+    bad = token.post("usage/records?source=cluster-b", [{**JOB, "cpus": -1}])
+    assert (bad.status_code, bad.json()["code"]) == (404, "not_found")
+    assert token.post("usage/records?source=cluster-b", [JOB]).json()["new"] == 1
+    assert token.post("usage/records?source=cluster-b", [JOB]).json()["duplicate"] == 1
+    assert Caller(user=site.admin).get("usage/sources/cluster-b").json()["counts"]["records"] == 1
+    assert token.post("usage/records?source=cluster-c", [JOB]).status_code == 404
+    assert Caller(user=site.pia).post("usage/records?source=cluster-d", [JOB]).status_code == 403
+    odd = Caller(user=site.admin).post("usage/records?source=no%20slug", [JOB])
+    assert (odd.status_code, odd.json()["fields"][0]["where"]) == (400, "source")
+
+
 def test_sources_tell_how_fresh_they_are(site: Site) -> None:
     (found,) = Caller(user=site.nobody).get("usage/sources").json()["results"]
     assert (found["slug"], found["counts"]["records"], found["lag_s"]) == ("cluster-a", 3, 3600.0)

@@ -138,7 +138,8 @@ def test_who_may_send() -> None:
     with pytest.raises(NotFound):
         push([GOOD], actor=through_token("usage:write", source_slug="other"))
     with pytest.raises(NotFound):
-        push([GOOD], source_slug="nowhere")
+        push([{**GOOD, "cpus": -1}], source_slug="new")
+    assert push([GOOD], source_slug="new")["new"] == 1  # the first good record makes it
 
 
 @pytest.mark.parametrize(
@@ -152,8 +153,11 @@ def test_a_source_needs_a_slug_a_name_and_a_zone_that_exists(change: dict[str, s
 
 
 @pytest.mark.usefixtures("source")
-def test_only_administrators_make_sources_and_each_name_once() -> None:
-    with pytest.raises(NotAllowed):
-        make_source(slug="s", name="S", at=AT, actor=through_token("usage:write"))
+def test_who_may_write_to_it_may_make_a_source_and_each_name_once() -> None:
+    person = Actor(user=User.objects.create(username="p"), via="page")
+    for stranger in (person, through_token("priorities:read"), through_token("usage:write", source_slug="cluster")):
+        with pytest.raises(NotAllowed):
+            make_source(slug="s", name="S", at=AT, actor=stranger)
+    assert make_source(slug="s", name="S", at=AT, actor=through_token("usage:write")).slug == "s"
     with pytest.raises(Conflict):
         make_source(slug="cluster", name="Again", at=AT + timedelta(1), actor=COMMAND)

@@ -33,8 +33,8 @@ class Command(OperatorCommand):
         parser.add_argument("--name", default="", help="what to call it")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["source"]:
-            get_source(slug=options["source"], actor=COMMAND)
+        if options["source"] and Token.Scope.USAGE_WRITE not in options["scope"]:
+            get_source(slug=options["source"], actor=COMMAND)  # a token that writes makes its source at first use
         if options["policy"]:
             get_policy(slug=options["policy"], actor=COMMAND)
         _token, text = make_token(
