@@ -90,6 +90,7 @@ class Migration(migrations.Migration):
                 ("reason", models.TextField(blank=True, default="")),
                 ("published_at", models.DateTimeField()),
                 ("n_entries", models.PositiveIntegerField()),
+                ("n_changed", models.PositiveIntegerField(db_default=0)),
                 ("settings", models.JSONField()),
                 ("tree", models.BinaryField()),
                 ("tree_digest", models.CharField(max_length=64)),

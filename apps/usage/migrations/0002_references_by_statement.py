@@ -1,9 +1,4 @@
-from __future__ import annotations
-
-from typing import Any
-
-from django.db import migrations, models
-from django.db.models import deletion
+from django.db import migrations
 
 # A foreign key looks its row up once for every row that comes in: half the time of an import. These triggers look each
 # distinct value up once a statement, hold the row as a foreign key does, and refuse with the same error.
@@ -69,21 +64,7 @@ DROP FUNCTION usage_references_exist();
 """
 
 
-def _reference(to: str, **given: Any) -> models.ForeignKey[Any, Any]:
-    kept: dict[str, Any] = {"on_delete": deletion.PROTECT, **given}
-    return models.ForeignKey(to, db_index=False, db_constraint=False, **kept)
-
-
 class Migration(migrations.Migration):
-    dependencies = [("usage", "0004_bucket_hour_and_source"), ("accounts", "0001_first_model")]
+    dependencies = [("usage", "0001_first_model"), ("accounts", "0001_first_model")]
 
-    operations = [
-        migrations.AlterField("record", "source", _reference("usage.source", related_name="records")),
-        migrations.AlterField("record", "account", _reference("accounts.account")),
-        migrations.AlterField("record", "job_class", _reference("usage.jobclass")),
-        migrations.AlterField("record", "run", _reference("runs.run", null=True, on_delete=deletion.SET_NULL)),
-        migrations.AlterField("bucket", "source", _reference("usage.source")),
-        migrations.AlterField("bucket", "account", _reference("accounts.account")),
-        migrations.AlterField("bucket", "job_class", _reference("usage.jobclass")),
-        migrations.RunSQL(_GUARDS, _NO_GUARDS),
-    ]
+    operations = [migrations.RunSQL(_GUARDS, _NO_GUARDS)]
