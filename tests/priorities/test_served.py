@@ -25,6 +25,11 @@ from tests.priorities.conftest import AS_OF, PROJECTS, Site
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(autouse=True)
+def _copies_of_this_test_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(settings, "VAR", tmp_path)
+
+
 @contextmanager
 def _database_away() -> Iterator[None]:
     """Every query fails as it does when the server is gone."""
