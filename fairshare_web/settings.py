@@ -42,7 +42,6 @@ INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
-    "django.contrib.humanize",
     "django.contrib.messages",
     "django.contrib.postgres",
     "django.contrib.sessions",
@@ -50,7 +49,6 @@ INSTALLED_APPS = [
     "axes",
     "csp",
     "django_celery_beat",
-    "django_filters",
     "django_htmx",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -215,7 +213,6 @@ STORAGES = {
     },
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = 33 * 1024**2  # REST body 32 MB; usage uploads are streamed to disk
-MEDIA_ROOT = VAR / "media"
 FILE_UPLOAD_TEMP_DIR = str(private_dir(VAR / "tmp"))  # a large log must not fill /tmp
 
 # --- REST ------------------------------------------------------------------------------------------------------------
