@@ -1,0 +1,48 @@
+"""The optional accelerator: numba where it is installed, and the same bits without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+try:
+    import numba
+except ImportError:  # the extra `fast` is not installed
+    numba = None
+
+IS_INSTALLED = numba is not None
+_is_on = IS_INSTALLED
+
+
+def is_on() -> bool:
+    """Whether compiled kernels are to be used: numba is installed and nobody has switched it off."""
+    return _is_on
+
+
+@contextmanager
+def switched(on: bool) -> Iterator[None]:
+    """Compiled kernels on or off within the block, so that both ways can be compared in one process."""
+    global _is_on
+    before = _is_on
+    _is_on = on and IS_INSTALLED
+    try:
+        yield
+    finally:
+        _is_on = before
+
+
+def compiled(function: Function) -> Function:
+    """The function as serial machine code, kept on disk between processes; unchanged where numba is not installed.
+
+    No fused or reordered arithmetic: the compiled function gives the bits of the plain one.
+    """
+    if numba is None:
+        return function
+    try:
+        fast: Function = numba.njit(cache=True, error_model="numpy", fastmath=False)(function)
+    except RuntimeError:  # no place to keep machine code: compile again in each process
+        fast = numba.njit(cache=False, error_model="numpy", fastmath=False)(function)
+    return fast
