@@ -11,6 +11,8 @@ from typing import Any
 from apps.engine.errors import BadCase
 from apps.engine.tree import MAX_DEPTH
 
+_LONGEST_PLACE = 200  # characters of a place in a message
+
 
 class RepeatedKeys(dict[str, Any]):
     """A JSON object that says the same key twice, and so has no one meaning."""
@@ -99,3 +101,45 @@ def _outer_id(text: str) -> str | None:
             value = match.match(text, text.find(":", at) + 1)
             return json.loads(value[1]) if value else None
     return None
+
+
+def name_of(case: object, index: int) -> str:
+    """What an error calls the case: its id, else its index."""
+    found = case.case_id if isinstance(case, BadCase) else case.get("id") if isinstance(case, dict) else None
+    is_named = isinstance(found, str | int | float) and not isinstance(found, bool) and found != ""
+    return abbreviate(str(found)) if is_named else str(index)
+
+
+def abbreviate(text: str) -> str:
+    """Head and tail of a place that is too long for a line."""
+    half = _LONGEST_PLACE // 2
+    return text if len(text) <= _LONGEST_PLACE else f"{text[:half]}…{text[-half:]}"
+
+
+def read_id(value: object) -> str | int | float | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise BadCase("must be text or a number", place="id")
+    return value
+
+
+def weight(value: object) -> float | None:
+    """The number as a double, if it is one, finite and not negative."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) and found >= 0 else None
+
+
+def shown(value: object) -> str:
+    """A value as it stood in the JSON text, cut where it is absurdly long."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
+        return "beyond the largest number"
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:50]}…"

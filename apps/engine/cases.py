@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from apps.engine.algorithms import PriorityResult, compute, read_algorithm
-from apps.engine.case_text import RepeatedKeys
+from apps.engine.algorithms import PriorityResult, compute, get_algorithm, read_algorithm
+from apps.engine.algorithms.base import Column
+from apps.engine.case_text import RepeatedKeys, abbreviate, name_of, read_id, shown, weight
 from apps.engine.errors import BadCase, EngineError
 from apps.engine.tree import MAX_DEPTH, FairshareTree
 
 RESERVE = "reserve"
 USER = "user"
-_LONGEST_PLACE = 200
 
 
 class Policy(NamedTuple):
@@ -36,33 +35,12 @@ def solve(case: object) -> dict[str, Any]:
         raise BadCase("a case is an object with algorithm, policy and usage")
     if isinstance(case, RepeatedKeys) and case.repeated in ("id", "algorithm", "policy", "usage"):
         raise BadCase("given twice", place=case.repeated)
-    case_id = _read_id(case.get("id"))
+    case_id = read_id(case.get("id"))
     settings = read_algorithm(_read_algorithm(case))
     policy = read_policy(case)
     usage = _read_usage(case, policy)
     result = compute(policy.tree, usage, algorithm=settings)
     return {"id": case_id, "algorithm": settings, "nodes": dict(_nodes(policy, result))}
-
-
-def name_of(case: object, index: int) -> str:
-    """What an error calls the case: its id, else its index."""
-    found = case.case_id if isinstance(case, BadCase) else case.get("id") if isinstance(case, dict) else None
-    is_named = isinstance(found, str | int | float) and not isinstance(found, bool) and found != ""
-    return abbreviate(str(found)) if is_named else str(index)
-
-
-def abbreviate(text: str) -> str:
-    """Head and tail of a place that is too long for a line."""
-    half = _LONGEST_PLACE // 2
-    return text if len(text) <= _LONGEST_PLACE else f"{text[:half]}…{text[-half:]}"
-
-
-def _read_id(value: object) -> str | int | float | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise BadCase("must be text or a number", place="id")
-    return value
 
 
 def _read_algorithm(case: dict[str, Any]) -> dict[str, Any]:
@@ -172,31 +150,10 @@ def _read_shares(entry: dict[str, Any], path: str) -> float:
     shares = entry["shares"]
     if shares == "parent":
         return math.nan
-    value = _weight(shares)
+    value = weight(shares)
     if value is None:
         raise BadCase(f'shares {shown(shares)} can\'t be used; a finite number ≥ 0 or "parent" is allowed', place=path)
     return value
-
-
-def _weight(value: object) -> float | None:
-    """The number as a double, if it is one, finite and not negative."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        found = float(value)
-    except OverflowError:
-        return None
-    return found if math.isfinite(found) and found >= 0 else None
-
-
-def shown(value: object) -> str:
-    """A value as it stood in the JSON text, cut where it is absurdly long."""
-    if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "an object"
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
-        return "beyond the largest number"
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:50]}…"
 
 
 def _read_usage(case: dict[str, Any], policy: Policy) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -215,7 +172,7 @@ def _read_usage(case: dict[str, Any], policy: Policy) -> np.ndarray[tuple[int], 
             raise BadCase(
                 "usage is for a path that isn't in the tree; '/name/name' below the root is", place=shown(path)
             )
-        amount = _weight(value)
+        amount = weight(value)
         if amount is None:
             raise BadCase(f"usage {shown(value)} can't be used; a finite number ≥ 0 is allowed", place=path)
         if amount > 0 and policy.tree.is_reserve[entry]:
@@ -226,20 +183,29 @@ def _read_usage(case: dict[str, Any], policy: Policy) -> np.ndarray[tuple[int], 
 
 def _nodes(policy: Policy, result: PriorityResult) -> Iterator[tuple[str, dict[str, Any]]]:
     """Path and answer of every entry but the root, parents before their children, siblings in order."""
-    columns = {name: getattr(result, name).tolist() for name in ("target", "actual", "priority", "rank", "factor")}
-    tree = policy.tree
-    for entry in _depth_first(tree):
-        competes, has_rank = bool(result.competes[entry]), bool(result.has_rank[entry])
-        node: dict[str, Any] = {
-            name: columns[name][entry] if competes else None for name in ("target", "actual", "priority")
-        }
-        if result.resolution is not None:
-            node["vector"] = result.vector(entry)
-        node |= {name: columns[name][entry] if has_rank else None for name in ("rank", "factor")}
-        if result.resolution is None and not tree.is_group[entry]:
-            value = result.grid_value(entry)
-            node["value"] = None if value is None else str(value)
+    fields = get_algorithm(result.settings["name"]).fields
+    told = {name: _told(result, name) for name in fields}
+    for entry in _depth_first(policy.tree):
+        node = {name: told[name](entry) for name in fields}
+        if policy.tree.is_group[entry]:
+            node.pop("value", None)
         yield policy.paths[entry], node
+
+
+def _told(result: PriorityResult, name: str) -> Callable[[int], Any]:
+    """What is said of an entry under this name; None where it doesn't exist, and infinity as JSON can carry it."""
+    if name == "vector":
+        return result.vector
+    if name == "value":
+        return lambda entry: None if (value := result.grid_value(entry)) is None else str(value)
+    column = result.columns.get(name)
+    if column is None:
+        exists = {"rank": result.has_rank, "factor": result.has_factor}.get(name, result.competes)
+        column = Column(getattr(result, name), exists)
+    values = [number if number != math.inf else "Infinity" for number in column.values.tolist()]
+    if column.exists is not None:
+        values = [number if here else None for number, here in zip(values, column.exists.tolist(), strict=True)]
+    return values.__getitem__
 
 
 def _depth_first(tree: FairshareTree) -> Iterator[int]:
@@ -252,11 +218,13 @@ def _depth_first(tree: FairshareTree) -> Iterator[int]:
         waiting.extend(range(first + int(tree.child_count[entry]) - 1, first - 1, -1))
 
 
-def solve_all(cases: list[Any], *, first_index: int = 0) -> Iterator[dict[str, Any] | tuple[str, str]]:
+def solve_all(
+    cases: list[Any], *, first_index: int = 0, solver: Callable[[object], dict[str, Any]] = solve
+) -> Iterator[dict[str, Any] | tuple[str, str]]:
     """Results in order; for a bad case its name and what is wrong with it, where."""
     for index, case in enumerate(cases, start=first_index):
         try:
-            yield solve(case)
+            yield solver(case)
         except EngineError as problem:
             place = f"{abbreviate(problem.place)}: " if problem.place else ""
             yield name_of(case, index), place + problem.message

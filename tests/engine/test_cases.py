@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.engine.case_text import read_cases
-from apps.engine.cases import name_of, solve
+from apps.engine.case_text import name_of, read_cases
+from apps.engine.cases import solve
 from apps.engine.errors import BadCase, EngineError
 from tests import oracles
 

@@ -1,0 +1,57 @@
+"""Job-level priorities: the algorithms by name, and the one call that solves a case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.engine.case_text import RepeatedKeys, read_id, shown
+from apps.engine.errors import BadCase
+from apps.engine.jobs.base import CaseField, JobAlgorithm, Term, Variant
+
+__all__ = ["CaseField", "JobAlgorithm", "Term", "Variant", "all_job_algorithms", "get_job_algorithm", "solve_job_case"]
+
+_GRID_ENGINE_MARKS = ("weight_ticket", "weight_tickets_functional")
+_ALGORITHMS: dict[str, JobAlgorithm] = {}
+
+
+def all_job_algorithms() -> dict[str, JobAlgorithm]:
+    """Every job algorithm by its name, in the order pages show them."""
+    return dict(_ALGORITHMS)
+
+
+def get_job_algorithm(name: object) -> JobAlgorithm:
+    """The job algorithm of this name; BadCase when there is none."""
+    found = _ALGORITHMS.get(name) if isinstance(name, str) else None
+    if found is None:
+        allowed = ", ".join(_ALGORITHMS)
+        raise BadCase(f"unknown job algorithm {shown(name)}; allowed are {allowed}", place="algorithm.name")
+    return found
+
+
+def solve_job_case(case: object) -> dict[str, Any]:
+    """The result of one case of `jobs`; raises EngineError with the place.
+
+    A case without `algorithm` whose config has Grid Engine's weights is Grid Engine's.
+    """
+    if isinstance(case, BadCase):
+        raise case
+    if not isinstance(case, dict):
+        raise BadCase("a case is an object with algorithm and jobs")
+    if isinstance(case, RepeatedKeys):
+        raise BadCase("given twice", place=case.repeated)
+    read_id(case.get("id"))
+    return get_job_algorithm(_name_of_algorithm(case)).solve(case)
+
+
+def _name_of_algorithm(case: dict[str, Any]) -> object:
+    if "algorithm" not in case:
+        config = case.get("config")
+        if isinstance(config, dict) and any(mark in config for mark in _GRID_ENGINE_MARKS):
+            return "gridengine"
+        raise BadCase(f'must be given, such as {{"name": "{next(iter(_ALGORITHMS), "sam")}"}}', place="algorithm")
+    algorithm = case["algorithm"]
+    if not isinstance(algorithm, dict):
+        raise BadCase('must be an object such as {"name": "sam"}', place="algorithm")
+    if isinstance(algorithm, RepeatedKeys):
+        raise BadCase("given twice", place=f"algorithm.{algorithm.repeated}")
+    return algorithm.get("name")
