@@ -12,7 +12,7 @@ import numpy as np
 from apps.engine.algorithms import PriorityResult, compute, get_algorithm, read_algorithm
 from apps.engine.algorithms.base import Column
 from apps.engine.case_text import RepeatedKeys, abbreviate, name_of, read_id, shown, weight
-from apps.engine.errors import BadCase, EngineError
+from apps.engine.errors import BadCase, BadTree, EngineError
 from apps.engine.tree import MAX_DEPTH, FairshareTree
 
 RESERVE = "reserve"
@@ -39,7 +39,11 @@ def solve(case: object) -> dict[str, Any]:
     settings = read_algorithm(_read_algorithm(case))
     policy = read_policy(case)
     usage = _read_usage(case, policy)
-    result = compute(policy.tree, usage, algorithm=settings)
+    try:
+        result = compute(policy.tree, usage, algorithm=settings)
+    except BadTree as problem:
+        place = problem.place if problem.row is None else policy.paths[problem.row]
+        raise BadCase(problem.message, place=place) from None
     return {"id": case_id, "algorithm": settings, "nodes": dict(_nodes(policy, result))}
 
 

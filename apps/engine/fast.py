@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 try:
-    import numba
+    from numba import njit
 except ImportError:  # the extra `fast` is not installed
-    numba = None
+    njit: Any = None  # type: ignore[no-redef]
 
-IS_INSTALLED = numba is not None
+IS_INSTALLED: bool = njit is not None
 _is_on = IS_INSTALLED
 
 
@@ -39,10 +39,12 @@ def compiled(function: Function) -> Function:
 
     No fused or reordered arithmetic: the compiled function gives the bits of the plain one.
     """
-    if numba is None:
+    if not IS_INSTALLED:
         return function
+    exact: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
+    fast: Any
     try:
-        fast: Function = numba.njit(cache=True, error_model="numpy", fastmath=False)(function)
-    except RuntimeError:  # no place to keep machine code: compile again in each process
-        fast = numba.njit(cache=False, error_model="numpy", fastmath=False)(function)
-    return fast
+        fast = njit(cache=True, **exact)(function)
+    except RuntimeError:  # no place to keep machine code: compiled again in each process
+        fast = njit(**exact)(function)
+    return fast  # type: ignore[no-any-return]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from apps.accounts.actor import Actor
 from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult, compute, get_algorithm, read_algorithm
-from apps.engine.algorithms.base import Compared, prepare
+from apps.engine.algorithms.inputs import compared_again, prepare
 from apps.policies.operations import apply
 from apps.policies.trees import TreeColumns
 from apps.priorities.selectors.rows import PolicyView, open_view
@@ -80,11 +80,7 @@ def simulate(view: PolicyView, after: TreeColumns) -> PriorityResult | None:
     tree = after.engine_tree()
     if np.array_equal(after.inherit, snapshot.tree.inherit[place]) and known.all():
         prepared = prepare(tree)
-        actual = snapshot.values.actual[place]
-        compared = Compared(
-            usage=snapshot.values.usage[place],
-            actual=actual if prepared.is_whole else actual[prepared.entry],
-        )
+        compared = compared_again(prepared, snapshot.values.usage[place], snapshot.values.group_usage[place])
         settings = read_algorithm(view.settings.algorithm)
         return get_algorithm(settings["name"]).compute(prepared, compared, settings)
     totals = np.where(known, snapshot.values.usage[np.maximum(place, 0)], 0.0)

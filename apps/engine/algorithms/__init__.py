@@ -6,20 +6,15 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from apps.engine.algorithms.aequus import Aequus
-from apps.engine.algorithms.base import (
-    Algorithm,
-    Parameter,
-    PriorityResult,
-    Settings,
-    compare_usage,
-    prepare,
-    read_settings,
-)
+from apps.engine.algorithms.base import Algorithm, PriorityResult
 from apps.engine.algorithms.gridwide import Gridwide
-from apps.engine.errors import BadParameter
+from apps.engine.algorithms.inputs import compare_usage, prepare
+from apps.engine.errors import BadParameter, BadTree
+from apps.engine.parameters import Parameter, Settings, read_settings
 from apps.engine.tree import FairshareTree
 
 __all__ = ["Algorithm", "Parameter", "PriorityResult", "all_algorithms", "compute", "get_algorithm", "read_algorithm"]
@@ -52,7 +47,7 @@ def read_algorithm(given: str | Settings) -> dict[str, Any]:
         raise BadParameter(
             f"must be the name of an algorithm: {', '.join(sorted(all_algorithms()))}", place="algorithm.name"
         )
-    return read_settings(get_algorithm(name), settings)
+    return read_settings(name, get_algorithm(name).parameters, settings)
 
 
 def compute(
@@ -65,9 +60,12 @@ def compute(
     """Compare usage with shares everywhere in the tree; a pure function of its arguments.
 
     usage: own usage of every entry, windowed and aged, in one unit, ≥ 0: shape (n,), or (scopes, n) when
-    scope_of_entry (n,) says by which scope an entry's children are compared. Raises BadUsage and BadParameter.
+    scope_of_entry (n,) says by which scope an entry's children are compared. Raises BadTree, BadUsage and BadParameter.
     """
     settings = read_algorithm(algorithm)
+    chosen = get_algorithm(settings["name"])
+    if tree.inherits.any() and not chosen.takes_inherit:
+        at = int(np.argmax(tree.inherits))
+        raise BadTree(f"{chosen.name} has no inherited shares; a number ≥ 0 is allowed", place=tree.path(at), row=at)
     prepared = prepare(tree)
-    compared = compare_usage(prepared, usage, scope_of_entry)
-    return get_algorithm(settings["name"]).compute(prepared, compared, settings)
+    return chosen.compute(prepared, compare_usage(prepared, usage, scope_of_entry), settings)

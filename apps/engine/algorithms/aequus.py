@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from apps.engine import codecs, operators, sweep
-from apps.engine.algorithms.base import (
-    Compared,
-    Parameter,
-    Prepared,
-    PriorityResult,
-    Settings,
-    assemble,
-    choice,
-    integer,
-    number,
-)
+from apps.engine.algorithms.base import PriorityResult, assemble
+from apps.engine.algorithms.inputs import Compared, Prepared
+from apps.engine.parameters import Parameter, Settings, choice, integer, number
 
 
 def _read_operator(value: object) -> str:
@@ -34,6 +26,7 @@ class Aequus:
     name = "aequus"
     label = "Aequus: priority vectors"
     formula = "rank by (F(t₁, s₁), F(t₂, s₂), …) as integers at resolution r; factor = 1 − (rank − 1)/N"
+    component = "F(target, actual) of the operator"
     reference = operators.PAPER
     parameters: tuple[Parameter, ...] = (
         Parameter(
@@ -56,6 +49,8 @@ class Aequus:
         ),
         choice("factor_from", "Factor from", "rank", ("rank", "key")),
     )
+    fields: tuple[str, ...] = ("target", "actual", "priority", "vector", "rank", "factor")
+    takes_inherit = True
 
     def properties(self, settings: Settings) -> operators.Properties:
         """What the operator declares."""

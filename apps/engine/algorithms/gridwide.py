@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from apps.engine import operators, sweep
-from apps.engine.algorithms.base import Compared, Parameter, Prepared, PriorityResult, Settings, assemble, choice
+from apps.engine.algorithms.base import PriorityResult, assemble
+from apps.engine.algorithms.inputs import Compared, Prepared
+from apps.engine.parameters import Parameter, Settings, choice
 
 TIE_POINTS = 1e-9
 
@@ -16,10 +18,13 @@ class Gridwide:
     name = "gridwide"
     label = "Grid-wide: deviations by level"
     formula = "rank by (t₁ − s₁, t₂ − s₂, …) in points; value = Σ (d_i + 100) · 200^(D − i), d in whole points"
+    component = "target − actual in points"
     reference = (
         "Elmroth, Gardfjäll: Design and Evaluation of a Decentralized System for Grid-wide Fairshare Scheduling, §4"
     )
     parameters: tuple[Parameter, ...] = (choice("factor_from", "Factor from", "rank", ("rank",)),)
+    fields: tuple[str, ...] = ("target", "actual", "priority", "rank", "factor", "value")
+    takes_inherit = True
 
     def properties(self, settings: Settings) -> operators.Properties:
         """Those of the absolute operator: deviations are differences."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from apps import clock
 from apps.accounts.actor import Actor
-from apps.engine.algorithms.base import prepare
+from apps.engine.algorithms.inputs import prepare
 from apps.errors import Unavailable
 from apps.policies.models import Policy
 from apps.policies.scope import Visibility, visible_entries

@@ -1,0 +1,168 @@
+"""What every tree algorithm starts from: a prepared tree, and usage summed for its comparisons."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.engine import sweep
+from apps.engine.arrays import FloatArray, IntArray
+from apps.engine.errors import BadUsage
+from apps.engine.tree import FairshareTree
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What a tree alone decides, computed once for a revision. All arrays follow the competing tree.
+
+    target, target_global: (m,). ends: (m,) ranked leaves that sit there. depth: levels of the ranked leaves' vectors.
+    """
+
+    tree: FairshareTree
+    contest: FairshareTree
+    entry: IntArray
+    seat: IntArray
+    is_whole: bool
+    target: FloatArray
+    target_global: FloatArray
+    ends: IntArray
+    n_ranked: int
+    depth: int
+
+    def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Values of competing entries, handed to every entry by its seat."""
+        return values if self.is_whole else values[self.seat]
+
+    @cached_property
+    def fairshare_parent(self) -> IntArray:
+        """(n,) nearest ancestor that has shares of its own: whose children an entry is listed among; −1 for the root.
+
+        Source: Slurm's accounts whose shares are `parent`, which hand their children up.
+        """
+        tree = self.tree
+        above = np.maximum(tree.parent, 0).astype(np.int64)
+        found: IntArray = above if self.is_whole else self.entry[self.seat[above]]
+        found[0] = -1
+        return found
+
+
+_prepared: WeakKeyDictionary[FairshareTree, Prepared] = WeakKeyDictionary()
+
+
+def prepare(tree: FairshareTree) -> Prepared:
+    """Targets, seats and depth of a tree; remembered for as long as the tree lives."""
+    if tree not in _prepared:
+        contest, entry, seat, is_whole = tree.competition
+        target = sweep.normalise_siblings(contest, contest.shares)
+        ends = np.bincount(seat[tree.is_ranked], minlength=contest.n_entries)
+        deepest = int(np.flatnonzero(ends).max(initial=0))
+        _prepared[tree] = Prepared(
+            tree=tree,
+            contest=contest,
+            entry=entry,
+            seat=seat,
+            is_whole=is_whole,
+            target=target,
+            target_global=sweep.product_down(contest, target),
+            ends=ends,
+            n_ranked=int(ends.sum()),
+            depth=int(np.searchsorted(contest.level_offsets, deepest, side="right")) - 1,
+        )
+    return _prepared[tree]
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Usage summed per scope, ready to be compared; (n,) over all entries of the tree, multiplied by 1/`scale`.
+
+    total: of the entry and all below it, in the scope it is compared by, which is its fairshare parent's. group_total:
+    the same in the scope that its *children* are compared by.
+    """
+
+    prepared: Prepared
+    total: FloatArray
+    group_total: FloatArray
+    scale: float = 1.0
+    child_sum: FloatArray | None = None
+
+    @property
+    def usage(self) -> FloatArray:
+        """Totals in the unit they were given in; the largest number where they would overflow."""
+        return unscale(self.total, self.scale)
+
+    @property
+    def group_usage(self) -> FloatArray:
+        """Totals by which an entry's children are compared, in the unit they were given in."""
+        return self.usage if self.group_total is self.total else unscale(self.group_total, self.scale)
+
+    @cached_property
+    def actual(self) -> FloatArray:
+        """Part of the sum over siblings, (m,) over the competing entries; 0 where nobody used anything."""
+        prepared = self.prepared
+        total = self.total if prepared.is_whole else self.total[prepared.entry]
+        child_sum = self.child_sum
+        if child_sum is None or not prepared.is_whole:
+            child_sum = sweep.sibling_sum(prepared.contest, total)
+        actual = sweep.divide_by_group(prepared.contest, total, child_sum)
+        actual[0] = 1.0 if total[0] > 0 else 0.0
+        return actual
+
+
+def unscale(values: FloatArray, scale: float) -> FloatArray:
+    """Undo `shrink_huge`, at most to the largest number."""
+    return values if scale == 1.0 else np.minimum(values, np.finfo(np.float64).max / scale) * scale
+
+
+def compare_usage(prepared: Prepared, usage: npt.ArrayLike, scope_of_entry: npt.ArrayLike | None) -> Compared:
+    """Sum usage upward per scope, each sibling group in the scope of its parent.
+
+    usage: the entries' own, (n,), or (scopes, n) with scope_of_entry (n,): the scope by which an entry's *children* are
+    compared.
+    """
+    tree = prepared.tree
+    own = np.asarray(usage, dtype=np.float64)
+    _check_usage(tree, own)
+    own, scale = sweep.shrink_huge(own)
+    if own.ndim == 1:
+        total, child_sum = sweep.sum_up(tree, own)
+        return Compared(prepared, total, total, scale, child_sum)
+    scope = _read_scope(tree, scope_of_entry, len(own))
+    totals = np.stack([sweep.sum_up(tree, row)[0] for row in own])
+    entries = np.arange(tree.n_entries)
+    compared_by = scope[np.maximum(prepared.fairshare_parent, 0)]
+    return Compared(prepared, totals[compared_by, entries], totals[scope, entries], scale)
+
+
+def compared_again(prepared: Prepared, usage: FloatArray, group_usage: FloatArray) -> Compared:
+    """What `compare_usage` gave, from the totals of a result of a tree with the same competition."""
+    total, scale = sweep.shrink_huge(usage)
+    return Compared(prepared, total, group_usage / scale if scale != 1.0 else group_usage, scale)
+
+
+def _check_usage(tree: FairshareTree, own: FloatArray) -> None:
+    if own.ndim not in (1, 2) or own.shape[-1] != tree.n_entries or len(own) == 0:
+        raise BadUsage(f"usage of shape {own.shape} doesn't fit a tree of {tree.n_entries} entries")
+    low, high = float(own.min()), float(own.max())
+    if not (low >= 0 and math.isfinite(high)):
+        at = int(np.argmax((~((own >= 0) & np.isfinite(own))).reshape(-1, tree.n_entries).any(axis=0)))
+        raise BadUsage("usage must be a finite number ≥ 0", place=tree.path(at), row=at)
+    if tree.is_reserve.any():
+        used = tree.is_reserve & (own.reshape(-1, tree.n_entries) > 0).any(axis=0)
+        if used.any():
+            at = int(np.argmax(used))
+            raise BadUsage("a reserve can't have usage", place=tree.path(at), row=at)
+
+
+def _read_scope(tree: FairshareTree, scope_of_entry: npt.ArrayLike | None, n_scopes: int) -> IntArray:
+    if scope_of_entry is None:
+        return np.zeros(tree.n_entries, dtype=np.int64)
+    scope = np.asarray(scope_of_entry, dtype=np.int64)
+    if scope.shape != (tree.n_entries,) or int(scope.min()) < 0 or int(scope.max()) >= n_scopes:
+        raise BadUsage(f"scope_of_entry must name one of {n_scopes} scopes for each of {tree.n_entries} entries")
+    return scope
