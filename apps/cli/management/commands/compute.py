@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from apps.engine.case_text import read_cases
-from apps.engine.cases import solve_all
-from apps.engine.errors import BadCase
-
-BAD_INPUT = 2
+from apps.cli.case_files import add_file_arguments, print_results
+from apps.engine.cases import solve
 
 
 class Command(BaseCommand):
@@ -22,47 +16,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own shape; a check might open the database
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("files", nargs="+", metavar="FILE", help="a file with cases, or - for standard input")
+        add_file_arguments(parser)
 
     def handle(self, *args: Any, files: list[str], **options: Any) -> None:
-        results: list[str] = []
-        problems: list[str] = []
-        n_cases = 0
-        for name in files:
-            try:
-                cases = read_cases(_read_text(name))
-            except BadCase as problem:
-                problems.append(f"{name}: {problem.message}")
-                continue
-            for outcome in solve_all(cases, first_index=n_cases):
-                if isinstance(outcome, tuple):
-                    problems.append(": ".join(outcome))
-                else:
-                    results.append(json.dumps(outcome, allow_nan=False))
-            n_cases += len(cases)
-        self.stdout.write("[" + ",\n ".join(results) + "]")
-        for line in problems:
-            self.stderr.write(f"error: {_printable(line)}", style_func=str)
-        if problems:
-            raise SystemExit(BAD_INPUT)
-
-
-def _read_text(name: str) -> str:
-    try:
-        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    except OSError as problem:
-        raise BadCase(f"can't be read: {problem.strerror or problem}") from None
-    except ValueError as problem:  # a name with a NUL in it
-        raise BadCase(f"can't be read: {problem}") from None
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        raise BadCase(f"no UTF-8 at byte {problem.start}; JSON is written in UTF-8") from None
-
-
-def _printable(line: str) -> str:
-    """One line on any terminal: control characters and lone surrogates escaped."""
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape", "backslashreplace").decode()
-        for letter in line
-    )
+        print_results(self, files, solve)

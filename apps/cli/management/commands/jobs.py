@@ -1,0 +1,22 @@
+"""`manage.py jobs FILE…|-`: the order of jobs by hand, without a database."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from apps.cli.case_files import add_file_arguments, print_results
+from apps.engine.jobs import solve_job_case
+
+
+class Command(BaseCommand):
+    help = "Compute the priorities of jobs (JSON, one case or a list) from files or '-'; results go to standard output."
+    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own shape; a check might open the database
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_file_arguments(parser)
+
+    def handle(self, *args: Any, files: list[str], **options: Any) -> None:
+        print_results(self, files, solve_job_case)
