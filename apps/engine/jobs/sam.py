@@ -1,0 +1,210 @@
+"""SAM's queue: a job goes to the front or the back, by what its group has had; priority groups stand before both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apps.engine.case_text import shown
+from apps.engine.errors import BadCase
+from apps.engine.jobs.base import CaseField, JobAlgorithm, Term
+from apps.engine.jobs.benefits import Benefit, get_benefit
+from apps.engine.jobs.reading import plain, read_jobs, read_number, read_table, refuse_unknown
+
+TIE = 1e-12  # relative: decimal benefits would otherwise miss an exact equality
+_LATER = "later"
+_AT_ONCE = "at_once"
+_HUGE, _HUGE_UNIT = 1e280, 2.0**80
+
+
+def fraction_after(received: float, total: float, benefit: float) -> float:
+    """(B[g] + b) / (ΣB + b): the group's part of all benefit once this job's is booked; 1 where there is none at all.
+
+    received: the group's cumulative benefit, total: that of all fair-share groups (received included), benefit: the
+    job's, all ≥ 0 in one unit. Source: the SAM note, with the allocation read as a fraction of the whole.
+    """
+    after = total + benefit
+    return (received + benefit) / after if after > 0 else 1.0
+
+
+def goes_to_front(fraction: float, share: float) -> bool:
+    """Whether the group is still below its share with this job; equality (1e-12 relative) goes to the back."""
+    return share - fraction > TIE * max(share, fraction)
+
+
+@dataclass
+class Ledger:
+    """What the fair-share groups have received so far. shares: fractions of the whole, sum 1 (or all 0)."""
+
+    shares: dict[str, float]
+    received: dict[str, float]
+    total: float
+
+    def decide(self, group: str, benefit: float) -> tuple[bool, float]:
+        """Front or not, and the fraction it was decided by; books nothing. A group without share goes to the back."""
+        fraction = fraction_after(self.received.get(group, 0.0), self.total, benefit)
+        return goes_to_front(fraction, self.shares.get(group, 0.0)), fraction
+
+    def book(self, group: str, benefit: float) -> None:
+        self.received[group] = self.received.get(group, 0.0) + benefit
+        self.total += benefit
+
+
+def solve(case: Mapping[str, Any]) -> dict[str, Any]:
+    """One case as the contract has it: decisions in order, each booked at once unless `booked` is "later"."""
+    classes = _read_classes(case)
+    shares = _read_weights(case, "shares", classes, is_required=True)
+    received = _read_weights(case, "benefit", classes)
+    is_booked = _read_booking(case)
+    jobs = _read_jobs(case)
+    unit = _unit([*received.values(), *(benefit for _, _, benefit in jobs)])
+    had = {group: amount / unit for group, amount in received.items()}
+    ledger = Ledger(shares=_parts(shares), received=had, total=math.fsum(had.values()))
+    answers: dict[str, Any] = {}
+    for job_id, group, benefit in jobs:
+        if group in classes.groups:
+            answers[job_id] = _priority_answer(group, classes.groups[group])
+            continue
+        answers[job_id] = _fair_answer(ledger, classes, group, benefit, unit)
+        if is_booked:
+            ledger.book(group, benefit / unit)
+    return {"id": case.get("id"), "jobs": answers}
+
+
+@dataclass(frozen=True)
+class _Classes:
+    """Priorities in the queue below: back < front < those of the priority groups."""
+
+    back: float
+    front: float
+    groups: dict[str, float]
+
+
+def _read_classes(case: Mapping[str, Any]) -> _Classes:
+    table = read_table(case, "priority_groups")
+    groups = {name: read_number(table, name, "priority_groups") for name in table}
+    back, front = read_number(case, "p_back", "", default=0.0), read_number(case, "p_front", "", default=1.0)
+    if not back < front:
+        raise BadCase(f"{back:g} isn't below p_front, {front:g}; p_back < p_front is required", place="p_back")
+    for name, priority in groups.items():
+        if not front < priority:
+            raise BadCase(
+                f"{priority:g} isn't above p_front, {front:g}; priority groups stand before fair share",
+                place=f"priority_groups.{name}",
+            )
+    return _Classes(back, front, groups)
+
+
+def _read_weights(
+    case: Mapping[str, Any], name: str, classes: _Classes, *, is_required: bool = False
+) -> dict[str, float]:
+    """Numbers ≥ 0 of the fair-share groups; priority groups take no part, so theirs are read and left out."""
+    table = read_table(case, name, is_required=is_required)
+    found = {group: read_number(table, group, name, minimum=0.0) for group in table}
+    return {group: weight for group, weight in found.items() if group not in classes.groups}
+
+
+def _read_booking(case: Mapping[str, Any]) -> bool:
+    booked = case.get("booked")
+    if booked not in (None, _AT_ONCE, _LATER):
+        raise BadCase(f'{shown(booked)} can\'t be used; "{_AT_ONCE}" or "{_LATER}" is allowed', place="booked")
+    return booked != _LATER
+
+
+def _read_jobs(case: Mapping[str, Any]) -> list[tuple[str, str, float]]:
+    """Id, group and benefit of every job in order of arrival."""
+    algorithm = case.get("algorithm") or {}
+    refuse_unknown(algorithm, ("name", "benefit"), "algorithm")
+    named = algorithm.get("benefit")
+    function = None if named is None else get_benefit(named)
+    found: list[tuple[str, str, float]] = []
+    for job_id, place, job in read_jobs(case):
+        group = job.get("group")
+        if not isinstance(group, str) or not group:
+            what = "is missing" if group is None else f"{shown(group)} can't be used"
+            raise BadCase(f"{what}; the name of a group is allowed", place=f"{place}.group")
+        found.append((job_id, group, _read_benefit(job, place, function)))
+    return found
+
+
+def _read_benefit(job: Mapping[str, Any], place: str, function: Benefit | None) -> float:
+    """The job's own number, else that of the function the case names, from the job's fields."""
+    if function is None or job.get("benefit") is not None:
+        return float(read_number(job, "benefit", place, minimum=0.0))
+    given = {name: float(read_number(job, name, place, minimum=0.0)) for name in function.needs}
+    benefit = function.of(given)
+    if not (math.isfinite(benefit) and benefit >= 0):
+        raise BadCase(f"{function.formula} gives no finite number ≥ 0", place=f"{place}.benefit")
+    return benefit
+
+
+def _unit(amounts: list[float]) -> float:
+    """What benefits are divided by so that no sum of them overflows: a power of two, 1 but for huge ones."""
+    return _HUGE_UNIT if max(amounts, default=0.0) > _HUGE else 1.0
+
+
+def _parts(weights: dict[str, float]) -> dict[str, float]:
+    """Shares normalised to sum 1; all 0 where they sum to 0."""
+    unit = _unit(list(weights.values()))
+    scaled = {group: weight / unit for group, weight in weights.items()}
+    whole = math.fsum(scaled.values())
+    return {group: weight / whole if whole > 0 else 0.0 for group, weight in scaled.items()}
+
+
+def _priority_answer(group: str, priority: float) -> dict[str, Any]:
+    return {
+        "queue": "priority",
+        "priority": _number(priority),
+        "fraction_after": None,
+        "explain": [f"{group} is a priority group: priority {plain(priority)}, whatever the shares; nothing is booked"],
+    }
+
+
+def _fair_answer(ledger: Ledger, classes: _Classes, group: str, benefit: float, unit: float) -> dict[str, Any]:
+    is_front, fraction = ledger.decide(group, benefit / unit)
+    priority = classes.front if is_front else classes.back
+    share = ledger.shares.get(group, 0.0)
+    had, whole, more = (
+        plain(amount * unit) for amount in (ledger.received.get(group, 0.0), ledger.total, benefit / unit)
+    )
+    below = "below" if is_front else "not below"
+    return {
+        "queue": "front" if is_front else "back",
+        "priority": _number(priority),
+        "fraction_after": fraction,
+        "explain": [
+            f"fraction after = ({had} + {more}) / ({whole} + {more}) = {fraction!r}"
+            if ledger.total + benefit / unit > 0
+            else "no benefit at all yet: fraction after = 1",
+            f"{below} the share of {group}, {share!r}: {'front' if is_front else 'back'}, priority {plain(priority)}",
+        ],
+    }
+
+
+def _number(value: float) -> float | int:
+    """Whole priorities as the integers they were written as."""
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+_FIELDS = (
+    CaseField("shares", "Shares", "an object of groups and numbers ≥ 0; normalised to sum 1"),
+    CaseField("benefit", "Received so far", "an object of groups and numbers ≥ 0", default={}),
+    CaseField("priority_groups", "Priority groups", "an object of groups and priorities above p_front", default={}),
+    CaseField("p_front", "Priority of the front", "a finite number", default=1),
+    CaseField("p_back", "Priority of the back", "a finite number below p_front", default=0),
+    CaseField("booked", "Booked", f'"{_AT_ONCE}" or "{_LATER}"', default=_AT_ONCE),
+    CaseField("algorithm.benefit", "Benefit function", "the name of one; else each job gives its benefit"),
+    CaseField("jobs", "Jobs", "a list with id, group and benefit (or what the benefit function needs)"),
+)
+
+SAM = JobAlgorithm(
+    name="sam",
+    label="SAM front and back",
+    formula="front if (B[g] + b) / (ΣB + b) < share[g], else back; priority groups before both",
+    reference="Generic Fair Share Scheduling Using Priority-Based Queuing (SAM, Fermilab)",
+    fields=_FIELDS,
+    terms=(Term("fraction_after", "Fraction after"),),
+    solve=solve,
+)

@@ -1,0 +1,93 @@
+"""`manage.py jobs` as a command: the manners of compute, nothing opened."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management import call_command
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SAM: dict[str, Any] = {
+    "id": "sam", "algorithm": {"name": "sam"}, "shares": {"g1": 0.5, "g2": 0.5}, "benefit": {"g1": 23, "g2": 26},
+    "jobs": [{"id": "j1", "group": "g1", "benefit": 1}],
+}  # fmt: skip
+SLURM: dict[str, Any] = {
+    "id": "slurm", "algorithm": {"name": "slurm-multifactor"}, "weights": {"fairshare": 100000},
+    "jobs": [{"id": 38, "fairshare": 0.6, "site": 11}],
+}  # fmt: skip
+
+
+def run(*files: str) -> tuple[int, list[dict[str, Any]], list[str]]:
+    """Status, results and error lines of the command."""
+    out, err = io.StringIO(), io.StringIO()
+    status = 0
+    try:
+        call_command("jobs", *files, stdout=out, stderr=err)
+    except SystemExit as stopped:
+        status = int(str(stopped.code))
+    return status, json.loads(out.getvalue()), err.getvalue().splitlines()
+
+
+def write(path: Path, content: object) -> str:
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def test_one_case_or_a_list_from_several_files_comes_out_in_order(tmp_path: Path) -> None:
+    status, results, errors = run(write(tmp_path / "a.json", [SLURM, SAM]), write(tmp_path / "b.json", SAM))
+    assert (status, errors) == (0, [])
+    assert [result["id"] for result in results] == ["slurm", "sam", "sam"]
+    assert results[0]["jobs"]["38"]["priority"] == 60011
+    assert results[1]["jobs"]["j1"]["queue"] == "front"
+
+
+def test_a_bad_case_is_one_line_that_names_it_and_the_rest_is_printed(tmp_path: Path) -> None:
+    bad = {**SAM, "id": "negative", "shares": {"g1": -1}}
+    nameless = {**SLURM, "id": None, "weights": {"fairshare": 1}, "jobs": [{"id": "x", "nice": 1e30}]}
+    status, results, errors = run(write(tmp_path / "cases.json", [bad, SAM, nameless]))
+    assert status == 2
+    assert [result["id"] for result in results] == ["sam"]
+    assert errors == [
+        "error: negative: shares.g1: -1 can't be used; a finite number ≥ 0 is allowed",
+        "error: 2: jobs.x.nice: 1e+30 can't be used; an integer from -2147483645 to 2147483645 is allowed",
+    ]
+
+
+def test_an_algorithm_that_is_missing_or_of_trees_is_refused(tmp_path: Path) -> None:
+    tree = {**SAM, "id": "tree", "algorithm": {"name": "aequus"}}
+    missing = {"id": "none", "jobs": []}
+    status, results, errors = run(write(tmp_path / "cases.json", [tree, missing, 7]))
+    assert (status, results) == (2, [])
+    assert errors[0].startswith('error: tree: algorithm.name: unknown job algorithm "aequus"; allowed are')
+    assert errors[1].startswith("error: none: algorithm: must be given")
+    assert errors[2] == "error: 2: a case is an object with algorithm and jobs"
+
+
+def test_numbers_that_json_cannot_carry_and_keys_given_twice_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text(
+        '[{"id": "inf", "algorithm": {"name": "sam"}, "shares": {"g": 1e999}, "jobs": []},'
+        ' {"id": "twice", "algorithm": {"name": "sam"}, "shares": {"g": 1, "g": 2}, "jobs": []}]'
+    )
+    status, results, errors = run(str(path))
+    assert (status, results) == (2, [])
+    assert errors[0].startswith("error: inf: shares.g: Infinity can't be used")
+    assert errors[1] == "error: twice: shares.g: given twice"
+
+
+def test_standard_input_is_read_without_a_database_or_an_instance(tmp_path: Path) -> None:
+    blind = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRSHARE", "DJANGO", "PG"))}
+    blind |= {"DATABASE_URL": "postgres://nobody@127.0.0.1:1/none", "FAIRSHARE_VAR": str(tmp_path / "absent")}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "jobs", "-"],
+        input=json.dumps(SAM), capture_output=True, text=True, cwd=REPOSITORY, env=blind, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)[0]["jobs"]["j1"]["fraction_after"] == 0.48
+    assert not (tmp_path / "absent").exists()
