@@ -36,7 +36,8 @@ class Properties:
 class Operator:
     """One operator, ready to use; `off_target` is its formula where target ≠ actual.
 
-    off_target(t, s): float64 arrays in 0..1 → −1..1. inverse(p, t): the s in 0..1 with F(t, s) nearest p, for t > 0.
+    off_target(t, s): float64 arrays in 0..1 → −1..1. inverse(p, t): the s with F(t, s) = p for t > 0, by the formula
+    alone: beyond 0..1 where no real state has this priority.
     """
 
     name: str
@@ -58,6 +59,14 @@ class Operator:
                 priority[begin : begin + CHUNK] = np.where(on_target(t, s), 0.0, self.off_target(t, s))
         return priority
 
+    def state(self, priority: FloatArray, target: FloatArray) -> FloatArray:
+        """Where the actual in 0..1 has the priority nearest to this one, for targets > 0; needs the inverse."""
+        if self.inverse is None:
+            raise BadParameter(f"{self.name} has no inverse", place="operator")
+        with np.errstate(divide="ignore"):
+            state: FloatArray = np.clip(self.inverse(priority, target), 0.0, 1.0)
+        return state
+
 
 def on_target(target: FloatArray, actual: FloatArray) -> BoolArray:
     """|t − s| ≤ 1e-12 · max(t, s): counts as t = s, and 0 = 0 does too."""
@@ -78,10 +87,10 @@ def _odd_power(value: FloatArray, exponent: float) -> FloatArray:
 
 
 def _state_of_gap(gap: FloatArray, target: FloatArray) -> FloatArray:
-    """The s in 0..1 whose relative gap it is."""
+    """The s ≥ 0 whose relative gap it is; infinite for −1."""
     with np.errstate(divide="ignore"):
         above = target / np.maximum(1.0 + gap, 0.0)
-    state: FloatArray = np.clip(np.where(gap >= 0, target * (1.0 - gap), above), 0.0, 1.0)
+    state: FloatArray = np.where(gap >= 0, target * (1.0 - gap), above)
     return state
 
 
@@ -97,7 +106,7 @@ def _absolute() -> Operator:
         reference=f"{PAPER}, eq. 5",
         properties=_WITH_ABSOLUTE,
         off_target=lambda t, s: t - s,
-        inverse=lambda p, t: np.clip(t - p, 0.0, 1.0),
+        inverse=lambda p, t: t - p,
     )
 
 
@@ -164,7 +173,7 @@ def _sigmoid_n(n: float) -> Operator:
 def _slurm() -> Operator:
     def inverse(p: FloatArray, t: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore"):
-            state: FloatArray = np.clip(t * (1.0 - np.log2(np.maximum(p + 1.0, 0.0))), 0.0, 1.0)
+            state: FloatArray = t * (1.0 - np.log2(np.maximum(p + 1.0, 0.0)))
         return state
 
     return Operator(
@@ -184,13 +193,17 @@ def _combined(k: float) -> Operator:
         return mixed
 
     def inverse(p: FloatArray, t: FloatArray) -> FloatArray:
-        """Halve 0..1 sixty times: strictly decreasing in s, without a handy closed form above target."""
-        low, high = np.zeros_like(p + t), np.ones_like(p + t)
-        for _ in range(60):
+        """Below target the root of a quadratic; above it a cubic without a handy root: halved ninety times."""
+        under = np.maximum(p, 0.0)
+        with np.errstate(invalid="ignore"):  # 0/0 on target, where it isn't taken
+            below = t - 2.0 * under / (k + np.sqrt(k * k + 4.0 * (1.0 - k) * under / (t * t)))
+        low = np.broadcast_to(t, np.shape(p + t)).astype(np.float64)
+        high = np.minimum(low - np.minimum(p, 0.0) / max(k, 1e-9), 1e9)
+        for _ in range(90):
             middle = (low + high) / 2
-            is_ahead = off_target(t, middle) > p
+            is_ahead = off_target(middle * 0.0 + t, middle) > p
             low, high = np.where(is_ahead, middle, low), np.where(is_ahead, high, middle)
-        state: FloatArray = (low + high) / 2
+        state: FloatArray = np.where(p > 0, below, np.where(p < 0, high, t))
         return state
 
     return Operator(

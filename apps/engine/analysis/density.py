@@ -1,0 +1,82 @@
+"""How many inputs fall on one component: the fewer, the finer an operator tells entries apart there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from apps.engine import codecs
+from apps.engine.arrays import FloatArray
+from apps.engine.operators import Operator
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+_HALVINGS = 60
+
+
+def effective_priorities(resolution: int) -> FloatArray:
+    """P_r: the lowest priority of each component, −1 + 2i/r, i = 0..r − 1. Source: operators paper, eq. 20."""
+    return codecs.effective_priority(np.arange(resolution), resolution)
+
+
+def highest_actual(operator: Operator, priority: FloatArray, target: float) -> FloatArray:
+    """The largest actual in 0..1 whose priority is still at least this: 0 where none is, shape of `priority`.
+
+    By the operator's inverse; by halving where it has none, and at target 0, where no inverse exists.
+    """
+    if operator.inverse is not None and target > 0:
+        return operator.state(priority, np.full_like(priority, target))
+    low, high = np.zeros_like(priority), np.ones_like(priority)
+    targets = np.full_like(priority, target)
+    is_all = operator(targets, high) >= priority
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        is_enough = operator(targets, middle) >= priority
+        low, high = np.where(is_enough, middle, low), np.where(is_enough, high, middle)
+    actual: FloatArray = np.where(is_all, 1.0, low)
+    return actual
+
+
+def local_density(operator: Operator, target: float, resolution: int) -> FloatArray:
+    """Width in actual, 0..1, of each component at one target, shape (r,), lowest priority first; adds up to 1.
+
+    D(F, p_i, t, r) = I_s(p_i, t) − I_s(p_{i+1}, t), cut to the actuals that exist. Source: operators paper, eq. 18–19.
+    """
+    edges = highest_actual(operator, effective_priorities(resolution)[1:], target)
+    return -np.diff(edges, prepend=1.0, append=0.0)
+
+
+def input_density(operator: Operator, resolution: int) -> FloatArray:
+    """Share of all inputs (t, s) in the unit square that fall on each component, shape (r,); adds up to 1.
+
+    The area between the curves F = p_i and F = p_{i+1}: ∫₀¹ D(F, p_i, t, r) dt. Not sampled: the curve of each p is
+    integrated by 64 Gauss–Legendre nodes on the targets at which it lies inside the square, where it is smooth, and is
+    constant (0 or 1) on the rest. Source: operators paper, §5.2.
+    """
+    at_least = [area_at_least(operator, float(p)) for p in effective_priorities(resolution)]
+    return -np.diff(np.array(at_least), append=0.0)
+
+
+def area_at_least(operator: Operator, priority: float) -> float:
+    """Share of inputs with at least this priority, 0..1."""
+    if priority <= -1.0:
+        return 1.0
+    begin = _first_target(operator, priority, actual=0.0)  # below it nobody has this priority
+    end = _first_target(operator, priority, actual=1.0)  # above it everybody has
+    middle, half = (begin + end) / 2, (end - begin) / 2
+    targets = middle + half * _NODES
+    if operator.inverse is not None:
+        inside = operator.state(np.full_like(targets, priority), targets)
+    else:
+        inside = np.array([highest_actual(operator, np.array([priority]), float(t))[0] for t in targets])
+    return float(half * (_WEIGHTS * inside).sum() + 1.0 - end)
+
+
+def _first_target(operator: Operator, priority: float, *, actual: float) -> float:
+    """The least target in 0..1 at which this actual still has this priority, by halving; 1 where none has."""
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if float(operator(np.array([middle]), np.array([actual]))[0]) >= priority:
+            high = middle
+        else:
+            low = middle
+    return high

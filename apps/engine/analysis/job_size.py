@@ -1,0 +1,187 @@
+"""How big a job must be to change an entry's component, and how many bits make a given job show.
+
+Source: operators paper, §5.4, eq. 22–25. A job of k times the pool U of everybody's usage takes an actual of s to
+(s + k)/(1 + k). The printed equation 23 has (1 + k)(s + k) instead, so that the printed equation 25 understates the
+job, the more the higher s is. Both are here, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from apps.engine.analysis.density import effective_priorities, highest_actual
+from apps.engine.arrays import FloatArray
+from apps.engine.operators import Operator
+
+Formula = Literal["printed", "corrected"]
+_EDGE = 1e-12
+
+
+def fraction_printed(step: FloatArray, actual: FloatArray) -> FloatArray:
+    """k by the printed eq. 25: (−(1 + s) + √((1 + s)² + 4D))/2, for a step of D from an actual of s."""
+    ahead = 1.0 + actual
+    with np.errstate(invalid="ignore"):
+        fraction: FloatArray = 2.0 * step / (ahead + np.sqrt(ahead * ahead + 4.0 * step))  # the same, without a loss
+    return fraction
+
+
+def fraction_corrected(step: FloatArray, actual: FloatArray) -> FloatArray:
+    """k = D/(1 − s − D), from (s + k)/(1 + k) = s + D; infinite from s + D = 1 on: no job makes the others vanish."""
+    rest = 1.0 - actual - step
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fraction: FloatArray = np.where(rest > 0, step / rest, np.inf)
+    return fraction
+
+
+_FRACTIONS = {"printed": fraction_printed, "corrected": fraction_corrected}
+
+
+@dataclass(frozen=True)
+class SignificantJob:
+    """The job after which one entry's component is another one.
+
+    step: by how much the actual must rise. fraction: the job as a part k of the pool. usage: k · pool, in the pool's
+    unit. All None when no job changes the component: it is the lowest that this target can have.
+    """
+
+    component: int
+    step: float | None
+    fraction: float | None
+    usage: float | None
+
+
+def significant_job(
+    operator: Operator, *, target: float, actual: float, resolution: int, pool_usage: float,
+    formula: Formula = "corrected",
+) -> SignificantJob:  # fmt: skip
+    """M(F, t, s, r) of eq. 22 as a job: what more usage brings an entry down to the next component.
+
+    A job of just this usage brings the entry to the edge; anything more is over it. pool_usage: usage of the whole
+    sibling group, > 0, in any unit.
+    """
+    priority = float(operator(np.array([target]), np.array([actual]))[0])
+    component = int(min(resolution - 1, np.floor((priority + 1.0) / 2.0 * resolution)))
+    edge = component / resolution * 2.0 - 1.0
+    reach = float(highest_actual(operator, np.array([edge]), target)[0])
+    if component == 0 or reach >= 1.0 - _EDGE:
+        return SignificantJob(component, None, None, None)
+    step = max(0.0, reach - actual)
+    fraction = float(_FRACTIONS[formula](np.array(step), np.array(actual)))
+    return SignificantJob(component, step, fraction, fraction * pool_usage)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading of "the job that shows": which formula, and what is the worst or the easiest case over what.
+
+    over_targets: the `biggest` or the `smallest` job among targets, for each priority. over_priorities: then among the
+    priorities of a region: the biggest, the smallest, the job at the `lower-third` of them, or their geometric mean.
+    real_states_only: leave out components that lie, wholly or in part, at actuals outside 0..1.
+    """
+
+    formula: Formula
+    over_targets: Literal["biggest", "smallest"]
+    over_priorities: Literal["biggest", "smallest", "lower-third", "geometric-mean"]
+    real_states_only: bool
+
+
+# What the text says, read plainly, with the printed equation and with the corrected one.
+PLAIN_PRINTED = Reading("printed", "biggest", "biggest", real_states_only=True)
+PLAIN_CORRECTED = Reading("corrected", "biggest", "biggest", real_states_only=True)
+# "Among all the possible k on each target, the biggest (as a bigger k means smaller job)".
+EASIEST_TARGET = Reading("printed", "smallest", "biggest", real_states_only=True)
+# Chosen after comparison with the published table: the one that may be compared with it, within one bit.
+TYPICAL = Reading("corrected", "smallest", "lower-third", real_states_only=False)
+
+REGIONS = {"balance": (-0.25, 0.25), "over": (-0.9, -0.6), "under": (0.6, 0.9)}
+TARGETS = tuple(i / 10 for i in range(1, 10))
+POOL_H = 5_256_000.0  # 600 nodes for a year
+JOB_H = 2_000.0
+FEWEST_BITS, MOST_BITS = 3, 20
+
+
+def job_fractions(
+    operator: Operator, *, bits: int, region: tuple[float, float], targets: Sequence[float], reading: Reading
+) -> FloatArray:
+    """k of every component whose lowest priority lies in the region, shape (targets, components); NaN for left out."""
+    low, high = region
+    edges = np.append(effective_priorities(2**bits), 1.0)
+    inside = np.flatnonzero((edges[:-1] >= low - _EDGE) & (edges[:-1] <= high + _EDGE))
+    bottom, top = edges[inside], edges[inside + 1]
+    rows = []
+    for target in targets:
+        t = np.full(len(inside), target)
+        most, least = _actuals(operator, bottom, t), _actuals(operator, top, t)
+        fraction = _FRACTIONS[reading.formula](most - least, least)
+        left_out = ~np.isfinite(fraction)
+        if reading.real_states_only:
+            left_out |= (least < -_EDGE) | (most > 1.0 + _EDGE)
+        rows.append(np.where(left_out, np.nan, fraction))
+    return np.array(rows)
+
+
+def _actuals(operator: Operator, priority: FloatArray, target: FloatArray) -> FloatArray:
+    """Actuals by the formula alone, beyond 0..1 where nobody can have this priority."""
+    if operator.inverse is None:
+        return operator.state(priority, target)  # says that there is none
+    with np.errstate(divide="ignore"):
+        actual: FloatArray = operator.inverse(priority, target)
+    return actual
+
+
+def job_fraction(
+    operator: Operator, *, bits: int, region: tuple[float, float], reading: Reading,
+    targets: Sequence[float] = TARGETS,
+) -> float | None:  # fmt: skip
+    """One k for a region, by the reading; None where no component of the region exists."""
+    fractions = job_fractions(operator, bits=bits, region=region, targets=targets, reading=reading)
+    fractions = fractions[:, ~np.isnan(fractions).all(axis=0)]
+    if not fractions.size:
+        return None
+    choose = np.nanmax if reading.over_targets == "biggest" else np.nanmin
+    by_priority = np.sort(choose(fractions, axis=0))
+    if reading.over_priorities == "geometric-mean":
+        return float(np.exp(np.log(by_priority).mean()))
+    place = {"biggest": len(by_priority) - 1, "smallest": 0, "lower-third": (len(by_priority) - 1) // 3}
+    return float(by_priority[place[reading.over_priorities]])
+
+
+def bits_for_job(
+    operator: Operator, *, region: tuple[float, float], reading: Reading, job: float = JOB_H, pool: float = POOL_H,
+    targets: Sequence[float] = TARGETS,
+) -> int | None:  # fmt: skip
+    """The fewest bits, 3 to 20, at which the job shows in a region; None when 20 aren't enough. Job and pool alike."""
+    for bits in range(FEWEST_BITS, MOST_BITS + 1):
+        fraction = job_fraction(operator, bits=bits, region=region, reading=reading, targets=targets)
+        if fraction is not None and fraction * pool <= job:
+            return bits
+    return None
+
+
+def bits_table(
+    operators: Sequence[Operator], reading: Reading, *, job: float = JOB_H, pool: float = POOL_H
+) -> dict[str, dict[str, int | None]]:
+    """Bits by operator and region (`balance`, `over`, `under`), and `overall`, the most of them: figure 17's shape."""
+    table: dict[str, dict[str, int | None]] = {}
+    for operator in operators:
+        row = {
+            name: bits_for_job(operator, region=region, reading=reading, job=job, pool=pool)
+            for name, region in REGIONS.items()
+        }
+        known = [bits for bits in row.values() if bits is not None]
+        table[operator.name] = {**row, "overall": max(known) if len(known) == len(row) else None}
+    return table
+
+
+def best_first(operators: Sequence[Operator], region: str, reading: Reading, *, bits: int = 10) -> list[str]:
+    """Operators by the job they need in a region at these bits, the smallest first; those without one last."""
+
+    def size(operator: Operator) -> float:
+        fraction = job_fraction(operator, bits=bits, region=REGIONS[region], reading=reading)
+        return np.inf if fraction is None else fraction
+
+    return [operator.name for operator in sorted(operators, key=size)]
