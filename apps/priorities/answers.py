@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from apps.engine import codecs, sweep
+from apps.engine import sweep
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import TreeColumns
 from apps.priorities.lookup import AccountQuery, Found, LookupIndex, Query
-from apps.priorities.newcomer import Newcomer, newcomer
+from apps.priorities.newcomer import Newcomers
+from apps.priorities.ordering import Ordering, json_number, ordering_of
 from apps.priorities.snapshots import Values
 
 Mask = npt.NDArray[np.bool_]
@@ -42,7 +43,6 @@ class ServedSnapshot:
     _pieces: dict[int, Json] = field(default_factory=dict, repr=False)
     _ready: dict[Query, bytes] = field(default_factory=dict, repr=False)
     _columns: dict[Query, tuple[Short, ...]] = field(default_factory=dict, repr=False)
-    _newcomers: dict[tuple[int, int], Newcomer] = field(default_factory=dict, repr=False)
 
     # --- What it says about itself ------------------------------------------------------------------------------------
     @property
@@ -140,8 +140,12 @@ class ServedSnapshot:
             if len(known) + len(distinct) > _MOST_PIECES:
                 known.clear()
                 distinct = list(dict.fromkeys(queries))
-            for query, results in zip(distinct, self._answer(distinct, None), strict=True):
-                known[query] = tuple(map(_short, results))
+            made = {
+                query: tuple(map(_short, results))
+                for query, results in zip(distinct, self._answer(distinct, None), strict=True)
+            }
+            known.update((query, rows) for query, rows in made.items() if self._is_settled(query))
+            return [row for query in queries for row in (made.get(query) or known[query])]
         return [row for query in queries for row in known[query]]
 
     def every_leaf(self, *, mask: Mask | None = None) -> Iterator[Json]:
@@ -177,8 +181,13 @@ class ServedSnapshot:
         }
         if len(self._ready) + len(made) > _MOST_PIECES:
             self._ready.clear()
-        self._ready.update(made)
+        self._ready.update((query, results) for query, results in made.items() if self._is_settled(query))
         return made
+
+    def _is_settled(self, query: Query) -> bool:
+        """Whether its answer stays the same while this snapshot is served."""
+        found = self.index.find(query)
+        return found.joins is None or not found.entries or self.newcomers.is_settled(found.entries[0], found.joins)
 
     def _answer(self, queries: Sequence[Query], mask: Mask | None) -> list[list[Json]]:
         found = [self.index.find(query) for query in queries]
@@ -196,7 +205,7 @@ class ServedSnapshot:
         if found.joins is not None:
             return [{**about, **self._newcomer_json(entries[0], found.joins)}]
         if len(entries) > 1:
-            entries.sort(key=lambda entry: (self.values.rank[entry] or self.n_ranked + 1, entry))
+            entries.sort(key=self._best_first)
         pieces = self._pieces
         return [{**about, **pieces[entry]} for entry in entries]
 
@@ -213,31 +222,50 @@ class ServedSnapshot:
         """What an answer says of each of these entries."""
         rows, depth_of = self.lineage(entries)
         priorities = self.values.priority[rows].tolist()
-        scalars = self.values.scalar[rows].tolist() if self.resolution else None
+        scalars = self.values.scalar[rows].tolist() if self.order.decides == "vector" else None
         columns = zip(
             entries.tolist(), depth_of.tolist(), self.values.rank[entries].tolist(),
-            self.values.factor[entries].tolist(), self.values.has_rank[entries].tolist(), strict=True,
+            self.values.factor[entries].tolist(), self.values.has_rank[entries].tolist(),
+            self.values.has_factor[entries].tolist(), strict=True,
         )  # fmt: skip
-        described = []
-        for place, (entry, depth, rank, factor, has_rank) in enumerate(columns):
-            vector = scalars[place][:depth] if scalars is not None else None
-            described.append(
-                {
-                    "entry": self.index.path(entry),
-                    "factor": factor if has_rank else self.settings.fallback_factor,
-                    "rank": rank if has_rank else None,
-                    "of": self.n_ranked,
-                    "priorities": priorities[place][:depth],
-                    "vector": vector,
-                    "key": self._key(vector, priorities[place][:depth]),
-                }
+        return [
+            self._piece(
+                entry,
+                factor=factor if has_factor else None,
+                rank=rank if has_rank else None,
+                of=self.n_ranked,
+                priorities=priorities[place][:depth],
+                vector=scalars[place][:depth] if scalars is not None else None,
             )
-        return described
+            for place, (entry, depth, rank, factor, has_rank, has_factor) in enumerate(columns)
+        ]
 
-    @property
-    def resolution(self) -> int | None:
-        found = self.meta["algorithm"].get("resolution")
-        return None if found is None else int(found)
+    def _piece(
+        self, entry: int, *, factor: float | None, rank: int | None, of: int, priorities: list[float],
+        vector: list[int] | None,
+    ) -> Json:  # fmt: skip
+        """What doesn't have a factor of its own gets the policy's fallback."""
+        key = self.order.key(vector=vector, priorities=priorities, depth=self.depth, rank=rank, n_ranked=self.n_ranked)
+        return {
+            "entry": self.index.path(entry),
+            "factor": self.settings.fallback_factor if factor is None else factor,
+            "rank": rank,
+            "of": of,
+            "priorities": [json_number(value) for value in priorities] if self.order.has_own_order else priorities,
+            "vector": vector,
+            "key": key,
+        }
+
+    def _best_first(self, entry: int) -> tuple[float, float, int]:
+        values = self.values
+        rank = values.rank[entry] if values.has_rank[entry] else self.n_ranked + 1
+        factor = values.factor[entry] if values.has_factor[entry] else self.settings.fallback_factor
+        return float(rank), -float(factor), entry
+
+    @cached_property
+    def order(self) -> Ordering:
+        """How its entries compare."""
+        return ordering_of(self.algorithm)
 
     @property
     def depth(self) -> int:
@@ -259,12 +287,6 @@ class ServedSnapshot:
             at[inside] = contest.parent[at[inside]]
         return rows, depth_of
 
-    def _key(self, vector: list[int] | None, priorities: list[float]) -> str:
-        """The vector as a string in which higher sorts later: fixed width, or the base-200 number of `gridwide`."""
-        if vector is not None and self.resolution:
-            return codecs.key_string(vector, self.depth, self.resolution)
-        return str(codecs.grid_value(priorities, max(self.depth, len(priorities))))
-
     @cached_property
     def actual_global(self) -> npt.NDArray[np.float64]:
         """The product of `actual` root→entry; 0 where an entry doesn't compete."""
@@ -274,49 +296,27 @@ class ServedSnapshot:
         return spread
 
     # --- Newcomers ----------------------------------------------------------------------------------------------------
-    def _newcomer_json(self, entry: int, rule: int) -> Json:
-        new = self.newcomer_at(entry, rule)
-        return {
-            "entry": self.index.path(entry),
-            "factor": new.factor,
-            "rank": new.rank,
-            "of": new.of,
-            "priorities": new.priorities,
-            "vector": new.vector,
-            "key": self._key(new.vector, new.priorities),
-            "provisional": True,
-        }
+    @cached_property
+    def newcomers(self) -> Newcomers:
+        """What new members by an *each* rule would get."""
+        return Newcomers(self)
 
-    def newcomer_at(self, entry: int, rule: int) -> Newcomer:
-        """What a new member by an *each* rule would get as a child of `entry`; see `newcomer` for what is left out."""
-        known = self._newcomers.get((entry, rule))
-        if known is not None:
-            return known
-        contest, _, seat, _ = self.tree.engine_tree().competition
-        rows, depth_of = self.lineage(np.array([entry]))
-        above = rows[0, : int(depth_of[0])]
-        at = int(seat[entry])
-        first, count = int(contest.first_child[at]), int(contest.child_count[at])
-        new = newcomer(
-            shares=self.index.places.rules[rule].member_shares,
-            sibling_shares=float(contest.shares[first : first + count].sum()),
-            above=self.values.priority[above].tolist(),
-            above_scalars=self.values.scalar[above].tolist(),
-            leaves=self.leaf_components,
-            algorithm=self.algorithm,
-            depth=self.depth,
+    def _newcomer_json(self, entry: int, rule: int) -> Json:
+        new = self.newcomers.at(entry, rule)
+        if new is None:
+            piece = self._piece(entry, factor=None, rank=None, of=self.n_ranked, priorities=[], vector=None)
+            return {**piece, "key": None, "provisional": True}
+        piece = self._piece(
+            entry, factor=new.factor, rank=new.rank, of=new.of, priorities=new.priorities, vector=new.vector
         )
-        self._newcomers[entry, rule] = new
-        return new
+        return {**piece, "provisional": True}
 
     @cached_property
     def leaf_components(self) -> npt.NDArray[Any]:
         """Padded components of all ranked leaves, shape (N, depth)."""
         rows, depth_of = self.lineage(np.flatnonzero(self.values.is_ranked))
-        component: npt.NDArray[Any] = self.values.scalar if self.resolution else self.values.priority
-        fill = self.resolution // 2 if self.resolution else 0.0
         inside = np.arange(rows.shape[1]) < depth_of[:, None]
-        return np.where(inside, component[rows], fill)
+        return np.where(inside, self.order.components(self.values)[rows], self.order.fill)
 
 
 def _short(result: Json) -> Short:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 import numpy as np
+import numpy.typing as npt
 
-from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.priorities.answers import ServedSnapshot
+from apps.priorities.ordering import json_number, own_numbers
 from apps.priorities.sentences import level_sentence
 from apps.priorities.states import State, state_of
+
+I8 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class WalkStep:
     n_siblings: int
     message_key: str
     sentence: str
+    columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,9 @@ def step_json(step: WalkStep) -> dict[str, Any]:
     return {
         "entry": step.path, "name": step.name, "kind": step.kind,
         "shares": "parent" if step.shares is None else step.shares, "target": step.target,
-        "target_global": step.target_global, "actual": step.actual, "priority": step.priority,
+        "target_global": step.target_global, "actual": step.actual,
+        "priority": json_number(step.priority),
+        "columns": {name: json_number(value) for name, value in step.columns.items()},
         "state": step.state, "n_ahead": step.n_ahead, "n_siblings": step.n_siblings,
         "message": {"key": f"walk.{step.message_key}", "numbers": _numbers(step)}, "sentence": step.sentence,
     }  # fmt: skip
@@ -91,6 +97,7 @@ def _step(snapshot: ServedSnapshot, i: int) -> WalkStep:
         target=target, target_global=float(values.target_global[i]) if competes else None, actual=actual,
         priority=float(values.priority[i]) if competes else None, state=state, n_ahead=n_ahead,
         n_siblings=n_siblings, message_key=key, sentence=level_sentence(key, numbers),
+        columns=own_numbers(values, i),
     )  # fmt: skip
 
 
@@ -102,32 +109,55 @@ def _siblings_ahead(snapshot: ServedSnapshot, i: int) -> tuple[int, int]:
     first, count = int(contest.first_child[parent]), int(contest.child_count[parent])
     group = np.arange(first, first + count)
     others = entry_of[group[(group != at) & ~contest.is_reserve[group]]]
-    values = snapshot.values
-    if snapshot.resolution:
-        ahead = values.scalar[others] > values.scalar[i]
-    else:
-        ahead = values.priority[others] > values.priority[i] + TIE_POINTS
-    return int(ahead.sum()), len(others)
+    component = snapshot.order.components(snapshot.values)
+    return int(snapshot.order.ahead(component[others], component[i]).sum()), len(others)
 
 
 def _deciding(snapshot: ServedSnapshot, entry: int) -> int | None:
     """The level at which most leaves ahead part from this entry; where nobody is ahead, most of those behind."""
     rows, depth_of = snapshot.lineage(np.array([entry]))
     own = rows[0, : int(depth_of[0])]
-    leaves = snapshot.leaf_components
-    if not len(own) or not len(leaves):
+    if not len(own) or not snapshot.n_ranked:
         return None
-    mine = snapshot.values.scalar[own] if snapshot.resolution else snapshot.values.priority[own]
-    edge = 0.0 if snapshot.resolution else TIE_POINTS
+    if snapshot.order.is_isolated:
+        ahead, behind = _parted_by_component(snapshot, own)
+    else:
+        ahead, behind = _parted_by_place(snapshot, own)
+    counts = ahead if sum(ahead) else behind
+    return int(own[int(np.argmax(counts))]) if sum(counts) else None
+
+
+def _parted_by_component(snapshot: ServedSnapshot, own: I8) -> tuple[list[int], list[int]]:
+    """At each level, how many leaves are ahead and behind that tied with this entry on all levels above."""
+    order, leaves = snapshot.order, snapshot.leaf_components
+    mine = order.components(snapshot.values)[own]
     level_with = np.ones(len(leaves), dtype=np.bool_)
     ahead, behind = [], []
     for level in range(min(len(own), leaves.shape[1])):
-        difference = leaves[:, level] - mine[level]
-        ahead.append(int((level_with & (difference > edge)).sum()))
-        behind.append(int((level_with & (difference < -edge)).sum()))
-        level_with &= np.abs(difference) <= edge
-    counts = ahead if sum(ahead) else behind
-    return int(own[int(np.argmax(counts))]) if sum(counts) else None
+        theirs = leaves[:, level]
+        is_ahead, ties = order.ahead(theirs, mine[level]), order.ties(theirs, mine[level])
+        ahead.append(int((level_with & is_ahead).sum()))
+        behind.append(int((level_with & ~is_ahead & ~ties).sum()))
+        level_with &= ties
+    return ahead, behind
+
+
+def _parted_by_place(snapshot: ServedSnapshot, own: I8) -> tuple[list[int], list[int]]:
+    """At each level, how many leaves are ahead and behind that share this entry's way so far and leave it there.
+
+    For algorithms under which a level can't be compared by itself: their order is the ranks'.
+    """
+    tree, values = snapshot.tree, snapshot.values
+    rank = values.rank[own[-1]] if values.has_rank[own[-1]] else snapshot.n_ranked + 1
+    is_ahead, is_behind = values.is_ranked & (values.rank < rank), values.is_ranked & (values.rank > rank)
+    ahead, behind = [], []
+    within = np.ones(len(tree), dtype=np.bool_)
+    for entry in own.tolist():
+        below = tree.subtree_mask(entry)
+        ahead.append(int((is_ahead & within & ~below).sum()))
+        behind.append(int((is_behind & within & ~below).sum()))
+        within = below
+    return ahead, behind
 
 
 def _numbers(step: WalkStep) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from apps.policies.trees import TreeColumns, load_tree
 from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.models import Snapshot
+from apps.priorities.ordering import own_numbers
 from apps.priorities.sight import own_queries, see
 from apps.priorities.states import State, out_of_tolerance, state_of
 
@@ -59,6 +60,7 @@ class EntryRow:
     has_usage: bool
     locked: bool
     may_change: bool
+    columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,15 +177,18 @@ class PolicyView:
         unknown = ("actual", "actual_global", "deviation_points", "priority", "rank", "factor")
         found: dict[str, Any] = dict.fromkeys(unknown)
         found |= {"target": target, "target_global": target_global, "state": "unknown", "usage_core_s": 0.0,
-                  "has_usage": False}  # fmt: skip
+                  "has_usage": False, "columns": {}}  # fmt: skip
         at = int(self.place[i]) if self.snapshot is not None else -1
         if self.snapshot is None or at < 0:
             return found
         values = self.snapshot.values
         usage, has_rank = float(values.usage[at]), bool(values.has_rank[at])
         found["usage_core_s"], found["has_usage"] = usage, usage > 0
+        found["columns"] = own_numbers(values, at)
         if has_rank and not is_root:
-            found["rank"], found["factor"] = int(values.rank[at]), float(values.factor[at])
+            found["rank"] = int(values.rank[at])
+        if values.has_factor[at] and not is_root:
+            found["factor"] = float(values.factor[at])
         if is_root:
             found["actual"] = found["actual_global"] = 1.0
             found["deviation_points"] = 0.0
