@@ -13,6 +13,8 @@ from apps.engine.algorithms.aequus import Aequus
 from apps.engine.algorithms.base import Algorithm, PriorityResult
 from apps.engine.algorithms.gridwide import Gridwide
 from apps.engine.algorithms.inputs import compare_usage, prepare
+from apps.engine.algorithms.slurm_classic import SlurmClassic
+from apps.engine.algorithms.slurm_depth_oblivious import SlurmDepthOblivious
 from apps.engine.errors import BadParameter, BadTree
 from apps.engine.parameters import Parameter, Settings, read_settings
 from apps.engine.tree import FairshareTree
@@ -20,7 +22,12 @@ from apps.engine.tree import FairshareTree
 __all__ = ["Algorithm", "Parameter", "PriorityResult", "all_algorithms", "compute", "get_algorithm", "read_algorithm"]
 
 ENTRY_POINT_GROUP = "fairshare.algorithms"
-_BUILT_IN: dict[str, Algorithm] = {"aequus": Aequus(), "gridwide": Gridwide()}
+_BUILT_IN: dict[str, Algorithm] = {
+    "aequus": Aequus(),
+    "gridwide": Gridwide(),
+    "slurm-classic": SlurmClassic(),
+    "slurm-depth-oblivious": SlurmDepthOblivious(),
+}
 
 
 @cache

@@ -1,0 +1,57 @@
+"""The result of Slurm's share trees without Fair Tree: all that differs between them is the effective usage."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from apps.engine import associations
+from apps.engine.algorithms.base import Column, PriorityResult, finish
+from apps.engine.algorithms.inputs import Compared, Prepared
+from apps.engine.arrays import FloatArray
+from apps.engine.parameters import Parameter, Settings
+
+FIELDS = ("norm_shares", "norm_usage", "effective_usage", "level_fs", "rank", "factor")
+
+
+def _read_damping(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError
+    if not math.isfinite(float(value)) or value < 1 or not float(value).is_integer():
+        raise ValueError
+    return int(value)
+
+
+DAMPING_FACTOR = Parameter("damping_factor", "Damping factor", 1, "an integer ≥ 1", _read_damping, minimum=1)
+
+
+def norm_usage(prepared: Prepared, compared: Compared) -> FloatArray:
+    """Part of all usage that each entry has, (n,) 0..1."""
+    return associations.norm_usage(prepared.tree, compared.total, compared.group_total, prepared.fairshare_parent)
+
+
+def assemble(
+    prepared: Prepared, compared: Compared, settings: Settings, *, norm_usage: FloatArray, effective: FloatArray
+) -> PriorityResult:
+    """Factors of every entry but a reserve, ranks of users, columns as `sshare` names them.
+
+    norm_usage: (n,) of all entries. effective: (m,) effective usage of the competing ones.
+    """
+    tree, above = prepared.tree, prepared.fairshare_parent
+    shares = prepared.spread(prepared.target_global)
+    effective_of_all = associations.effective_of_all(effective, norm_usage, prepared.seat, above, tree.inherits)
+    factor = associations.factor(effective_of_all, shares, settings["damping_factor"])
+    is_user, has_factor = associations.users_of(tree), ~tree.is_reserve
+    columns = {
+        "norm_shares": Column(shares),
+        "norm_usage": Column(norm_usage),
+        "effective_usage": Column(effective_of_all),
+        "level_fs": Column(np.zeros(tree.n_entries), np.zeros(tree.n_entries, dtype=np.bool_)),
+    }
+    return finish(
+        prepared, compared, settings,
+        actual=compared.actual, priority=associations.priority(effective, prepared.target_global),
+        rank=associations.ranks(factor, is_user), factor=np.where(has_factor, factor, 0.0),
+        has_rank=is_user, has_factor=has_factor, is_ranked=is_user, n_ranked=int(is_user.sum()), columns=columns,
+    )  # fmt: skip
