@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from apps.policies.columns import U1, Mask, Node, TreeColumns
+from apps.policies.columns import SPARSE, U1, Mask, Node, TreeColumns
 from apps.policies.document import Document
 from apps.policies.publishing import NextRevision
 from apps.policies.settings import PolicySettings
@@ -74,8 +74,10 @@ def _differs(tree: TreeColumns, head: TreeColumns, in_head: IndexArray) -> Mask:
     differs |= code_in_head[tree.kind_code] != head.kind_code[there]
     names = head.name
     differs |= np.array([name != names[j] for name, j in zip(tree.name, there.tolist(), strict=True)], dtype=np.bool_)
-    for i in {*tree.scope_sources, *np.flatnonzero(np.isin(there, list(head.scope_sources))).tolist()}:
-        differs[i] |= tree.scope_sources.get(i, ()) != head.scope_sources.get(int(there[i]), ())
+    for name in SPARSE:
+        ours, theirs = getattr(tree, name), getattr(head, name)
+        for i in {*ours, *np.flatnonzero(np.isin(there, list(theirs))).tolist()}:
+            differs[i] |= ours.get(i) != theirs.get(int(there[i]))
     return np.asarray(differs, dtype=np.bool_)
 
 

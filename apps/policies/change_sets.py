@@ -11,10 +11,11 @@ from apps.accounts.actor import Actor
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.policies.columns import TreeColumns
 from apps.policies.conflicts import EditConflict, FieldConflict, conflicts
-from apps.policies.models import ChangeSet, Grant, Policy, Revision
+from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.names import clean_text
 from apps.policies.operations import Outcome, work_out
 from apps.policies.scope import (
+    DIVIDES,
     ActorGuard,
     Visibility,
     granted_uids,
@@ -53,7 +54,7 @@ class Sight:
 
     @cached_property
     def _has_authority(self) -> bool:
-        return rules_all(self._actor) or bool(granted_uids(self._policy, self._actor, self._at, Grant.Role.AUTHORITY))
+        return rules_all(self._actor) or bool(granted_uids(self._policy, self._actor, self._at, *DIVIDES))
 
     @cached_property
     def _visible(self) -> Visibility:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from apps import blobs
 from apps.engine.tree import FairshareTree
-from apps.policies.names import RESERVE
+from apps.policies.names import PARENT, RESERVE
+from apps.policies.terms import Dates, Members, read_dates, read_members
 
 SCOPES = ("", "local", "global")
+SPARSE = ("scope_sources", "dates", "members")  # columns that few entries have a value in
 
 U1 = npt.NDArray[np.uint8]
 I4 = npt.NDArray[np.int32]
@@ -37,6 +39,22 @@ class Node:
     scope: str = ""
     scope_sources: tuple[str, ...] = ()
     locked: bool = False
+    dates: Dates | None = None
+    members: tuple[Members, ...] = ()
+
+    def said(self, name: str) -> Any:
+        """A field as documents, differences and answers write it."""
+        value = getattr(self, name)
+        if name == "shares":
+            return PARENT if value is None else value
+        if name == "members":
+            return [rule.to_json() for rule in value]
+        if isinstance(value, UUID):
+            return str(value)
+        return value.to_json() if isinstance(value, Dates) else list(value) if isinstance(value, tuple) else value
+
+
+FIELDS = ("parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +62,7 @@ class TreeColumns:
     """Entries in breadth-first order, siblings contiguous and sorted by name (by code point); entry 0 is the root.
 
     uid: u1 (n, 16). parent: i4, −1 for the root. shares: f8, 0 where `inherit`.
-    scope_sources: only entries that name some.
+    scope_sources, dates, members: only of entries that have some.
     """
 
     uid: U1
@@ -58,6 +76,8 @@ class TreeColumns:
     scope_code: U1
     scope_sources: Mapping[int, tuple[str, ...]]
     locked: Mask
+    dates: Mapping[int, Dates] = field(default_factory=dict)
+    members: Mapping[int, tuple[Members, ...]] = field(default_factory=dict)
     policy_slug: str = ""
     number: int = 0
     digest: str = ""
@@ -187,6 +207,8 @@ class TreeColumns:
             scope=SCOPES[int(self.scope_code[i])],
             scope_sources=self.scope_sources.get(i, ()),
             locked=bool(self.locked[i]),
+            dates=self.dates.get(i),
+            members=self.members.get(i, ()),
         )
 
     def nodes(self) -> Iterator[Node]:
@@ -200,7 +222,8 @@ class TreeColumns:
             yield Node(
                 uid=uids[i], parent_uid=uids[parent] if parent >= 0 else None, name=name, kind=kind,
                 shares=None if inherit else shares, is_group=is_group, scope=scope,
-                scope_sources=self.scope_sources.get(i, ()), locked=locked,
+                scope_sources=self.scope_sources.get(i, ()), locked=locked, dates=self.dates.get(i),
+                members=self.members.get(i, ()),
             )  # fmt: skip
 
     def effective_scopes(self) -> tuple[I4, list[tuple[str, tuple[str, ...]]]]:
@@ -250,7 +273,7 @@ class TreeColumns:
             )
             and list(self.name) == list(other.name)
             and self.kind == other.kind
-            and dict(self.scope_sources) == dict(other.scope_sources)
+            and all(dict(getattr(self, name)) == dict(getattr(other, name)) for name in SPARSE)
         )
 
 
@@ -275,6 +298,8 @@ def pack_tree(tree: TreeColumns) -> tuple[bytes, str]:
         "number": tree.number,
         "kinds": list(tree.kind_names),
         "scope_sources": [[i, list(sources)] for i, sources in sorted(tree.scope_sources.items())],
+        "dates": [[i, dates.to_json()] for i, dates in sorted(tree.dates.items())],
+        "members": [[i, [rule.to_json() for rule in rules]] for i, rules in sorted(tree.members.items())],
     }
     return blobs.pack(columns, meta)
 
@@ -299,6 +324,8 @@ def unpack_tree(blob: bytes | memoryview, digest: str) -> TreeColumns:
         scope_code=columns["scope_code"],
         scope_sources={i: tuple(sources) for i, sources in meta["scope_sources"]},
         locked=(flags & 4).astype(np.bool_),
+        dates={i: dates for i, given in meta.get("dates", ()) if (dates := read_dates(given))},
+        members={i: read_members(given) for i, given in meta.get("members", ())},
         policy_slug=meta["policy"],
         number=meta["number"],
         digest=digest,

@@ -8,13 +8,11 @@ from typing import Any
 from uuid import UUID
 
 from apps.errors import Conflict, DomainError, FieldProblem
-from apps.policies.columns import Node, TreeColumns
+from apps.policies.columns import FIELDS, Node, TreeColumns
 from apps.policies.editing import Archived, Touch
-from apps.policies.names import PARENT
 from apps.policies.operations import Outcome, work_out
 from apps.policies.settings import PolicySettings
 
-_FIELDS = ("parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked")
 _ARCHIVED = "archived"
 
 
@@ -85,7 +83,7 @@ def _field_conflicts(base: TreeColumns, head: TreeColumns, mine: Outcome) -> Ite
         after = changed[1] if changed else before
         if j is None:
             if after is not None:
-                place = field if field in _FIELDS else _ARCHIVED
+                place = field if field in FIELDS else _ARCHIVED
                 yield FieldConflict(uid, path, place, _value(before, field), _value(after, field), _ARCHIVED)
         elif field == "children":
             yield from _member_conflict(base, head, i, j)
@@ -101,7 +99,7 @@ def _field_conflicts(base: TreeColumns, head: TreeColumns, mine: Outcome) -> Ite
 def _archive_conflicts(base: TreeColumns, head: TreeColumns, i: int, j: int) -> Iterator[FieldConflict]:
     """I archive what they changed, or what they put something into."""
     before, theirs = base.node(i), head.node(j)
-    for field in _FIELDS:
+    for field in FIELDS:
         was, is_now = _value(before, field), _value(theirs, field)
         if was != is_now:
             yield FieldConflict(before.uid, base.path(i), field, was, _ARCHIVED, is_now)
@@ -137,7 +135,7 @@ def _of_shape(base: TreeColumns, head: TreeColumns, mine: Outcome, error: Domain
     touch = next((t for t in mine.touches if t.at == index), Touch(index, None, field))
     uid = UUID(named) if named else touch.uid
     i = None if uid is None else base.index_of_uid(uid)
-    before = None if i is None or field not in _FIELDS else _value(base.node(i), field)
+    before = None if i is None or field not in FIELDS else _value(base.node(i), field)
     path = "the policy" if i is None else base.path(i)
     j = None if uid is None else head.index_of_uid(uid)
     theirs = _ARCHIVED if uid is not None and i is not None and j is None else error.message
@@ -145,14 +143,7 @@ def _of_shape(base: TreeColumns, head: TreeColumns, mine: Outcome, error: Domain
 
 
 def _value(node: Node, field: str) -> Any:
-    if field not in _FIELDS:
-        return False
-    value = getattr(node, field)
-    if field == "shares" and value is None:
-        return PARENT
-    if field == "scope_sources":
-        return tuple(value)
-    return str(value) if isinstance(value, UUID) else value
+    return node.said(field) if field in FIELDS else False
 
 
 def _words(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from apps.errors import DomainError, FieldProblem, Invalid, NotFound, TooLarge
+from apps.policies.adjusting import Adjusting
 from apps.policies.columns import Node
 from apps.policies.names import MAX_DEPTH, MOST_CHILDREN, MOST_ENTRIES, RESERVE, clean_name
 from apps.policies.settings import PolicySettings
@@ -32,6 +33,8 @@ class Guard(Protocol):
 
     def may_divide(self, tree: WorkingTree, parent: Node, index: int) -> None: ...
 
+    def may_adjust(self, tree: WorkingTree, node: Node, index: int) -> None: ...
+
     def may_set_policy(self, index: int) -> None: ...
 
 
@@ -44,6 +47,8 @@ class Unguarded:
 
     def may_divide(self, tree: WorkingTree, parent: Node, index: int) -> None: ...
 
+    def may_adjust(self, tree: WorkingTree, node: Node, index: int) -> None: ...
+
     def may_set_policy(self, index: int) -> None: ...
 
 
@@ -53,6 +58,7 @@ class Edit:
     def __init__(self, tree: WorkingTree, settings: PolicySettings, guard: Guard, archived: Archived) -> None:
         self.tree, self.settings, self.guard, self.archived = tree, settings, guard, archived
         self.touches: list[Touch] = []
+        self.adjusting: list[Adjusting] = []
         self.index = 0
         self.n_entries = len(tree.base)
 
@@ -64,6 +70,10 @@ class Edit:
 
     def touch(self, uid: UUID | None, field: str) -> None:
         self.touches.append(Touch(self.index, uid, field))
+
+    def adjust(self, adjusting: Adjusting) -> None:
+        self.adjusting.append(adjusting)
+        self.touch(adjusting.entry_uid, "adjusted")
 
     def clean(self, key: str, rule: Callable[[object], Any], value: object) -> Any:
         try:

@@ -9,15 +9,13 @@ from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.policies.change_sets import settings_of
-from apps.policies.columns import Node, TreeColumns
+from apps.policies.columns import FIELDS, TreeColumns
 from apps.policies.models import ChangeSet
-from apps.policies.names import PARENT
 from apps.policies.operations import Outcome, work_out
 from apps.policies.scope import Visibility, visible_entries
 from apps.policies.trees import load_archived, load_tree
 
 _MOST = 200
-_FIELDS = ("parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked")
 _SAME = 1e-12
 
 
@@ -61,9 +59,9 @@ def _stated(outcome: Outcome, uid: UUID) -> dict[str, Any]:
     path = outcome.tree.path(j) if j is not None else outcome.base.path(i) if i is not None else ""
     change = "added" if before is None else "archived" if after is None else "changed"
     fields = [
-        {"field": field, "before": _value(before, field), "after": _value(after, field)}
-        for field in _FIELDS
-        if change == "changed" and _value(before, field) != _value(after, field)
+        {"field": field, "before": before.said(field), "after": after.said(field)}
+        for field in FIELDS
+        if before is not None and after is not None and before.said(field) != after.said(field)
     ]
     return {"entry": str(uid), "path": path, "change": change, "fields": fields}
 
@@ -97,12 +95,3 @@ def _targets(tree: TreeColumns, parent: UUID) -> dict[UUID, float | None]:
     if tree.inherit[here].any():
         return {tree.uuid(j): None for j in children}
     return {tree.uuid(j): (float(tree.shares[j]) / total if total else 0.0) for j in children}
-
-
-def _value(node: Node | None, field: str) -> Any:
-    if node is None:
-        return None
-    value = getattr(node, field)
-    if field == "shares" and value is None:
-        return PARENT
-    return str(value) if isinstance(value, UUID) else list(value) if isinstance(value, tuple) else value

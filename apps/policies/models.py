@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
@@ -41,6 +42,15 @@ class ChangeSet(models.Model):
         PUBLISHED = "published", "In force"
         WITHDRAWN = "withdrawn", "Given up"
 
+    class Origin(models.TextChoices):
+        HAND = "hand", "Written by hand"
+        IMPORT = "import", "From a file"
+        RULE = "rule", "By a rule for members"
+        DATES = "dates", "Because a date was reached"
+        REVERT = "revert", "Undoes a revision"
+        REQUEST = "request", "Asked for from below"
+        MOUNT = "mount", "From another authority"
+
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="change_sets")
     base_number = models.PositiveIntegerField()
     state = models.CharField(max_length=16, choices=State.choices, default=State.DRAFT)
@@ -50,11 +60,22 @@ class ChangeSet(models.Model):
     author = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     author_name = models.CharField(max_length=256)
     effective_at = models.DateTimeField(null=True, blank=True)
+    origin = models.CharField(max_length=16, choices=Origin.choices, default=Origin.HAND, db_default="hand")
+    asks_entry_uid = models.UUIDField(null=True)  # for whom more is asked upward
+    reverts_number = models.PositiveIntegerField(null=True)  # the revision it undoes
+    undone = models.JSONField(default=list, db_default=[])  # operations taken back, newest last: what redo brings again
+    held_for = models.TextField(blank=True, default="", db_default="")  # why it couldn't be published when it was due
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
     class Meta:
-        indexes = [models.Index(fields=["policy", "state", "-id"], name="policies_changeset_state")]
+        indexes = [
+            models.Index(fields=["policy", "state", "-id"], name="policies_changeset_state"),
+            models.Index(
+                fields=["effective_at"], condition=Q(state="approved", effective_at__isnull=False),
+                name="policies_changeset_due",
+            ),
+        ]  # fmt: skip
 
     def __str__(self) -> str:
         return f"change set {self.pk}"
@@ -102,6 +123,8 @@ class Entry(models.Model):
     scope = models.CharField(max_length=16, blank=True, default="")  # "", "local", "global"; "" inherits
     scope_sources = models.JSONField(default=list)  # slugs; empty: all sources of the scope
     locked = models.BooleanField(default=False)
+    dates = models.JSONField(null=True)  # see apps.policies.terms
+    members = models.JSONField(default=list, db_default=[])
     since = models.PositiveIntegerField()
     until = models.PositiveIntegerField(null=True)
 
@@ -133,17 +156,150 @@ class Entry(models.Model):
         return self.name
 
 
+class Approval(models.Model):
+    """A second person's yes to one version of a change set; another version needs another yes."""
+
+    change_set = models.ForeignKey(ChangeSet, on_delete=models.CASCADE, related_name="approvals")
+    version = models.PositiveIntegerField()
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    user_name = models.CharField(max_length=256)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["change_set", "version", "user"], name="policies_approval_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user_name}: yes to change set {self.change_set_id}"
+
+
+class Comment(models.Model):
+    """What somebody said about a change set, or about one of its operations."""
+
+    change_set = models.ForeignKey(ChangeSet, on_delete=models.CASCADE, related_name="comments")
+    operation = models.PositiveIntegerField(null=True)
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    author_name = models.CharField(max_length=256)
+    text = models.TextField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("pk",)
+
+    def __str__(self) -> str:
+        return f"{self.author_name} on change set {self.change_set_id}"
+
+
+class Adjustment(models.Model):
+    """A dated, signed, reasoned correction of an entry's usage; records stay untouched. In force by revision."""
+
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="adjustments")
+    uid = models.UUIDField(default=uuid.uuid4)
+    entry_uid = models.UUIDField()
+    resource = models.CharField(max_length=16)  # cpu_s, gpu_s, …: weighed by the policy's metric like usage
+    amount_s = models.FloatField()  # in the resource's unit × seconds; negative gives back
+    at = models.DateTimeField()  # when it counts: it ages from then on, like usage of that hour
+    note = models.CharField(max_length=512, blank=True, default="")
+    reason = models.TextField(blank=True, default="")
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    author_name = models.CharField(max_length=256)
+    created_at = models.DateTimeField()
+    since = models.PositiveIntegerField()
+    until = models.PositiveIntegerField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["policy", "uid"], name="policies_adjustment_once"),
+            models.CheckConstraint(
+                condition=Q(until=None) | Q(until__gt=F("since")), name="policies_adjustment_validity"
+            ),
+        ]
+        indexes = [models.Index(fields=["policy", "entry_uid"], name="policies_adjustment_entry")]
+
+    def __str__(self) -> str:
+        return f"{self.amount_s:+g} {self.resource} at {self.entry_uid}"
+
+
+class Allocation(models.Model):
+    """Core-hours promised to an entry for a period; a figure beside the shares, converted into them on request."""
+
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="allocations")
+    uid = models.UUIDField(default=uuid.uuid4, unique=True)
+    entry_uid = models.UUIDField()
+    starts_on = models.DateField()
+    ends_on = models.DateField()
+    core_h = models.FloatField()
+    reason = models.CharField(max_length=512, blank=True, default="")
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    author_name = models.CharField(max_length=256)
+    created_at = models.DateTimeField()
+    withdrawn_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(ends_on__gte=F("starts_on")), name="policies_allocation_period"),
+            models.CheckConstraint(condition=Q(core_h__gte=0, core_h__lte=1e15), name="policies_allocation_finite"),
+        ]
+        indexes = [models.Index(fields=["policy", "entry_uid", "ends_on"], name="policies_allocation_entry")]
+
+    def __str__(self) -> str:
+        return f"{self.core_h:g} core-hours to {self.entry_uid} until {self.ends_on}"
+
+
+class Capacity(models.Model):
+    """Cores that a site has in a period: what can be promised and delivered there."""
+
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="capacities")
+    site = models.CharField(max_length=128, blank=True, default="")
+    starts_on = models.DateField()
+    ends_on = models.DateField(null=True)
+    cores = models.FloatField()
+    note = models.CharField(max_length=512, blank=True, default="")
+    author_name = models.CharField(max_length=256)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name_plural = "capacities"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(ends_on=None) | Q(ends_on__gte=F("starts_on")), name="policies_capacity_period"
+            ),
+            models.CheckConstraint(condition=Q(cores__gte=0, cores__lte=1e12), name="policies_capacity_finite"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.cores:g} cores at {self.site or 'the site'} from {self.starts_on}"
+
+
 class Grant(models.Model):
-    """A role given to a person at an entry, with reason and expiry; it holds for the subtree."""
+    """A role given to a person, or to a group of people, at an entry, with reason and expiry; it holds below it too.
+
+    The policy's root is the whole policy. `verbs` is what the role came to when it was given, or was chosen singly.
+    """
 
     class Role(models.TextChoices):
-        VIEWER = "viewer", "Sees shares, usage and priorities of the subtree"
-        AUTHORITY = "authority", "Divides what the entry has among its children"
+        VIEWER = "viewer", "Viewer"
+        LEAD = "lead", "Group lead"
+        MANAGER = "manager", "Allocation manager"
+        ADMIN = "admin", "Site admin"
+
+    class Verb(models.TextChoices):
+        VIEW_AGGREGATE = "view_aggregate", "See shares and sums"
+        VIEW_MEMBERS = "view_members", "See members by name"
+        EDIT_SHARES = "edit_shares", "Change shares below"
+        EDIT_STRUCTURE = "edit_structure", "Add, move, rename and archive below"
+        MAP_ACCOUNTS = "map_accounts", "Say which account belongs to which entry"
+        PUBLISH = "publish", "Put changes in force"
+        APPROVE = "approve", "Approve the changes of others"
+        DELEGATE = "delegate", "Give others a part of these rights"
+        MOUNT = "mount", "Mount policies of other authorities"
+        MANAGE_USAGE = "manage_usage", "Correct usage and manage its sources"
 
     policy = models.ForeignKey(Policy, on_delete=models.CASCADE, related_name="grants")
     entry_uid = models.UUIDField()
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="grants")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="grants")
+    people = models.CharField(max_length=256, blank=True, default="")  # a group of sign-in, such as oidc:physics
     role = models.CharField(max_length=16, choices=Role.choices)
+    verbs = ArrayField(models.CharField(max_length=32, choices=Verb.choices), default=list)
     reason = models.CharField(max_length=512, blank=True, default="")
     granted_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="grants_given"
@@ -153,8 +309,16 @@ class Grant(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["policy", "entry_uid", "user", "role"], name="policies_grant_once")
-        ]
+            models.UniqueConstraint(
+                fields=["policy", "entry_uid", "user", "people", "role"], name="policies_grant_once",
+                nulls_distinct=False,
+            ),
+            models.CheckConstraint(
+                condition=Q(user=None, people__gt="") | Q(user__isnull=False, people=""), name="policies_grant_to_one"
+            ),
+            models.CheckConstraint(condition=~Q(verbs=[]), name="policies_grant_of_something"),
+        ]  # fmt: skip
+        indexes = [models.Index(fields=["people"], condition=~Q(people=""), name="policies_grant_people")]
 
     def __str__(self) -> str:
-        return f"{self.user_id} is {self.role} of {self.entry_uid}"
+        return f"{self.user_id or self.people} is {self.role} of {self.entry_uid}"

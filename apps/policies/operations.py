@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from apps.errors import FieldProblem, Invalid, TooLarge
+from apps.policies.adjusting import Adjusted, Adjusting, Revoked, read_adjustment
 from apps.policies.columns import SCOPES, Node, TreeColumns
 from apps.policies.editing import Archived, Edit, Guard, Touch, Unguarded
 from apps.policies.names import (
@@ -24,6 +25,7 @@ from apps.policies.names import (
 from apps.policies.percent import shares_for_percent
 from apps.policies.reshape import Changes, reshaped
 from apps.policies.settings import PolicySettings
+from apps.policies.terms import read_dates, read_members
 from apps.policies.working_tree import WorkingTree
 
 MOST_OPERATIONS = 10_000
@@ -41,6 +43,12 @@ class Outcome:
     operations: list[Operation]
     changes: Changes
     touches: tuple[Touch, ...]
+    adjusting: tuple[Adjusting, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing in the tree or beside it would change; settings are compared apart."""
+        return not self.changes and not self.adjusting
 
     @cached_property
     def tree(self) -> TreeColumns:
@@ -71,7 +79,7 @@ def work_out(
         raise TooLarge(f"A change set holds at most {MOST_OPERATIONS:,} operations: publish a document instead.")
     edit = Edit(WorkingTree(tree), settings or PolicySettings(), guard or Unguarded(), archived or (lambda uid: ()))
     resolved = [_do(edit, index, operation) for index, operation in enumerate(operations)]
-    return Outcome(tree, edit.settings, resolved, edit.tree.changes(), tuple(edit.touches))
+    return Outcome(tree, edit.settings, resolved, edit.tree.changes(), tuple(edit.touches), tuple(edit.adjusting))
 
 
 def _do(edit: Edit, index: int, operation: object) -> Operation:
@@ -259,6 +267,38 @@ def _lock(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     return {"entry": str(node.uid), "locked": locked}
 
 
+def _set_dates(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.changeable(operation)
+    dates = edit.clean("dates", read_dates, operation.get("dates"))
+    edit.touch(node.uid, "dates")
+    edit.tree.replace(node, dates=dates)
+    return {"entry": str(node.uid), "dates": None if dates is None else dates.to_json()}
+
+
+def _set_members(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.find(operation.get("entry"), "entry")
+    edit.parent_for(str(node.uid), 1)  # whoever divides an entry says who becomes its child
+    members = edit.clean("members", read_members, operation.get("members", []))
+    edit.touch(node.uid, "members")
+    edit.tree.replace(edit.find(str(node.uid), "entry"), members=members)
+    return {"entry": str(node.uid), "members": [rule.to_json() for rule in members]}
+
+
+def _adjust_usage(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.find(operation.get("entry"), "entry")
+    edit.guard.may_adjust(edit.tree, node, edit.index)
+    if node.kind == RESERVE:
+        raise edit.refusal("entry", "is a reserve, which has no usage to correct")
+    if "revokes" in operation:
+        uid = edit.uid(operation["revokes"], "revokes")
+        edit.adjust(Revoked(uid, node.uid))
+        return {"entry": str(node.uid), "revokes": str(uid)}
+    adjustment: Adjusted = edit.clean("", read_adjustment, operation)
+    adjustment = replace(adjustment, entry_uid=node.uid)
+    edit.adjust(adjustment)
+    return adjustment.to_json()
+
+
 def _set_policy(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     edit.guard.may_set_policy(edit.index)
     given = operation.get("settings")
@@ -289,5 +329,8 @@ KINDS: dict[str, _Kind] = {
     "restore": _Kind(_restore, ("entry", "parent", "name")),
     "set_scope": _Kind(_set_scope, ("entry", "scope", "sources")),
     "lock": _Kind(_lock, ("entry", "locked")),
+    "set_dates": _Kind(_set_dates, ("entry", "dates")),
+    "set_members": _Kind(_set_members, ("entry", "members")),
+    "adjust_usage": _Kind(_adjust_usage, ("entry", "resource", "amount_s", "at", "note", "uid", "revokes")),
     "set_policy": _Kind(_set_policy, ("settings",)),
 }

@@ -13,18 +13,24 @@ from psycopg.types.json import Jsonb
 
 from apps.accounts.actor import Actor
 from apps.accounts.audit import record
+from apps.errors import Conflict
+from apps.policies.adjusting import Adjusting, Revoked
+from apps.policies.algorithm_fit import refuse_misfit
 from apps.policies.columns import Node, TreeColumns, pack_tree
-from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.reshape import Changes
+from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
+from apps.policies.operations import Outcome
 from apps.policies.settings import PolicySettings
 from apps.policies.signals import policy_published
 from apps.policies.trees import remembered
 
 _COLUMNS = (
-    "policy_id", "uid", "parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked", "since"
+    "policy_id", "uid", "parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked",
+    "dates", "members",
+    "since",
 )  # fmt: skip
 _TYPES = (
-    "int8", "uuid", "uuid", "varchar", "varchar", "float8", "bool", "varchar", "jsonb", "bool", "int4"
+    "int8", "uuid", "uuid", "varchar", "varchar", "float8", "bool", "varchar", "jsonb", "bool", "jsonb", "jsonb",
+    "int4",
 )  # fmt: skip
 _GUARDS = "policies_revision_is_a_tree, policies_policy_head_is_published"
 _ANALYZE_FROM = 50_000
@@ -40,12 +46,14 @@ class NextRevision:
     opened: Iterable[Node]
     n_opened: int
     n_changed: int
+    adjusting: Sequence[Adjusting] = ()
 
     @classmethod
-    def of_changes(cls, tree: TreeColumns, settings: PolicySettings, changes: Changes) -> NextRevision:
+    def of_outcome(cls, outcome: Outcome) -> NextRevision:
+        changes = outcome.changes
         closed = [uid for uid, (before, _) in changes.items() if before is not None]
         opened = [after for _, after in changes.values() if after is not None]
-        return cls(tree, settings, closed, opened, len(opened), len(changes))
+        return cls(outcome.tree, outcome.settings, closed, opened, len(opened), len(changes), outcome.adjusting)
 
 
 def lock_policy(policy_id: int) -> Policy:
@@ -57,6 +65,7 @@ def publish(
     *, policy: Policy, change_set: ChangeSet, following: NextRevision, actor: Actor, reason: str, at: datetime
 ) -> Revision:
     """Write the revision after the policy's head. The policy is locked, and the caller has authorised everything."""
+    refuse_misfit(following.tree, following.settings.algorithm)
     number = policy.head_number + 1
     tree = replace(following.tree, policy_slug=policy.slug, number=number)
     _close(policy, following.closed, number)
@@ -67,6 +76,7 @@ def publish(
         published_at=at, n_entries=len(tree), n_changed=following.n_changed, settings=following.settings.to_json(),
         tree=blob, tree_digest=digest,
     )  # fmt: skip
+    _adjust(policy, following.adjusting, number, actor, reason, at)
     policy.head_number = number
     policy.save(update_fields=["head_number"])
     _let_the_database_check()
@@ -91,6 +101,22 @@ def publish(
 
     transaction.on_commit(tell)
     return revision
+
+
+def _adjust(
+    policy: Policy, adjusting: Sequence[Adjusting], number: int, actor: Actor, reason: str, at: datetime
+) -> None:
+    for each in adjusting:
+        if isinstance(each, Revoked):
+            standing = Adjustment.objects.filter(policy=policy, uid=each.uid, entry_uid=each.entry_uid, until=None)
+            if not standing.update(until=number):
+                raise Conflict(f"There is no adjustment {each.uid} of this entry in force.", code="not_in_force")
+            continue
+        Adjustment.objects.create(
+            policy=policy, uid=each.uid, entry_uid=each.entry_uid, resource=each.resource, amount_s=each.amount_s,
+            at=each.at, note=each.note, reason=reason, author=actor.user, author_name=actor.name, created_at=at,
+            since=number,
+        )  # fmt: skip
 
 
 def _only_entry(following: NextRevision) -> UUID | None:
@@ -126,11 +152,13 @@ def _open(policy: Policy, nodes: Iterable[Node], n: int, number: int) -> None:
 def _row(policy_id: int, node: Node, number: int) -> tuple[Any, ...]:
     return (
         policy_id, node.uid, node.parent_uid, node.name, node.kind, node.shares, node.is_group, node.scope,
-        _NO_SOURCES if not node.scope_sources else Jsonb(list(node.scope_sources)), node.locked, number,
+        _EMPTY if not node.scope_sources else Jsonb(list(node.scope_sources)), node.locked,
+        None if node.dates is None else Jsonb(node.dates.to_json()),
+        _EMPTY if not node.members else Jsonb([rule.to_json() for rule in node.members]), number,
     )  # fmt: skip
 
 
-_NO_SOURCES = Jsonb([])
+_EMPTY = Jsonb([])
 
 
 def _let_the_database_check() -> None:

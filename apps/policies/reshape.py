@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
-from apps.policies.columns import SCOPES, Node, TreeColumns
+from apps.policies.columns import SCOPES, SPARSE, Node, TreeColumns
 
 Changes = Mapping[UUID, tuple[Node | None, Node | None]]
+Value = TypeVar("Value")
 IndexArray = npt.NDArray[np.int64]
 
 
@@ -36,8 +38,10 @@ def columns_of(nodes: Iterable[Node], *, policy_slug: str = "", number: int = 0)
         inherit=np.array([node.shares is None for node in ordered], dtype=np.bool_),
         is_group=np.array([node.is_group for node in ordered], dtype=np.bool_),
         scope_code=np.array([SCOPES.index(node.scope) for node in ordered], dtype=np.uint8),
-        scope_sources={i: node.scope_sources for i, node in enumerate(ordered) if node.scope_sources},
         locked=np.array([node.locked for node in ordered], dtype=np.bool_),
+        scope_sources={i: node.scope_sources for i, node in enumerate(ordered) if node.scope_sources},
+        dates={i: node.dates for i, node in enumerate(ordered) if node.dates},
+        members={i: node.members for i, node in enumerate(ordered) if node.members},
         policy_slug=policy_slug,
         number=number,
     )
@@ -61,7 +65,7 @@ def _with_values(base: TreeColumns, nodes: Sequence[Node]) -> TreeColumns:
         kinds.append(kind)
     kind_code, shares, scope_code = base.kind_code.copy(), base.shares.copy(), base.scope_code.copy()
     inherit, is_group, locked = base.inherit.copy(), base.is_group.copy(), base.locked.copy()
-    scope_sources = dict(base.scope_sources)
+    sparse: dict[str, dict[int, Any]] = {name: dict(getattr(base, name)) for name in SPARSE}
     for node in nodes:
         i = base.index_of_uid(node.uid)
         assert i is not None, "only entries of the tree get values"  # noqa: S101 - an invariant, not input
@@ -69,13 +73,15 @@ def _with_values(base: TreeColumns, nodes: Sequence[Node]) -> TreeColumns:
         shares[i], inherit[i] = node.shares or 0.0, node.shares is None
         is_group[i], locked[i] = node.is_group, node.locked
         scope_code[i] = SCOPES.index(node.scope)
-        scope_sources.pop(i, None)
-        if node.scope_sources:
-            scope_sources[i] = node.scope_sources
+        for name, values in sparse.items():
+            values.pop(i, None)
+            if value := getattr(node, name):
+                values[i] = value
     kind_names, kind_code = _only_used(tuple(kinds), kind_code)
     return replace(
         base, kind_names=kind_names, kind_code=kind_code, shares=shares, inherit=inherit, is_group=is_group,
-        scope_code=scope_code, scope_sources=scope_sources, locked=locked, digest="",
+        scope_code=scope_code, locked=locked, digest="", scope_sources=sparse["scope_sources"],
+        dates=sparse["dates"], members=sparse["members"],
     )  # fmt: skip
 
 
@@ -128,7 +134,12 @@ def _gathered(
     new_uids = np.frombuffer(b"".join(node.uid.bytes for node in added), dtype=np.uint8).reshape(k, 16)
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
-    row_of_old = {int(i): row for row, i in enumerate(kept.tolist())} if base.scope_sources else {}
+    named = set().union(*(getattr(base, name) for name in SPARSE))
+    row_of_old = {i: row for row, i in enumerate(kept.tolist()) if i in named} if named else {}
+
+    def moved(values: Mapping[int, Value]) -> dict[int, Value]:
+        return {int(place[row_of_old[i]]): value for i, value in values.items() if i in row_of_old}
+
     shape = TreeColumns(
         uid=np.concatenate([base.uid[kept], new_uids])[order],
         parent=parent,
@@ -139,12 +150,12 @@ def _gathered(
         inherit=np.concatenate([base.inherit[kept], np.zeros(k, np.bool_)])[order],
         is_group=np.concatenate([base.is_group[kept], np.zeros(k, np.bool_)])[order],
         scope_code=np.concatenate([base.scope_code[kept], np.zeros(k, np.uint8)])[order],
-        scope_sources={
-            int(place[row_of_old[i]]): sources for i, sources in base.scope_sources.items() if i in row_of_old
-        },
         locked=np.concatenate([base.locked[kept], np.zeros(k, np.bool_)])[order],
         policy_slug=base.policy_slug,
         number=base.number,
+        scope_sources=moved(base.scope_sources),
+        dates=moved(base.dates),
+        members=moved(base.members),
     )
     return _with_values(shape, [after for _, after in changes.values() if after is not None])
 

@@ -20,6 +20,8 @@ from apps.policies.working_tree import WorkingTree
 
 _READS_TREES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE)
 _WRITE = Token.Scope.POLICIES_WRITE
+SEES = (Grant.Verb.VIEW_AGGREGATE, Grant.Verb.VIEW_MEMBERS)
+DIVIDES = (Grant.Verb.EDIT_SHARES, Grant.Verb.EDIT_STRUCTURE)
 
 
 def require_scope(actor: Actor, scope: str) -> None:
@@ -46,11 +48,13 @@ def rules_all(actor: Actor, scope: str = _WRITE) -> bool:
     return bool(actor.user.is_active and actor.user.is_superuser and actor.has_scope(scope))
 
 
-def granted_uids(policy: Policy, actor: Actor, at: datetime, *roles: str) -> set[UUID]:
-    """Entries at which the actor has one of these roles now."""
+def granted_uids(policy: Policy, actor: Actor, at: datetime, *verbs: str) -> set[UUID]:
+    """Entries at which the actor, or a group of people the actor belongs to, may do one of these now."""
     if actor.user is None:
         return set()
-    grants = Grant.objects.filter(policy=policy, user=actor.user, role__in=roles)
+    people = list(actor.user.groups.values_list("name", flat=True))
+    grants = Grant.objects.filter(policy=policy, verbs__overlap=list(verbs))
+    grants = grants.filter(Q(user=actor.user) | Q(people__in=people, user=None))
     return set(grants.filter(Q(expires_at=None) | Q(expires_at__gt=at)).values_list("entry_uid", flat=True))
 
 
@@ -108,8 +112,8 @@ def visible_entries(
 
 
 def _open_by_grants(policy: Policy, tree: TreeColumns, actor: Actor, at: datetime, mask: Mask, divided: Mask) -> None:
-    authority = granted_uids(policy, actor, at, Grant.Role.AUTHORITY)
-    for uid in authority | granted_uids(policy, actor, at, Grant.Role.VIEWER):
+    authority = granted_uids(policy, actor, at, *DIVIDES)
+    for uid in authority | granted_uids(policy, actor, at, *SEES):
         i = tree.index_of_uid(uid)
         if i is None:
             continue
@@ -162,7 +166,7 @@ class ActorGuard:
         require_scope(actor, _WRITE)
         self._rules = rules_all(actor)
         self._sees = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
-        self._authority = granted_uids(policy, actor, at, Grant.Role.AUTHORITY)
+        self._authority = granted_uids(policy, actor, at, *DIVIDES)
         self._mine: set[UUID] | None = None
 
     def may_see(self, tree: WorkingTree, node: Node, index: int) -> None:
@@ -186,6 +190,9 @@ class ActorGuard:
             if node.uid not in self._mine:
                 locked = f"operations[{index}]: {tree.path(node)} is locked"
                 raise NotAllowed(f"{locked}; ask whoever locked it, or an administrator.", code="locked")
+
+    def may_adjust(self, tree: WorkingTree, node: Node, index: int) -> None:
+        self._demand(self._reaches([step.uid for step in tree.lineage(node)[:-1]]), tree, node, index)
 
     def may_set_policy(self, index: int) -> None:
         whole = self._actor.token is None or self._actor.token.subtree_uid is None

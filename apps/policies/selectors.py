@@ -11,13 +11,12 @@ from uuid import UUID
 from apps.accounts.actor import Actor
 from apps.errors import NotFound
 from apps.policies.change_sets import Sight, missing_change_set, require_sight_of
+from apps.policies.columns import FIELDS
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
-from apps.policies.names import PARENT
 from apps.policies.scope import no_policy, require_policy, require_scope
 from apps.policies.trees import node_of
 
 READ = "policies:read"
-_FIELDS = ("parent_uid", "name", "kind", "shares", "scope", "scope_sources", "locked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +107,11 @@ def _events(versions: Sequence[Entry], limit: int) -> Iterator[tuple[int, list[t
 
 def _differences(before: Entry, after: Entry) -> Iterator[tuple[str, Any, Any]]:
     old, new = node_of(before), node_of(after)
-    for field in _FIELDS:
-        was, is_now = getattr(old, field), getattr(new, field)
+    for field in FIELDS:
+        if field == "is_group":
+            continue  # follows from children, which have a history of their own
+        was, is_now = old.said(field), new.said(field)
         if was != is_now:
-            if field == "shares":
-                was, is_now = (PARENT if value is None else value for value in (was, is_now))
             yield field, was, is_now
 
 

@@ -14,6 +14,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit import record
 from apps.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.adoption import adopt
+from apps.policies.algorithm_fit import refuse_misfit
 from apps.policies.change_sets import (
     clean_reason,
     get_change_set_for_write,
@@ -35,7 +36,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_archived, load_tree
 
 __all__ = [
-    "change_shares", "effect_of", "make_change_set", "make_policy", "propose_change_set", "publish_change_set",
+    "change_settings", "change_shares", "effect_of", "make_change_set", "make_policy", "propose_change_set", "publish_change_set",
     "publish_document", "update_change_set", "withdraw_change_set",
 ]  # fmt: skip
 
@@ -157,6 +158,20 @@ def change_shares(
         return _publish(_new_change_set(policy, base, resolved, require_reason(reason), None, actor, at), actor, at)
 
 
+def change_settings(
+    *, policy_slug: str, settings: Mapping[str, Any], reason: str, base_revision: int | None = None, at: datetime,
+    actor: Actor,
+) -> Revision:  # fmt: skip
+    """Parts of the settings, published at once (one-change change set)."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
+    operations = [{"op": "set_policy", "settings": dict(settings)}]
+    with _refusals_on_record(actor, at, "settings", policy.slug), transaction.atomic():
+        policy = lock_policy(policy.pk)
+        base = _existing_base(policy, base_revision)
+        resolved = _checked(policy, base, operations, actor, at)
+        return _publish(_new_change_set(policy, base, resolved, require_reason(reason), None, actor, at), actor, at)
+
+
 def publish_document(
     *, policy_slug: str, document: Mapping[str, Any] | Document, reason: str, at: datetime, actor: Actor
 ) -> Revision:
@@ -191,11 +206,11 @@ def _publish(change_set: ChangeSet, actor: Actor, at: datetime) -> Revision:
         raise Invalid("It takes effect later than now: clear effective_at to publish it at once.", code="not_due")
     outcome = merged_outcome(change_set, policy, actor, at)
     settings = settings_of(policy, policy.head_number)
-    if not outcome.changes and outcome.settings == settings:
+    if outcome.is_empty and outcome.settings == settings:
         raise Invalid("Nothing would change: everything asked for is in force already.", code="nothing_to_change")
     change_set.operations = outcome.operations
     change_set.save(update_fields=["operations", "reason"])
-    following = NextRevision.of_changes(outcome.tree, outcome.settings, outcome.changes)
+    following = NextRevision.of_outcome(outcome)
     return publish(
         policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at
     )
@@ -211,8 +226,9 @@ def _checked(
     outcome = work_out(
         tree, operations, settings=settings, guard=guard, archived=lambda uid: load_archived(policy, uid)
     )
-    if not outcome.changes and outcome.settings == settings:
+    if outcome.is_empty and outcome.settings == settings:
         raise Invalid("Nothing would change: everything asked for is in force already.", code="nothing_to_change")
+    refuse_misfit(outcome.tree, outcome.settings.algorithm)
     return outcome.operations
 
 

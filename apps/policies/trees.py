@@ -13,6 +13,7 @@ from apps.errors import NotFound
 from apps.policies.columns import Node, TreeColumns, unpack_tree
 from apps.policies.models import Entry, Policy, Revision
 from apps.policies.reshape import columns_of
+from apps.policies.terms import read_dates, read_members
 
 __all__ = ["Node", "TreeColumns", "load_archived", "load_tree", "load_tree_from_rows", "node_of"]
 
@@ -95,6 +96,8 @@ def node_of(entry: Entry) -> Node:
         scope=entry.scope,
         scope_sources=tuple(entry.scope_sources),
         locked=entry.locked,
+        dates=read_dates(entry.dates),
+        members=read_members(entry.members),
     )
 
 

@@ -18,6 +18,7 @@ from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
 from apps.accounts.services import make_token
 from apps.policies.models import Grant, Policy
+from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import make_policy, publish_document
 from apps.policies.trees import load_tree
 from apps.priorities import served
@@ -88,7 +89,13 @@ def build_site(at: datetime) -> Site:
     for name in ("pia", "ben"):
         path = "/physics" if name == "pia" else "/biology"
         Grant.objects.create(
-            policy=policy, entry_uid=site.uid(path), user=people[name], role="authority", created_at=at, reason="test"
+            policy=policy,
+            entry_uid=site.uid(path),
+            user=people[name],
+            role="manager",
+            verbs=list(VERBS_OF_ROLE["manager"]),
+            created_at=at,
+            reason="test",
         )
     rules = [Rule(kind="glob", target_uid=site.uid("/"), group_pattern="*", suffix="/{group}/{user}")]
     make_source(slug="cluster-a", name="Cluster A", namespace="a", site="s1", at=at, actor=SYSTEM)

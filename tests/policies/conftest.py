@@ -11,6 +11,7 @@ from apps.accounts.models import User
 from apps.policies import services
 from apps.policies.columns import TreeColumns
 from apps.policies.models import Grant, Policy
+from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.trees import load_tree
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -67,7 +68,12 @@ def bob(policy: Policy, tree: TreeColumns) -> Actor:
     assert physics is not None
     assert actor.user is not None
     Grant.objects.create(
-        policy=policy, entry_uid=tree.uuid(physics), user=actor.user, role=Grant.Role.AUTHORITY, created_at=AT
+        policy=policy,
+        entry_uid=tree.uuid(physics),
+        user=actor.user,
+        role=Grant.Role.MANAGER,
+        verbs=list(VERBS_OF_ROLE[Grant.Role.MANAGER]),
+        created_at=AT,
     )
     return actor
 

@@ -250,7 +250,8 @@ def test_the_64th_level_is_the_last(tree: TreeColumns) -> None:
 
 def test_every_operation_of_the_registry_is_tested_here() -> None:
     assert set(KINDS) == {
-        "set_shares", "add", "rename", "move", "archive", "restore", "set_scope", "lock", "set_policy"
+        "set_shares", "add", "rename", "move", "archive", "restore", "set_scope", "lock", "set_policy",
+        "set_dates", "set_members", "adjust_usage",
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from apps.errors import NotAllowed, NotFound
 from apps.policies import selectors, services
 from apps.policies.columns import TreeColumns
 from apps.policies.models import Grant, Policy
+from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.scope import Visibility, visible_entries
 from apps.policies.trees import load_tree
 from tests.policies.conftest import AT
@@ -51,7 +52,7 @@ def test_a_grant_opens_its_subtree_and_the_way_there_until_it_expires(policy: Po
 
 
 def test_a_viewer_sees_and_divides_nothing(policy: Policy, bob: Actor) -> None:
-    Grant.objects.update(role=Grant.Role.VIEWER)
+    Grant.objects.update(role=Grant.Role.VIEWER, verbs=list(VERBS_OF_ROLE[Grant.Role.VIEWER]))
     tree = load_tree(policy)
     sees = look(policy, tree, bob)
     physics = tree.index_of_path("/physics") or 0

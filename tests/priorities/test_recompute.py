@@ -11,6 +11,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.errors import Invalid, NotAllowed, NotFound, Unavailable
 from apps.policies.models import Grant
+from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import change_shares
 from apps.policies.trees import load_tree
 from apps.priorities import assembly, recompute, served
@@ -170,7 +171,8 @@ def test_only_who_divides_something_asks_for_a_recompute(site: Site, as_alice: A
         recompute.request_recompute(policy_slug="grid", at=NOW, actor=as_alice)
     assert as_alice.user is not None
     grant = Grant.objects.create(
-        policy=site.policy, entry_uid=load_tree(site.policy).uuid(1), user=as_alice.user, role="authority",
+        policy=site.policy, entry_uid=load_tree(site.policy).uuid(1), user=as_alice.user, role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]),
         created_at=AS_OF, expires_at=AS_OF,
     )  # fmt: skip
     with pytest.raises(NotAllowed):

@@ -11,6 +11,7 @@ from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import Account, User
 from apps.errors import NotAllowed, NotFound
 from apps.policies.models import Grant
+from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import change_shares
 from apps.policies.trees import load_tree
 from apps.priorities import served
@@ -160,7 +161,12 @@ def test_people_see_their_own_path_and_what_grants_open(
             get_entry_page(policy_slug="grid", uid=_uid(made, path), actor=as_alice)
     assert as_alice.user is not None
     Grant.objects.create(
-        policy=made.policy, entry_uid=_uid(made, "/biology"), user=as_alice.user, role="authority", created_at=AS_OF
+        policy=made.policy,
+        entry_uid=_uid(made, "/biology"),
+        user=as_alice.user,
+        role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]),
+        created_at=AS_OF,
     )
     rows = _by_path(get_tree_page(policy_slug="grid", actor=as_alice).rows)
     assert "/biology/dan" in rows

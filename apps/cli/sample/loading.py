@@ -18,6 +18,7 @@ from apps.cli.sample.jobs import DAYS, SampleJob, jobs
 from apps.cli.stack.first_run import password_for
 from apps.errors import Conflict
 from apps.policies.models import Grant, Policy
+from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import change_shares, make_policy, publish_document
 from apps.policies.trees import load_tree
 from apps.priorities.recompute import request_recompute
@@ -135,7 +136,8 @@ def _give_authority(people: dict[str, User], *, at: datetime, admin: User) -> No
                 policy=policy,
                 entry_uid=_uid(person.authority_of),
                 user=people[person.username],
-                role=Grant.Role.AUTHORITY,
+                role=Grant.Role.MANAGER,
+                verbs=list(VERBS_OF_ROLE[Grant.Role.MANAGER]),
                 reason="Speaks for the organisation in the allocation committee.",
                 granted_by=admin,
                 created_at=at,

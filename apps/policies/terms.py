@@ -1,0 +1,137 @@
+"""On what terms an entry has its shares: from when to when, and who becomes its child without anybody asking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import Any
+
+from apps.policies.names import MOST_SHARES, PARENT, clean_kind, clean_name, clean_shares, clean_text
+
+AT_END = ("keep", "zero", "archive")
+MOST_MEMBER_RULES = 20
+_LONGEST_PATTERN = 512
+_MOST_DAYS = 36_500
+
+
+@dataclass(frozen=True, slots=True)
+class Dates:
+    """First and last day on which an entry has its shares, and what an automatic change set does on the day after.
+
+    shares: what they become on the first day; None leaves them. at_end: `keep` (they are only listed as over), `zero`,
+    `archive`, or a number of shares.
+    """
+
+    starts_on: date | None = None
+    ends_on: date | None = None
+    shares: float | None = None
+    at_end: str | float = "keep"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "starts_on": self.starts_on.isoformat() if self.starts_on else None,
+            "ends_on": self.ends_on.isoformat() if self.ends_on else None,
+            "shares": self.shares,
+            "at_end": self.at_end,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """One rule by which people become children: every condition that isn't empty must hold; patterns know * and ?.
+
+    source: slug, group and fqan: of the account. people: a group of sign-in (`oidc:physics`, `ldap:cn=hpc`, …).
+    archive_after_days: without usage; None never.
+    """
+
+    source: str = ""
+    group: str = ""
+    fqan: str = ""
+    people: str = ""
+    shares: float = 1.0
+    kind: str = "user"
+    archive_after_days: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_dates(value: object) -> Dates | None:
+    """Dates from JSON, None to have none any more; ValueError says what is wrong."""
+    if value is None:
+        return None
+    given = _object(value, ("starts_on", "ends_on", "shares", "at_end"))
+    starts_on, ends_on = _day(given, "starts_on"), _day(given, "ends_on")
+    if starts_on is None and ends_on is None:
+        raise ValueError("starts_on or ends_on is needed, a day such as 2027-03-31")
+    if starts_on and ends_on and ends_on < starts_on:
+        raise ValueError("ends_on lies before starts_on")
+    shares = given.get("shares")
+    if shares is not None and starts_on is None:
+        raise ValueError("shares are those from starts_on on, which is missing")
+    at_end = given.get("at_end", "keep")
+    if at_end not in AT_END:
+        at_end = _weight(at_end, f"at_end is {', '.join(AT_END)}, or a number of shares")
+    if ends_on is None and at_end != "keep":
+        raise ValueError("at_end needs ends_on")
+    return Dates(starts_on, ends_on, None if shares is None else _weight(shares, "shares is a number"), at_end)
+
+
+def read_members(value: object) -> tuple[Members, ...]:
+    """Rules from JSON: a list, or one object; ValueError names the rule."""
+    listed = value if isinstance(value, list | tuple) else [value]
+    if len(listed) > MOST_MEMBER_RULES:
+        raise ValueError(f"an entry has at most {MOST_MEMBER_RULES} rules for members")
+    found = []
+    for number, rule in enumerate(listed):
+        try:
+            found.append(_members(rule))
+        except ValueError as error:
+            raise ValueError(f"rule {number}: {error}") from None
+    return tuple(dict.fromkeys(found))
+
+
+def _members(value: object) -> Members:
+    given = _object(value, ("source", "group", "fqan", "people", "shares", "kind", "archive_after_days"))
+    names: dict[str, Callable[[object], str]] = {
+        key: (lambda text: clean_text(text, _LONGEST_PATTERN)) for key in ("group", "fqan", "people")
+    }
+    names["source"] = lambda text: clean_name(text) if text else ""
+    read = {key: rule(given.get(key) or "") for key, rule in names.items()}
+    if not any(read.values()):
+        raise ValueError("a condition is needed: source, group, fqan or people")
+    days = given.get("archive_after_days")
+    if days is not None and (isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= _MOST_DAYS):
+        raise ValueError(f"archive_after_days is a whole number from 1 to {_MOST_DAYS}, or null for never")
+    shares = _weight(given.get("shares", 1), "shares is a number")
+    return Members(**read, shares=shares, kind=clean_kind(given.get("kind", "user")), archive_after_days=days)
+
+
+def _object(value: object, keys: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be an object with {', '.join(keys)}")
+    unknown = set(value) - set(keys)
+    if unknown:
+        raise ValueError(f"{min(map(str, unknown))[:60]!r} is unknown; known are {', '.join(keys)}")
+    return value
+
+
+def _day(given: Mapping[str, Any], key: str) -> date | None:
+    value = given.get(key)
+    if value is None or isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError:
+        raise ValueError(f"{key} must be a day such as 2027-03-31") from None
+
+
+def _weight(value: object, allowed: str) -> float:
+    try:
+        shares = None if value in (None, PARENT) else clean_shares(value)
+    except ValueError:
+        shares = None
+    if shares is None:
+        raise ValueError(f"{allowed} from 0 to {MOST_SHARES:g}")
+    return shares
