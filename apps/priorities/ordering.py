@@ -62,8 +62,8 @@ class Ordering:
             gap = np.abs(theirs - ours)
         if self.decides == "deviations":
             return same | (gap <= TIE_POINTS)
-        with np.errstate(over="ignore"):
-            return same | (np.isfinite(gap) & (gap <= _TIE_RELATIVE * np.maximum(np.abs(theirs), abs(ours))))
+        near: Mask = np.isfinite(gap) & (gap <= _TIE_RELATIVE * np.maximum(np.abs(theirs), abs(ours)))
+        return same | near
 
     def key(
         self, *, vector: Sequence[int] | None, priorities: Sequence[float], depth: int, rank: int | None, n_ranked: int

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import numpy as np
-import numpy.typing as npt
-
 from apps.accounts.actor import Actor
-from apps.engine import sweep
-from apps.engine.algorithms import PriorityResult, compute, get_algorithm, read_algorithm
-from apps.engine.algorithms.inputs import compared_again, prepare
+from apps.engine.algorithms import PriorityResult
+from apps.engine.algorithms.inputs import prepare
+from apps.policies.algorithm_fit import refuse_misfit
 from apps.policies.operations import apply
 from apps.policies.trees import TreeColumns
+from apps.priorities.carried import simulate
 from apps.priorities.selectors.rows import PolicyView, open_view
 
 _MOST_ROWS = 200
@@ -54,7 +52,8 @@ def preview_shares(*, policy_slug: str, entry_uid: UUID, shares: Any, actor: Act
     view = open_view(policy_slug=policy_slug, actor=actor)
     changed = view.require(entry_uid)
     after = apply(view.tree, [{"op": "set_shares", "entry": str(entry_uid), "shares": shares}])
-    result = simulate(view, after)
+    refuse_misfit(after, view.settings.algorithm)
+    result = simulate(view.snapshot, after, algorithm=view.settings.algorithm)
     parent = int(view.tree.parent[changed])
     siblings = view.visible_children(parent) if parent >= 0 else [changed]
     if changed in siblings[_MOST_ROWS:]:
@@ -64,35 +63,6 @@ def preview_shares(*, policy_slug: str, entry_uid: UUID, shares: Any, actor: Act
         rows=[_row(view, after, result, i, is_changed=i == changed) for i in siblings[:_MOST_ROWS]],
         base_revision=view.revision,
     )
-
-
-def simulate(view: PolicyView, after: TreeColumns) -> PriorityResult | None:
-    """Priorities of a tree of the same entries as the view's, with the usage of its snapshot; None without one.
-
-    While nobody's comparison group changes, the stored `actual` holds for every scope. Where entries dissolve or
-    reappear (*inherit*), own usage is worked back from the stored totals, each in the scope it was compared by.
-    """
-    snapshot = view.snapshot
-    if snapshot is None:
-        return None
-    place = view.place
-    known = place >= 0
-    tree = after.engine_tree()
-    if np.array_equal(after.inherit, snapshot.tree.inherit[place]) and known.all():
-        prepared = prepare(tree)
-        compared = compared_again(prepared, snapshot.values.usage[place], snapshot.values.group_usage[place])
-        settings = read_algorithm(view.settings.algorithm)
-        return get_algorithm(settings["name"]).compute(prepared, compared, settings)
-    totals = np.where(known, snapshot.values.usage[np.maximum(place, 0)], 0.0)
-    return compute(tree, own_usage(view.tree, totals), algorithm=view.settings.algorithm)
-
-
-def own_usage(tree: TreeColumns, totals: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Totals less those of the children; the rounding of sums leaves no usage below zero or out of nothing."""
-    below = sweep.sibling_sum(tree.engine_tree(), totals)
-    own = totals - below
-    own[own < 1e-9 * totals] = 0.0
-    return np.where(tree.is_reserve, 0.0, own)
 
 
 def _row(
