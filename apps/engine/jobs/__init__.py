@@ -7,13 +7,14 @@ from typing import Any
 from apps.engine.case_text import RepeatedKeys, read_id, shown
 from apps.engine.errors import BadCase
 from apps.engine.jobs.base import CaseField, JobAlgorithm, Term, Variant
+from apps.engine.jobs.gridengine import GRID_ENGINE
 from apps.engine.jobs.sam import SAM
 from apps.engine.jobs.slurm_multifactor import SLURM_MULTIFACTOR
 
 __all__ = ["CaseField", "JobAlgorithm", "Term", "Variant", "all_job_algorithms", "get_job_algorithm", "solve_job_case"]
 
 _GRID_ENGINE_MARKS = ("weight_ticket", "weight_tickets_functional")
-_ALGORITHMS: dict[str, JobAlgorithm] = {algorithm.name: algorithm for algorithm in (SLURM_MULTIFACTOR, SAM)}
+_ALGORITHMS: dict[str, JobAlgorithm] = {algorithm.name: algorithm for algorithm in (GRID_ENGINE, SLURM_MULTIFACTOR, SAM)}
 
 
 def all_job_algorithms() -> dict[str, JobAlgorithm]:

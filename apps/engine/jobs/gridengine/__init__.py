@@ -1,0 +1,37 @@
+"""Grid Engine 8.1.9's job priorities: urgency, tickets and POSIX priority, and the amendments that were proposed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from apps.engine.jobs.base import JobAlgorithm
+from apps.engine.jobs.gridengine.case import read_case
+from apps.engine.jobs.gridengine.decay import decay_factor
+from apps.engine.jobs.gridengine.declared import FIELDS, TERMS, VARIANTS
+from apps.engine.jobs.gridengine.priorities import answer
+
+__all__ = ["GRID_ENGINE", "decay_factor", "solve"]
+
+
+def solve(case: Mapping[str, Any]) -> dict[str, Any]:
+    """Every job's priority taken apart, and the order in which pending jobs stand.
+
+    prior = weight_urgency·nurg + weight_ticket·ntckts + weight_priority·npprior; tickets are override + functional +
+    share tree. case: parsed JSON with `config`, owners, share tree and `jobs`; the result is ready for JSON, unrounded.
+    Raises BadCase with the place. Source: Grid Engine 8.1.9, measured; "Grid Engine 6.2 job priorities" for
+    `config.variant`.
+    """
+    return answer(read_case(case))
+
+
+GRID_ENGINE = JobAlgorithm(
+    name="gridengine",
+    label="Grid Engine",
+    formula="prior = weight_urgency · nurg + weight_ticket · ntckts + weight_priority · npprior",
+    reference="Grid Engine 8.1.9, measured; Grid Engine 6.2 job priorities (2011) for the amendments",
+    fields=FIELDS,
+    terms=TERMS,
+    solve=solve,
+    variants=VARIANTS,
+)

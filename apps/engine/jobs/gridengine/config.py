@@ -1,0 +1,183 @@
+"""The scheduler's configuration as a case gives it; what is left out has the installed defaults of 8.1.9."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from apps.engine.case_text import shown
+from apps.engine.errors import BadCase
+from apps.engine.jobs.reading import finite, read_integer, read_number, read_table
+
+LARGEST = 1e15  # of shares, tickets and weights: far beyond 32 bits, and products of three stay finite
+LARGEST_USAGE = 1e300
+AMENDMENTS = ("exclude_running", "default_zero", "linear_urgency", "even_split")
+AS_SHIPPED = "8.1.9"
+PLACE = "config"
+Policy = Literal["O", "F", "S"]
+POLICIES: tuple[Policy, ...] = ("O", "F", "S")
+DEFAULTS = {
+    "weight_ticket": 0.5,
+    "weight_urgency": 0.5,
+    "weight_priority": 0.0,
+    "weight_waiting_time": 0.278,
+    "weight_deadline": 3600000.0,
+    "weight_tickets_functional": 0.0,
+    "weight_tickets_share": 0.0,
+    "weight_user": 0.25,
+    "weight_project": 0.25,
+    "weight_department": 0.25,
+    "weight_job": 0.25,
+    "compensation_factor": 5.0,
+    "halftime": 168.0,
+}
+_MOST_JOBS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Config:
+    """What `qconf -ssconf` holds and this computation needs; halftime_h in hours, half_lives_min in minutes."""
+
+    weight_ticket: float
+    weight_urgency: float
+    weight_priority: float
+    weight_waiting_time: float
+    weight_deadline: float
+    functional_tickets: float
+    share_tree_tickets: float
+    category_weights: Mapping[str, float]  # of user, project, department and job, as given
+    compensation_factor: float
+    halftime_h: float
+    half_lives_min: Mapping[str, float]
+    usage_weights: Mapping[str, float]
+    hierarchy: tuple[Policy, ...]
+    share_override_tickets: bool
+    share_functional_shares: bool
+    max_functional_jobs: int
+    urgency: Mapping[str, float]
+    amendments: frozenset[str]
+
+    @property
+    def policies(self) -> tuple[tuple[Policy, bool], ...]:
+        """The three policies in the order they are worked out, and whether each passes its tickets on."""
+        rest = tuple(policy for policy in POLICIES if policy not in self.hierarchy)
+        return tuple((policy, policy in self.hierarchy) for policy in self.hierarchy + rest)
+
+
+def read_config(case: Mapping[str, Any]) -> Config:
+    """The `config` of a case; BadCase with the place for what can't be meant."""
+    given = read_table(case, PLACE)
+    number = {
+        name: read_number(given, name, PLACE, default=default, minimum=0.0, maximum=LARGEST)
+        for name, default in DEFAULTS.items()
+    }
+    return Config(
+        weight_ticket=number["weight_ticket"],
+        weight_urgency=number["weight_urgency"],
+        weight_priority=number["weight_priority"],
+        weight_waiting_time=number["weight_waiting_time"],
+        weight_deadline=number["weight_deadline"],
+        functional_tickets=number["weight_tickets_functional"],
+        share_tree_tickets=number["weight_tickets_share"],
+        category_weights={kind: number[f"weight_{kind}"] for kind in ("user", "project", "department", "job")},
+        compensation_factor=number["compensation_factor"],
+        halftime_h=number["halftime"],
+        half_lives_min=_read_amounts(given, "halflife_decay_list", {}, minimum=-LARGEST),
+        usage_weights=_read_amounts(given, "usage_weight_list", {"cpu": 1.0}, minimum=0.0),
+        hierarchy=_read_hierarchy(given.get("policy_hierarchy")),
+        share_override_tickets=_read_flag(given, "share_override_tickets"),
+        share_functional_shares=_read_flag(given, "share_functional_shares"),
+        max_functional_jobs=read_integer(
+            given, "max_functional_jobs_to_schedule", PLACE, default=200, minimum=0, maximum=_MOST_JOBS
+        ),
+        urgency=_read_urgency(given),
+        amendments=read_variant(given.get("variant")),
+    )
+
+
+def read_variant(value: object) -> frozenset[str]:
+    """The amendments that `variant` joins with `+`; none for 8.1.9."""
+    if value is None or value == AS_SHIPPED:
+        return frozenset()
+    names = [part.strip() for part in value.split("+")] if isinstance(value, str) else []
+    if not names or len(set(names)) != len(names) or not set(names) <= set(AMENDMENTS):
+        allowed = f'"{AS_SHIPPED}", or {", ".join(AMENDMENTS)}, several joined by +'
+        raise BadCase(f"unknown variant {shown(value)}; allowed are {allowed}", place=f"{PLACE}.variant")
+    return frozenset(names)
+
+
+def _read_hierarchy(value: object) -> tuple[Policy, ...]:
+    if value is None:
+        return POLICIES
+    text = value.upper() if isinstance(value, str) else "?"
+    letters = tuple(policy for letter in text for policy in POLICIES if policy == letter)
+    if text == "NONE":
+        return ()
+    if len(letters) != len(text) or len(set(letters)) != len(letters):
+        what = 'letters of "OFS", each at most once, or "NONE" are allowed'
+        raise BadCase(f"{shown(value)} can't be used; {what}", place=f"{PLACE}.policy_hierarchy")
+    return letters
+
+
+def _read_flag(given: Mapping[str, Any], name: str) -> bool:
+    """true and false, and the words that `qconf` prints for them."""
+    value = given.get(name)
+    words = {None: True, True: True, False: False, "TRUE": True, "FALSE": False}
+    key = value.upper() if isinstance(value, str) else value
+    if not isinstance(value, bool | str | None) or key not in words:
+        raise BadCase(f"{shown(value)} can't be used; true or false is allowed", place=f"{PLACE}.{name}")
+    return words[key]
+
+
+def _read_urgency(given: Mapping[str, Any]) -> dict[str, float]:
+    """Urgency of each resource, negative ones too; a resource that isn't named has none."""
+    table = given.get("urgency")
+    place = f"{PLACE}.urgency"
+    if table is None:
+        return {}
+    if not isinstance(table, dict):
+        raise BadCase(f"{shown(table)} can't be used; an object of resources and numbers is allowed", place=place)
+    return {name: read_number(table, name, place, default=0.0, minimum=-LARGEST, maximum=LARGEST) for name in table}
+
+
+_PAIR = re.compile(r"\s*([^=,:\s]+)\s*=\s*([^=,:\s]+)\s*")
+
+
+def _read_amounts(
+    given: Mapping[str, Any], name: str, default: dict[str, float], *, minimum: float
+) -> dict[str, float]:
+    """`cpu=1.0,mem=0.5` as `qconf` prints it (`none`: nothing), or an object of names and numbers."""
+    value = given.get(name)
+    place = f"{PLACE}.{name}"
+    if value is None:
+        return default
+    if isinstance(value, dict):
+        return {key: read_number(value, key, place, default=0.0, minimum=minimum, maximum=LARGEST) for key in value}
+    pairs = _pairs(value) if isinstance(value, str) else None
+    if pairs is None or not all(minimum <= amount <= LARGEST for amount in pairs.values()):
+        what = 'an object of names and numbers, "cpu=1,mem=0.5" or "none" is allowed'
+        raise BadCase(f"{shown(value)} can't be used; {what}", place=place)
+    return pairs
+
+
+def _pairs(text: str) -> dict[str, float] | None:
+    """The pairs of a list in qconf's writing; None when it is no such list."""
+    if text.strip().upper() == "NONE":
+        return {}
+    found: dict[str, float] = {}
+    for part in re.split("[,:]", text):
+        pair = _PAIR.fullmatch(part)
+        amount = _amount(pair[2]) if pair else None
+        if pair is None or amount is None or pair[1] in found:
+            return None
+        found[pair[1]] = amount
+    return found
+
+
+def _amount(text: str) -> float | None:
+    try:
+        return finite(float(text))
+    except ValueError:
+        return None

@@ -1,0 +1,104 @@
+"""Pending jobs that start one after the other in thought: which job would get most is asked anew after every one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.engine.arrays import FloatArray
+from apps.engine.jobs.gridengine.case import KINDS, Job, Kind, Owner
+
+IntArray = npt.NDArray[np.int64]
+NOBODY = 0.0  # what an absent owner, or one who has nothing to give, is worth
+
+
+class Line:
+    """Jobs in groups that differ in nothing their worth depends on, so that only the first job of each is compared.
+
+    of_job and of_owner: what a job and an owner have to give (shares or tickets). active: running jobs of each owner,
+    counted on as pending jobs are activated. earlier: tickets of policies before this one where it is in the
+    hierarchy; they, then age, order a group, else the job numbers do.
+    """
+
+    def __init__(
+        self,
+        pending: Sequence[Job],
+        active: Counter[Owner],
+        earlier: Mapping[Job, float] | None,
+        *,
+        of_job: Callable[[Job], float],
+        of_owner: Callable[[Owner], float],
+    ) -> None:
+        self.active = active
+        self._earlier = earlier
+        oldest = sorted(pending, key=lambda job: job.age_key)
+        self._age = {job: rank for rank, job in enumerate(oldest)}
+        self._number = {job: rank for rank, job in enumerate(pending)}
+        self._groups = self._group(pending, of_job, of_owner)
+        self.n_jobs = sum(map(len, self._groups))
+        firsts = [group[-1] for group in self._groups]
+        owners = list(dict.fromkeys(o for job in firsts for o in job.owners.values() if of_owner(o) > 0))
+        self._row = {owner: row for row, owner in enumerate(owners)}
+        self.worth = np.array([*map(of_owner, owners), NOBODY], dtype=np.float64)
+        self.divisor = np.array([*(active[owner] + 1 for owner in owners), 1], dtype=np.float64)
+        self.own = np.array([of_job(job) for job in firsts], dtype=np.float64)
+        self.rows: dict[Kind, IntArray] = {
+            kind: np.array([self._row_of(job.owners.get(kind)) for job in firsts], dtype=np.int64) for kind in KINDS
+        }
+        self.is_waiting = np.ones(len(firsts), dtype=bool)
+        self.earlier = np.array([self._before(job) for job in firsts], dtype=np.float64)
+        self.age = np.array([self._age[job] for job in firsts], dtype=np.int64)
+        self.number = np.array([self._number[job] for job in firsts], dtype=np.int64)
+
+    def _row_of(self, owner: Owner | None) -> int:
+        return len(self._row) if owner is None else self._row.get(owner, len(self._row))
+
+    def _before(self, job: Job) -> float:
+        return self._earlier.get(job, 0.0) if self._earlier is not None else 0.0
+
+    def _group(
+        self, pending: Sequence[Job], of_job: Callable[[Job], float], of_owner: Callable[[Owner], float]
+    ) -> list[list[Job]]:
+        """Jobs that have anything to give or be given, each group's next job last."""
+        groups: dict[tuple[object, ...], list[Job]] = {}
+        for job in pending:
+            found = (job.owners.get(kind) for kind in KINDS)
+            owners = tuple(owner if owner is not None and of_owner(owner) > 0 else None for owner in found)
+            if of_job(job) > 0 or any(owners):
+                groups.setdefault((of_job(job), *owners), []).append(job)
+        for group in groups.values():
+            if self._earlier is not None:
+                group.sort(key=lambda job: (-self._before(job), self._age[job]))
+            group.reverse()
+        return list(groups.values())
+
+    def pick(self, value: FloatArray, *ties: npt.NDArray[np.generic]) -> int:
+        """The waiting group of the largest value; among equals the smallest of each tie in turn."""
+        value = np.where(self.is_waiting, value, -1.0)
+        best = np.flatnonzero(value == value.max())
+        for tie in ties:
+            if len(best) > 1:
+                best = best[tie[best] == tie[best].min()]
+        return int(best[0])
+
+    def activate(self, group: int) -> Job:
+        """The group's first job, which its owners have running from now on; the next one takes its place."""
+        job = self._groups[group].pop()
+        for owner in job.owners.values():
+            self.active[owner] += 1
+            if owner in self._row:
+                self.divisor[self._row[owner]] = self.active[owner] + 1
+        if self._groups[group]:
+            first = self._groups[group][-1]
+            self.earlier[group] = self._before(first)
+            self.age[group], self.number[group] = self._age[first], self._number[first]
+        else:
+            self.is_waiting[group] = False
+        return job
+
+    def left(self) -> list[list[Job]]:
+        """Groups that still have jobs, each one's first job first."""
+        return [group[::-1] for group in self._groups if group]

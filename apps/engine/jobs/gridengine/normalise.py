@@ -1,0 +1,85 @@
+"""Urgency, tickets and POSIX priority brought to one scale, in the scheduler's way and in the amended ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from apps.engine.jobs.gridengine.amounts import Amount
+from apps.engine.jobs.gridengine.case import HIGHEST_POSIX
+from apps.engine.jobs.reading import plain
+
+TOO_NARROW = 0.00001  # a range below this tells nobody apart
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From `low` to `high` onto 0..1; `undecided` where the range is empty. Running jobs may be kept within 0..1."""
+
+    low: float
+    high: float
+    undecided: float
+    clamps_running: bool = False
+
+    def normalise(self, value: float, *, is_running: bool = False) -> Amount:
+        """(v − low)/(high − low)."""
+        if self.high - self.low < TOO_NARROW:
+            return Amount(self.undecided, f"{plain(self.undecided)} (all the same, nobody is told apart)")
+        exact = (value - self.low) / (self.high - self.low)
+        if is_running and self.clamps_running and not 0 <= exact <= 1:
+            kept = min(max(exact, 0.0), 1.0)
+            return Amount(kept, f"{plain(kept)} (beyond the range of pending jobs, so kept within it)")
+        if self.low == 0:
+            return Amount(exact, f"{plain(value)} / {plain(self.high)} (the largest)")
+        low = plain(self.low)
+        span = f"({plain(value)} − {low}) / ({plain(self.high)} − {low})"
+        return Amount(exact, f"{span.replace('− -', '+ ')} (from the smallest to the largest)")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the amendments of a case change about scales."""
+
+    amendments: frozenset[str]
+
+    @property
+    def excludes_running(self) -> bool:
+        return "exclude_running" in self.amendments
+
+    @property
+    def undecided(self) -> float:
+        return 0.0 if "default_zero" in self.amendments else 0.5
+
+    def urgency_scale(self, pending: Iterable[float], running: Iterable[float]) -> Scale:
+        """From the smallest to the largest urgency; the linear one from 0, and nothing where none is positive."""
+        seen = [*pending, *(() if self.excludes_running else running)]
+        low, high = min(seen, default=0.0), max(seen, default=0.0)
+        if "linear_urgency" in self.amendments:
+            return _LinearScale(0.0, max(high, 0.0), 0.0, self.excludes_running)
+        return Scale(low, high, self.undecided, self.excludes_running)
+
+    def ticket_scale(self, pending: Iterable[float], running: Iterable[float]) -> Scale:
+        """Always from 0, to the most tickets any job has in either pass."""
+        high = max([*pending, *(() if self.excludes_running else running)], default=0.0)
+        return Scale(0.0, high, self.undecided, self.excludes_running)
+
+    def posix(self, priority: int) -> Amount:
+        """(p + 1024)/2048; with `default_zero` p/1024."""
+        if "default_zero" in self.amendments:
+            return Amount(priority / HIGHEST_POSIX, f"{priority} / {HIGHEST_POSIX}")
+        both = 2 * HIGHEST_POSIX
+        return Amount((priority + HIGHEST_POSIX) / both, f"({priority} + {HIGHEST_POSIX}) / {both}")
+
+
+@dataclass(frozen=True)
+class _LinearScale(Scale):
+    """v/largest, however small the largest is."""
+
+    def normalise(self, value: float, *, is_running: bool = False) -> Amount:
+        if self.high <= 0:
+            return Amount(0.0, "0 (no job has a positive urgency)")
+        exact = value / self.high
+        if is_running and self.clamps_running and not 0 <= exact <= 1:
+            kept = min(max(exact, 0.0), 1.0)
+            return Amount(kept, f"{plain(kept)} (beyond the range of pending jobs, so kept within it)")
+        return Amount(exact, f"{plain(value)} / {plain(self.high)} (the largest)")
