@@ -122,6 +122,9 @@ ROWS = [
         "401 200 200 200 200 200 200 200 200 401 401"),
     Row(API + "usage/buckets", "/api/v1/usage/buckets?source=cluster-a",
         "401 200 200 200 200 200 403 403 403 401 401", word="bob", readers="admin"),
+    # --- REST: jobs, of which only the caller says anything
+    Row(API + "jobs/explain", "/api/v1/jobs/explain", "401 200 200 200 200 200 200 200 200 401 401", "post",
+        {"algorithm": {"name": "sam"}, "shares": {"g": 1}, "jobs": [{"id": "j", "group": "g", "benefit": 1}]}),
     # --- REST: runs and tokens (pia's)
     Row(API + "runs/<int:run>", "/api/v1/runs/{run}", "401 404 404 200 404 200 404 200 404 401 401"),
     Row(API + "tokens", "/api/v1/tokens", "401 200 200 200 200 200 403 403 403 401 401",

@@ -8,7 +8,7 @@ from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.views import SpectacularAPIView
 
 from apps.api import docs, errors
-from apps.api.v1 import changesets, policies, priorities, runs, tokens, tree, usage
+from apps.api.v1 import changesets, jobs, policies, priorities, runs, tokens, tree, usage
 
 app_name = "api"
 _POLICY = "policies/<slug:policy>"
@@ -35,6 +35,7 @@ urlpatterns = [
     path("usage/sources", usage.SourceListView.as_view(), name="usage-sources"),
     path("usage/sources/<slug:source>", usage.SourceDetailView.as_view(), name="usage-source"),
     path("usage/buckets", usage.BucketListView.as_view(), name="usage-buckets"),
+    path("jobs/explain", jobs.JobExplanationView.as_view(), name="jobs-explain"),
     path("runs/<int:run>", runs.RunDetailView.as_view(), name="run"),
     path("tokens", tokens.TokenListView.as_view(), name="tokens"),
     path("tokens/<int:token>/rotate", tokens.TokenRotationView.as_view(), name="token-rotate"),

@@ -45,6 +45,7 @@ NEEDS_SENSE = {
     "POST /api/v1/policies/{policy}/changesets/{change_set}/propose",
     "POST /api/v1/policies/{policy}/changesets/{change_set}/publish",
     "POST /api/v1/policies/{policy}/changesets/{change_set}/withdraw",
+    "POST /api/v1/jobs/explain",
     "POST /api/v1/tokens/{token}/rotate",
     "POST /api/v1/tokens/{token}/revoke",
 }

@@ -1,0 +1,57 @@
+"""Priorities of jobs, taken apart: a pure answer to what was sent, nothing of the site is in it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.api.authentication import ANY, Scopes
+from apps.engine.jobs import all_job_algorithms
+from apps.priorities.job_cases import MOST_CASES, MOST_JOBS, explain_jobs
+
+
+def _case_schema() -> dict[str, Any]:
+    algorithm = {
+        "type": "object",
+        "properties": {"name": {"type": "string", "enum": list(all_job_algorithms())}},
+        "required": ["name"],
+        "description": "May be left out where `config` holds Grid Engine's weights",
+    }
+    jobs = {"type": "array", "items": {"type": "object"}, "maxItems": MOST_JOBS}
+    properties = {"id": {"type": "string"}, "algorithm": algorithm, "jobs": jobs}
+    return {"type": "object", "properties": properties, "required": ["jobs"]}
+
+
+_ANSWER = {
+    "type": "object",
+    "properties": {
+        "id": {"nullable": True, "description": "As the case has it"},
+        "jobs": {"type": "object", "additionalProperties": {"type": "object"}, "description": "By the job's id"},
+    },
+    "required": ["id", "jobs"],
+}
+_CASES = {"oneOf": [_case_schema(), {"type": "array", "items": _case_schema(), "maxItems": MOST_CASES}]}
+_ANSWERS = {"oneOf": [_ANSWER, {"type": "array", "items": _ANSWER}]}
+
+
+class JobExplanationView(APIView):
+    scopes: ClassVar[Scopes] = {"POST": ANY}
+
+    @extend_schema(
+        operation_id="explain_jobs",
+        request={"application/json": _CASES},
+        responses={(200, "application/json"): _ANSWERS},
+    )
+    def post(self, request: Request) -> Response:
+        """One case or a list, as `manage.py jobs` takes them; every term of every job, and the lines that add up.
+
+        A case that can't be meant refuses the call as a whole, with its place.
+        """
+        given: Any = request.data
+        response = Response(explain_jobs(given) if isinstance(given, list) else explain_jobs([given])[0])
+        response["Cache-Control"] = "no-store"
+        return response

@@ -1,0 +1,42 @@
+"""Cases of jobs for whoever signs in: bounded, solved by the engine, refused with the place in our own words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.engine.case_text import name_of
+from apps.engine.errors import EngineError
+from apps.engine.jobs import solve_job_case
+from apps.errors import FieldProblem, Invalid, TooLarge
+
+MOST_JOBS = 10_000
+MOST_CASES = 1_000
+
+
+def explain_jobs(cases: list[Any]) -> list[dict[str, Any]]:
+    """The results in order. Nothing is stored and nothing of the site is read, so there is no actor.
+
+    Raises:
+        TooLarge: more jobs or cases than one call may ask for.
+        Invalid: a case that can't be meant, with its place; the first one.
+    """
+    if len(cases) > MOST_CASES:
+        raise TooLarge(f"{len(cases)} cases in one call; the limit is {MOST_CASES}: send them in parts.")
+    n_jobs = sum(_count(case) for case in cases)
+    if n_jobs > MOST_JOBS:
+        raise TooLarge(f"{n_jobs} jobs in one call; the limit is {MOST_JOBS}: send them in parts.")
+    return [_solve(case, index) for index, case in enumerate(cases)]
+
+
+def _count(case: Any) -> int:
+    lists = (case.get("jobs"), case.get("hidden_jobs")) if isinstance(case, dict) else ()
+    return sum(len(jobs) for jobs in lists if isinstance(jobs, list))
+
+
+def _solve(case: Any, index: int) -> dict[str, Any]:
+    try:
+        return solve_job_case(case)
+    except EngineError as error:
+        where = error.place or "case"
+        message = f"Case {name_of(case, index)}: {where}: {error.message}."
+        raise Invalid(message, code=error.code, fields=[FieldProblem(where, error.message)]) from error

@@ -1,0 +1,80 @@
+"""POST /jobs/explain: the engine's answer, refusals with the place, and a bound on what one call may ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.priorities import job_cases
+from tests.api.conftest import Caller
+from tests.api.small_site import Site
+
+SAM: dict[str, Any] = {
+    "id": "sam", "algorithm": {"name": "sam"}, "shares": {"g1": 0.5, "g2": 0.5}, "benefit": {"g1": 23, "g2": 26},
+    "jobs": [{"id": "j1", "group": "g1", "benefit": 1}],
+}  # fmt: skip
+SLURM: dict[str, Any] = {
+    "id": "slurm", "algorithm": {"name": "slurm-multifactor"}, "weights": {"fairshare": 100000, "jobsize": 100},
+    "jobs": [{"id": "38", "fairshare": 0.6, "jobsize": 0.875, "site": 4321}],
+}  # fmt: skip
+BAD = {**SLURM, "jobs": [{"id": "38", "fairshare": 1.5}]}
+
+
+def test_one_case_gets_one_answer_and_a_list_a_list(admin: Caller) -> None:
+    one = admin.post("jobs/explain", SLURM)
+    assert one.status_code == 200
+    assert one.headers["Cache-Control"] == "no-store"
+    assert one.json()["jobs"]["38"]["priority"] == 64408
+    assert one.json()["jobs"]["38"]["explain"][-1] == "sum: 64408.5 → 64408 (the fraction is cut off)"
+    both = admin.post("jobs/explain", [SAM, SLURM])
+    assert [answer["id"] for answer in both.json()] == ["sam", "slurm"]
+    assert admin.post("jobs/explain", []).json() == []
+
+
+def test_any_token_may_ask_and_a_stranger_may_not(site: Site) -> None:
+    assert Caller(token=site.token("priorities:read")).post("jobs/explain", SAM).status_code == 200
+    assert Caller().post("jobs/explain", SAM).status_code == 401
+
+
+def test_a_case_that_cannot_be_meant_is_a_problem_with_its_place(admin: Caller) -> None:
+    answer = admin.post("jobs/explain", [SAM, BAD])
+    assert answer.status_code == 422
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["code"] == "bad_case"
+    assert problem["fields"] == [
+        {"where": "jobs.38.fairshare", "message": "1.5 can't be used; a number from 0 to 1 is allowed"}
+    ]
+    assert problem["detail"].startswith("Case slurm: jobs.38.fairshare: ")
+
+
+@pytest.mark.parametrize("body", [7, "text", None, [[]], [None], {"jobs": {}}, {"algorithm": "sam", "jobs": []}])
+def test_what_is_no_case_is_refused(admin: Caller, body: Any) -> None:
+    answer = admin.post("jobs/explain", "null" if body is None else body)
+    assert answer.status_code in (400, 422)
+    assert answer.json()["detail"]
+
+
+def test_nan_and_keys_given_twice_are_refused_before_the_engine(admin: Caller) -> None:
+    for text, code in [('{"jobs": [NaN]}', "not_finite"), ('{"jobs": [], "jobs": []}', "duplicate_key")]:
+        answer = admin.post("jobs/explain", text)
+        assert (answer.status_code, answer.json()["code"]) == (400, code)
+
+
+def test_more_jobs_than_one_call_may_ask_for_are_too_many(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_cases, "MOST_JOBS", 2)
+    three = {**SLURM, "jobs": [{"id": str(i)} for i in range(2)], "hidden_jobs": [{"id": "x", "urg": 1}]}
+    answer = admin.post("jobs/explain", three)
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert "3 jobs in one call; the limit is 2" in answer.json()["detail"]
+    assert answer.headers["Retry-After"]
+    monkeypatch.setattr(job_cases, "MOST_CASES", 1)
+    assert admin.post("jobs/explain", [SAM, SAM]).status_code == 413
+
+
+def test_ten_thousand_jobs_are_answered_in_one_call(admin: Caller) -> None:
+    jobs = [{"id": str(i), "fairshare": (i % 100) / 100, "nice": i} for i in range(job_cases.MOST_JOBS)]
+    answer = admin.post("jobs/explain", {**SLURM, "jobs": jobs})
+    assert answer.status_code == 200
+    assert len(answer.json()["jobs"]) == 10_000
