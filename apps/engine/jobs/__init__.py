@@ -14,7 +14,9 @@ from apps.engine.jobs.slurm_multifactor import SLURM_MULTIFACTOR
 __all__ = ["CaseField", "JobAlgorithm", "Term", "Variant", "all_job_algorithms", "get_job_algorithm", "solve_job_case"]
 
 _GRID_ENGINE_MARKS = ("weight_ticket", "weight_tickets_functional")
-_ALGORITHMS: dict[str, JobAlgorithm] = {algorithm.name: algorithm for algorithm in (GRID_ENGINE, SLURM_MULTIFACTOR, SAM)}
+_ALGORITHMS: dict[str, JobAlgorithm] = {
+    algorithm.name: algorithm for algorithm in (GRID_ENGINE, SLURM_MULTIFACTOR, SAM)
+}
 
 
 def all_job_algorithms() -> dict[str, JobAlgorithm]:
