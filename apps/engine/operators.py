@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import entry_points
 
 import numpy as np
 
 from apps.engine.arrays import CHUNK, BoolArray, FloatArray
 from apps.engine.errors import BadParameter
+from apps.engine.installed import Installed, load_installed, require_name, require_texts, told_why
 
 # Decimal usage would otherwise break exact balance and ties.
 ON_TARGET_TOLERANCE = 1e-12
@@ -239,18 +239,46 @@ def get_operator(name: str, *, k: float = DEFAULT_K) -> Operator:
     family = _FAMILY_NAME.fullmatch(name)
     if family and int(family[2]) >= 2:
         return _FAMILIES[family[1]](float(family[2]))
-    if name in installed_operators():
-        return installed_operators()[name]
-    allowed = ", ".join((*NAMES, *installed_operators()))
+    brought = brought_operators()
+    if name in brought.found:
+        return brought.found[name]
+    allowed, why = ", ".join((*NAMES, *brought.found)), told_why(brought, name)
     raise BadParameter(
-        f"unknown operator {name!r}; allowed are {allowed} (N an integer, 2 to 999999999)", place="operator"
+        f"unknown operator {name!r}; allowed are {allowed} (N an integer, 2 to 999999999){why}", place="operator"
     )
 
 
+def installed_operators() -> Mapping[str, Operator]:
+    """Operators that other packages bring."""
+    return brought_operators().found
+
+
 @cache
-def installed_operators() -> dict[str, Operator]:
-    """Operators that other packages bring (entry points `fairshare.operators`, each an Operator)."""
-    return {point.name: point.load() for point in entry_points(group=ENTRY_POINT_GROUP)}
+def brought_operators() -> Installed[Operator]:
+    """Operators of other packages (entry points `fairshare.operators`), each tried out, and what was refused."""
+    return load_installed(ENTRY_POINT_GROUP, _check_operator, is_taken=_is_taken)
+
+
+def _is_taken(name: str) -> bool:
+    return name in NAMES or _FAMILY_NAME.fullmatch(name) is not None
+
+
+def _check_operator(name: str, given: object) -> Operator:
+    """ValueError unless it is complete, and finite from −1 to 1 on a grid of targets and actuals."""
+    if not isinstance(given, Operator):
+        raise ValueError(f"it must be an Operator, not a {type(given).__name__}")
+    require_name(given, name)
+    require_texts(given, ("label", "formula", "reference"))
+    if not isinstance(given.properties, Properties):
+        raise ValueError("its properties must be Properties")
+    steps = np.linspace(0.0, 1.0, 5)
+    try:
+        priority = given(np.repeat(steps, 5), np.tile(steps, 5))
+    except Exception as error:  # whatever a package does in its functions
+        raise ValueError(f"it can't be applied: {type(error).__name__}: {error}") from error
+    if priority.shape != (25,) or not (np.abs(priority) <= 1.0).all():  # NaN is neither
+        raise ValueError("its priorities must be numbers from −1 to 1, for targets and actuals from 0 to 1")
+    return given
 
 
 def all_operators() -> tuple[Operator, ...]:

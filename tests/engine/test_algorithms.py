@@ -150,14 +150,14 @@ def test_every_registered_algorithm_and_operator_tells_about_itself() -> None:
         assert operator.formula
         assert operator.reference
         assert operator.range == (-1.0, 1.0)
-    assert list(all_algorithms()) == ["aequus", "gridwide"]
+    assert set(all_algorithms()) >= {"aequus", "gridwide", "slurm-classic", "slurm-depth-oblivious"}
     for name, algorithm in all_algorithms().items():
         assert algorithm.name == name
         assert algorithm.label
         assert algorithm.formula
         assert algorithm.reference
-        settings_ = read_algorithm(name)
-        assert algorithm.properties(settings_).isolation
+        assert algorithm.component
+        assert isinstance(algorithm.properties(read_algorithm(name)), operators.Properties)
         for parameter in algorithm.parameters:
             assert parameter.label
             assert parameter.allowed

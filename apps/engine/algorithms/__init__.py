@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,22 @@ from apps.engine.algorithms.gridwide import Gridwide
 from apps.engine.algorithms.inputs import compare_usage, prepare
 from apps.engine.algorithms.slurm_classic import SlurmClassic
 from apps.engine.algorithms.slurm_depth_oblivious import SlurmDepthOblivious
+from apps.engine.algorithms.trial import check_algorithm
 from apps.engine.errors import BadParameter, BadTree
+from apps.engine.installed import Installed, load_installed, told_why
 from apps.engine.parameters import Parameter, Settings, read_settings
 from apps.engine.tree import FairshareTree
 
-__all__ = ["Algorithm", "Parameter", "PriorityResult", "all_algorithms", "compute", "get_algorithm", "read_algorithm"]
+__all__ = [
+    "Algorithm",
+    "Parameter",
+    "PriorityResult",
+    "all_algorithms",
+    "brought_algorithms",
+    "compute",
+    "get_algorithm",
+    "read_algorithm",
+]  # fmt: skip
 
 ENTRY_POINT_GROUP = "fairshare.algorithms"
 _BUILT_IN: dict[str, Algorithm] = {
@@ -30,11 +40,15 @@ _BUILT_IN: dict[str, Algorithm] = {
 }
 
 
-@cache
 def all_algorithms() -> dict[str, Algorithm]:
     """Ours, then those that other packages bring (entry points `fairshare.algorithms`, each an Algorithm)."""
-    brought = {point.name: point.load() for point in entry_points(group=ENTRY_POINT_GROUP)}
-    return {**brought, **_BUILT_IN}
+    return {**_BUILT_IN, **brought_algorithms().found}
+
+
+@cache
+def brought_algorithms() -> Installed[Algorithm]:
+    """Those of other packages, each tried out, and what was refused."""
+    return load_installed(ENTRY_POINT_GROUP, check_algorithm, is_taken=_BUILT_IN.__contains__)
 
 
 def get_algorithm(name: str) -> Algorithm:
@@ -42,7 +56,8 @@ def get_algorithm(name: str) -> Algorithm:
     found = _BUILT_IN.get(name) or all_algorithms().get(name)
     if found is None:
         allowed = ", ".join(sorted(all_algorithms()))
-        raise BadParameter(f"unknown algorithm {name!r:.80}; allowed are {allowed}", place="algorithm.name")
+        why = told_why(brought_algorithms(), name)
+        raise BadParameter(f"unknown algorithm {name!r:.80}; allowed are {allowed}{why}", place="algorithm.name")
     return found
 
 

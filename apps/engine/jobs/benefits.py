@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 
 from apps.engine.case_text import shown
 from apps.engine.errors import BadParameter
+from apps.engine.installed import Installed, load_installed, require_name, require_texts, told_why
 
 ENTRY_POINT_GROUP = "fairshare.benefits"
 
@@ -45,11 +45,30 @@ _OURS = (
 _BUILT_IN = {benefit.name: benefit for benefit in _OURS}
 
 
-@cache
 def all_benefits() -> dict[str, Benefit]:
     """Ours, then those that other packages bring (entry points `fairshare.benefits`, each a Benefit)."""
-    brought = {point.name: point.load() for point in entry_points(group=ENTRY_POINT_GROUP)}
-    return {**_BUILT_IN, **{name: benefit for name, benefit in brought.items() if name not in _BUILT_IN}}
+    return {**_BUILT_IN, **brought_benefits().found}
+
+
+@cache
+def brought_benefits() -> Installed[Benefit]:
+    """Those of other packages, each tried out, and what was refused."""
+    return load_installed(ENTRY_POINT_GROUP, _check_benefit, is_taken=_BUILT_IN.__contains__)
+
+
+def _check_benefit(name: str, given: object) -> Benefit:
+    """ValueError unless it is complete, and a number ≥ 0 for a job of ones."""
+    if not isinstance(given, Benefit):
+        raise ValueError(f"it must be a Benefit, not a {type(given).__name__}")
+    require_name(given, name)
+    require_texts(given, ("label", "formula", "unit"))
+    try:
+        value = float(given.of(dict.fromkeys(given.needs, 1.0)))
+    except Exception as error:  # whatever a package does in its functions
+        raise ValueError(f"it can't be applied: {type(error).__name__}: {error}") from error
+    if not 0 <= value < math.inf:
+        raise ValueError("the benefit of a job of ones must be a number ≥ 0")
+    return given
 
 
 def get_benefit(name: object) -> Benefit:
@@ -57,5 +76,6 @@ def get_benefit(name: object) -> Benefit:
     found = all_benefits().get(name) if isinstance(name, str) else None
     if found is None:
         allowed = ", ".join(all_benefits())
-        raise BadParameter(f"unknown benefit {shown(name)}; allowed are {allowed}", place="algorithm.benefit")
+        why = told_why(brought_benefits(), name) if isinstance(name, str) else ""
+        raise BadParameter(f"unknown benefit {shown(name)}; allowed are {allowed}{why}", place="algorithm.benefit")
     return found

@@ -1,0 +1,83 @@
+"""What other packages bring by entry points: loaded once, checked, and refused by name where it can't be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+Brought = TypeVar("Brought")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An entry point that isn't used, and why; everything else works as if its package weren't installed."""
+
+    group: str
+    name: str
+    package: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Installed(Generic[Brought]):
+    """What is used, by name; the package of each; and what was refused."""
+
+    found: Mapping[str, Brought]
+    package: Mapping[str, str]
+    refused: tuple[Refused, ...]
+
+
+def load_installed(
+    group: str, check: Callable[[str, object], Brought], *, is_taken: Callable[[str], bool]
+) -> Installed[Brought]:
+    """Load a group. check(name, object): the object, or ValueError with what is wrong with it."""
+    found: dict[str, Brought] = {}
+    package: dict[str, str] = {}
+    refused = []
+    for point in sorted(entry_points(group=group), key=lambda point: (_package_of(point), point.name)):
+        try:
+            if is_taken(point.name):
+                raise ValueError(f"the name {point.name!r} is taken by one of ours")
+            if point.name in found:
+                raise ValueError(f"the name {point.name!r} is taken by the package {package[point.name]}")
+            found[point.name] = check(point.name, _loaded(point))
+            package[point.name] = _package_of(point)
+        except ValueError as error:
+            refused.append(Refused(group, point.name, _package_of(point), str(error)))
+    return Installed(found, package, tuple(refused))
+
+
+def told_why(installed: Installed[Brought], name: str) -> str:
+    """For the message about an unknown name: that a package wanted to bring it, and why it wasn't let."""
+    refused = next((each for each in installed.refused if each.name == name), None)
+    return "" if refused is None else f" (package {refused.package} was refused: {refused.reason})"
+
+
+def require_texts(thing: object, names: Iterable[str]) -> None:
+    """ValueError for an attribute that is missing or no text."""
+    for name in names:
+        value = getattr(thing, name, None)
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError(f"its {name} must be a text that isn't empty")
+
+
+def require_name(thing: object, name: str) -> None:
+    """ValueError where an object calls itself otherwise than its entry point does."""
+    if getattr(thing, "name", None) != name:
+        raise ValueError(f"it calls itself {getattr(thing, 'name', None)!r:.60}, its entry point {name!r}")
+
+
+def _loaded(point: EntryPoint) -> object:
+    try:
+        loaded: object = point.load()
+    except (Exception, SystemExit) as error:  # whatever a package does while it is imported
+        raise ValueError(f"{point.value} can't be imported: {type(error).__name__}: {error}") from error
+    if isinstance(loaded, type):
+        raise ValueError(f"{point.value} is a class: the entry point must name an instance")
+    return loaded
+
+
+def _package_of(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.module.partition(".")[0]
