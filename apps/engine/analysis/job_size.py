@@ -19,6 +19,7 @@ from apps.engine.operators import Operator
 
 Formula = Literal["printed", "corrected"]
 _EDGE = 1e-12
+_ROUNDING = 1e-15
 
 
 def fraction_printed(step: FloatArray, actual: FloatArray) -> FloatArray:
@@ -33,7 +34,7 @@ def fraction_corrected(step: FloatArray, actual: FloatArray) -> FloatArray:
     """k = D/(1 − s − D), from (s + k)/(1 + k) = s + D; infinite from s + D = 1 on: no job makes the others vanish."""
     rest = 1.0 - actual - step
     with np.errstate(divide="ignore", invalid="ignore"):
-        fraction: FloatArray = np.where(rest > 0, step / rest, np.inf)
+        fraction: FloatArray = np.where(rest > _ROUNDING, step / rest, np.inf)
     return fraction
 
 

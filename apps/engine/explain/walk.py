@@ -1,4 +1,4 @@
-"""Why an entry stands where it stands: one step for each level, with numbers that add up."""
+"""One step for each level, with numbers that add up, and who is directly ahead in each group."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from apps.engine import vectors
 from apps.engine.algorithms import PriorityResult
+from apps.engine.algorithms.gridwide import TIE_POINTS
+from apps.engine.arrays import FloatArray, IntArray
+
+# Priorities of algorithms without components of their own tie within this part of the larger one.
+_TIE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -15,6 +21,12 @@ class Step:
 
     target = shares / group_shares, actual = usage / group_usage (0 where the divisor is), deviation = their difference
     in points. An entry whose shares are *inherit* doesn't compete: everything but its usage is 0, and scalar −1.
+
+    priority is what siblings are compared by, through its scalar where the algorithm has a resolution. n_ahead,
+    n_tied: of the n_competing entries of the group, those with a higher and with the same component, reserves and the
+    entry itself left out. next_ahead: the sibling with the least higher component, None for the first. By how much it
+    is ahead: ahead_by in the priority's own unit, > 0; ahead_by_points in points of deviation, which may be negative:
+    an operator may put an entry first that is less far below its target in points.
     """
 
     entry: int
@@ -30,6 +42,11 @@ class Step:
     priority: float
     scalar: int
     n_competing: int
+    n_ahead: int = 0
+    n_tied: int = 0
+    next_ahead: int | None = None
+    ahead_by: float | None = None
+    ahead_by_points: float | None = None
 
 
 def walk(result: PriorityResult, entry: int) -> list[Step]:
@@ -38,12 +55,14 @@ def walk(result: PriorityResult, entry: int) -> list[Step]:
     while entry > 0:
         path.append(entry)
         entry = int(result.tree.parent[entry])
-    return [_step(result, at) for at in reversed(path)]
+    return [step_of(result, at) for at in reversed(path)]
 
 
-def _step(result: PriorityResult, entry: int) -> Step:
+def step_of(result: PriorityResult, entry: int) -> Step:
+    """The step of one entry, whichever way leads to it."""
     competes = bool(result.competes[entry])
-    group = _group(result, entry) if competes else np.zeros(0, dtype=np.int64)
+    group = competitors(result, entry) if competes else np.zeros(0, dtype=np.int64)
+    n_ahead, n_tied, nearest = _ahead(result, entry, group)
     return Step(
         entry=entry,
         competes=competes,
@@ -54,16 +73,59 @@ def _step(result: PriorityResult, entry: int) -> Step:
         usage=float(result.usage[entry]),
         group_usage=float(result.usage[group].sum()),
         actual=float(result.actual[entry]),
-        deviation=float(result.target[entry] - result.actual[entry]) * 100.0,
+        deviation=float(result.deviation[entry]),
         priority=float(result.priority[entry]),
         scalar=int(result.scalar[entry]),
         n_competing=len(group),
+        n_ahead=n_ahead,
+        n_tied=n_tied,
+        next_ahead=nearest,
+        ahead_by=None if nearest is None else float(result.priority[nearest] - result.priority[entry]),
+        ahead_by_points=None if nearest is None else float(result.deviation[nearest] - result.deviation[entry]),
     )
 
 
-def _group(result: PriorityResult, entry: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def lineage(result: PriorityResult, entry: int) -> list[int]:
+    """The competing entries whose components make up the entry's vector, from the first level down."""
+    contest, entry_of, seat, _ = result.tree.competition
+    path: list[int] = entry_of[vectors.lineage(contest, int(seat[entry]))].tolist()
+    return path
+
+
+def competitors(result: PriorityResult, entry: int) -> IntArray:
     """Everybody who competes for the same shares, the entry included."""
     contest, entry_of, seat, _ = result.tree.competition
     above = int(contest.parent[seat[entry]])
     first = int(contest.first_child[above])
-    return entry_of[first : first + int(contest.child_count[above])]
+    group: IntArray = entry_of[first : first + int(contest.child_count[above])]
+    return group
+
+
+def compared_values(result: PriorityResult) -> FloatArray | IntArray:
+    """What siblings are compared by, (n,), higher sooner: scalars, or priorities where there is no resolution."""
+    return result.priority if result.resolution is None else result.scalar
+
+
+def tie_width(result: PriorityResult, one: FloatArray, other: FloatArray) -> FloatArray:
+    """How far two of these values may be apart and still tie."""
+    if result.resolution is not None:
+        return np.zeros(np.broadcast(one, other).shape)
+    if result.settings["name"] == "gridwide":
+        return np.full(np.broadcast(one, other).shape, TIE_POINTS)
+    return _TIE * np.maximum(np.abs(one), np.abs(other))
+
+
+def _ahead(result: PriorityResult, entry: int, group: IntArray) -> tuple[int, int, int | None]:
+    """How many siblings are ahead and level with the entry, and the nearest one ahead."""
+    others = group[(group != entry) & ~result.tree.is_reserve[group]]
+    if not len(others):
+        return 0, 0, None
+    values = compared_values(result).astype(np.float64)
+    gap = values[others] - values[entry]
+    width = tie_width(result, values[others], values[entry])
+    ahead, tied = gap > width, np.abs(gap) <= width
+    if not ahead.any():
+        return 0, int(tied.sum()), None
+    candidates = others[ahead]
+    nearest = candidates[np.lexsort((result.priority[candidates], gap[ahead]))[0]]
+    return int(ahead.sum()), int(tied.sum()), int(nearest)

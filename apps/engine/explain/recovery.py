@@ -1,0 +1,176 @@
+"""When an entry comes back to its target, if everybody goes on at a given pace; and when it won't.
+
+Of a sibling group: `own` is the entry's usage, `group` that of all siblings together, `share` the entry's part of what
+the group will use. The entry is over target where own > target · group and under it where own < target · group.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from apps.engine.arrays import FloatArray
+from apps.engine.decay import BUCKET_S, Window, bucket_weights
+from apps.engine.errors import BadParameter
+
+Outcome = Literal["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]
+_TIE = 1e-12
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Where an entry stands: usage in one unit, weighted by age as the policy's window says. target: 0..1."""
+
+    own_usage: float
+    group_usage: float
+    target: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.group_usage) and 0 <= self.own_usage <= self.group_usage * (1 + _TIE)):
+            raise BadParameter("own usage from 0 to the group's is allowed", place="own_usage")
+        if not 0 <= self.target <= 1:
+            raise BadParameter("0..1 is allowed", place="target")
+
+    @property
+    def excess_usage(self) -> float:
+        """own − target · group: > 0 over target, < 0 under it, 0 on it."""
+        wished = self.target * self.group_usage
+        excess = self.own_usage - wished
+        return 0.0 if abs(excess) <= _TIE * max(self.own_usage, wished) else excess
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What becomes of an entry. in_s: seconds from now, 0 on target; None but for `on_target` and `recovers`.
+
+    never_if_nobody_runs: without new usage aging scales everybody alike, and the parts stay as they are.
+    not_at_this_pace: the entry's part of new usage keeps it on its side of the target for ever.
+    not_within_horizon: neither shown nor excluded by looking as far ahead as was asked.
+    """
+
+    outcome: Outcome
+    in_s: float | None
+
+
+ON_TARGET = Recovery("on_target", 0.0)
+
+
+def recovery(balance: Balance, *, group_rate: float, share: float, half_life_s: float | None) -> Recovery:
+    """When target and actual meet, in closed form, without a window's end.
+
+    group_rate: usage a second of the whole group, R ≥ 0. share: the entry's part r of it, 0..1. half_life_s: h of
+    exponential aging, None for none. With x = own − t · group, y = (t − r) · K and K = R · h/ln 2:
+    h · log₂((x + y)/y) seconds; without aging x/((t − r) · R). Meeting needs y of the sign of x: an over-used entry
+    that takes less than its target, a starved one that takes more. Source: excess(a) = (x + y) · 2^(−a/h) − y after
+    a seconds, from own' = r · R − (ln 2/h) · own and the same for the group.
+    """
+    _check_pace(group_rate, share)
+    excess = balance.excess_usage
+    if excess == 0.0:
+        return ON_TARGET
+    if group_rate == 0.0:
+        return Recovery("never_if_nobody_runs", None)
+    gap = balance.target - share
+    if abs(gap) <= _TIE or (gap > 0) != (excess > 0):
+        return Recovery("not_at_this_pace", None)
+    if half_life_s is None:
+        return _recovers(excess / (gap * group_rate))
+    if not 0 < half_life_s < math.inf:
+        raise BadParameter("seconds > 0 are allowed", place="half_life_s")
+    pull = gap * group_rate * half_life_s / math.log(2.0)
+    return _recovers(half_life_s * math.log1p(excess / pull) / math.log(2.0))
+
+
+def _recovers(in_s: float) -> Recovery:
+    return Recovery("recovers", in_s) if math.isfinite(in_s) else Recovery("not_within_horizon", None)
+
+
+def _check_pace(group_rate: float, share: float) -> None:
+    if not 0 <= group_rate < math.inf:
+        raise BadParameter("a finite number ≥ 0 is allowed", place="group_rate")
+    if not 0 <= share <= 1:
+        raise BadParameter("0..1 is allowed", place="share")
+
+
+@dataclass(frozen=True)
+class RecoveryRange:
+    """The same at three paces of the group: soonest and latest of them, and that at the middle pace."""
+
+    soonest: Recovery
+    middle: Recovery
+    latest: Recovery
+
+
+def recovery_range(
+    balance: Balance, *, daily_group_usage: Sequence[float], share: float, half_life_s: float | None
+) -> RecoveryRange:
+    """At the 25th, 50th and 75th percentile of the group's usage on recent days (the last 28, say).
+
+    What never ends is later than all that does. Daily usage is in the unit of the balance.
+    """
+    if not daily_group_usage:
+        raise BadParameter("at least one day is needed", place="daily_group_usage")
+    rates = np.percentile(np.asarray(daily_group_usage, dtype=np.float64), [25, 50, 75]) / 86_400.0
+    slow, middle, fast = (
+        recovery(balance, group_rate=float(rate), share=share, half_life_s=half_life_s) for rate in rates
+    )
+    first, last = sorted((slow, fast), key=lambda one: math.inf if one.in_s is None else one.in_s)
+    return RecoveryRange(first, middle, last)
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Usage by hour, as buckets keep it: hour_start_s ascending epoch seconds, own and group unweighted, (hours,)."""
+
+    hour_start_s: FloatArray
+    own_usage: FloatArray
+    group_usage: FloatArray
+
+
+def recovery_in_window(
+    history: History, *, target: float, as_of_s: float, window: Window, group_rate: float, share: float,
+    horizon_s: float,
+) -> Recovery:  # fmt: skip
+    """The same for any window and aging, hour by hour: the first full hour from now at which the balance has turned.
+
+    Each hour's buckets are weighted as a recompute would weight them; new usage comes in evenly. With a window of
+    length L nothing old is left after L: what hasn't turned until then stays, `not_at_this_pace`. A group whose window
+    has run empty is on target: nobody has used anything.
+    """
+    _check_pace(group_rate, share)
+    if not BUCKET_S <= horizon_s < math.inf:
+        raise BadParameter("an hour or more is allowed", place="horizon_s")
+    start = _balance_after(history, 0, target, as_of_s, window, group_rate, share)
+    if start == 0:
+        return ON_TARGET
+    settled_s = math.inf if window.length_s is None else window.length_s + 2 * BUCKET_S
+    for hours in range(1, math.ceil(min(horizon_s, settled_s) / BUCKET_S) + 1):
+        if _balance_after(history, hours, target, as_of_s, window, group_rate, share) * start <= 0:
+            return Recovery("recovers", float(hours * BUCKET_S))
+    if group_rate == 0.0 and settled_s == math.inf and window.aging in ("none", "exponential"):
+        return Recovery("never_if_nobody_runs", None)
+    if settled_s <= horizon_s or _stays(target, share, start, group_rate, window):
+        return Recovery("not_at_this_pace", None)
+    return Recovery("not_within_horizon", None)
+
+
+def _stays(target: float, share: float, sign: int, group_rate: float, window: Window) -> bool:
+    """Without an end of the window, does new usage hold the entry on its side? Where aging keeps proportions."""
+    scales_alike = window.length_s is None and window.aging in ("none", "exponential")
+    return scales_alike and group_rate > 0 and (share - target) * sign >= 0
+
+
+def _balance_after(
+    history: History, hours: int, target: float, as_of_s: float, window: Window, group_rate: float, share: float
+) -> int:
+    """1 over target, 0 on it, −1 under it, this many hours from now."""
+    then_s = as_of_s + hours * BUCKET_S
+    old = bucket_weights(history.hour_start_s, then_s, window)
+    new = float(bucket_weights(as_of_s + BUCKET_S * np.arange(hours), then_s, window).sum()) * group_rate * BUCKET_S
+    own = float((old * history.own_usage).sum()) + share * new
+    group = float((old * history.group_usage).sum()) + new
+    return int(np.sign(Balance(min(own, group), group, target).excess_usage))
