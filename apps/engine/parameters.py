@@ -25,6 +25,7 @@ class Parameter:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    unit: str = ""  # s, h, …; nothing for a plain number
 
 
 def integer(name: str, label: str, default: int, minimum: int, maximum: int, **more: Any) -> Parameter:
