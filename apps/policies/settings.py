@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from apps.engine.algorithms import get_algorithm, read_algorithm
@@ -54,6 +54,15 @@ class PolicySettings:
         }
         checked.refuse()
         return cls(**parts)
+
+    @classmethod
+    def from_stored(cls, data: Mapping[str, Any]) -> PolicySettings:
+        """Of a revision or snapshot: as it was checked then, even where its algorithm's package has gone since."""
+        algorithm = data.get("algorithm", {})
+        try:
+            return cls.from_json(data)
+        except Invalid:
+            return replace(cls.from_json({**data, "algorithm": {}}), algorithm=deepcopy(dict(algorithm)))
 
     def to_json(self) -> Json:
         """Everything, as it is stored in a revision."""

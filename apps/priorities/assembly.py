@@ -98,7 +98,7 @@ def load_inputs(policy: Policy, *, as_of: datetime) -> Inputs:
     """Read one consistent state of revision, rules, accounts and usage."""
     with one_view():
         fingerprint = read_fingerprint(policy, as_of=as_of)
-        settings = PolicySettings.from_json(fingerprint.settings)
+        settings = PolicySettings.from_stored(fingerprint.settings)
         rows = Source.objects.order_by("id").values_list("id", "slug", "origin")
         sources = [SourceRow(*row) for row in rows]
         source_ids = [source.id for source in sources]

@@ -214,7 +214,7 @@ def _served(
         values=values,
         index=index,
         meta=meta,
-        settings=PolicySettings.from_json(meta["settings"]),
+        settings=PolicySettings.from_stored(meta["settings"]),
     )
     if older is not None:
         served.warm_up_like(older)

@@ -122,7 +122,7 @@ class DocumentView(APIView):
         if tag in request.headers.get("If-None-Match", ""):
             response = Response(status=304)
         else:
-            response = Response(to_document(tree, PolicySettings.from_json(revision.settings)))
+            response = Response(to_document(tree, PolicySettings.from_stored(revision.settings)))
         response["ETag"], response["Cache-Control"] = tag, "private"
         patch_vary_headers(response, ["Accept", "Authorization", "Cookie"])
         return response

@@ -225,7 +225,7 @@ def open_view(
     return PolicyView(
         policy=policy,
         revision=revision.number,
-        settings=PolicySettings.from_json(revision.settings),
+        settings=PolicySettings.from_stored(revision.settings),
         tree=load_tree(policy, revision.number),
         snapshot=newest_or_none(policy.slug) if at is None else _of_then(policy, revision.number, at),
         actor=actor,
