@@ -110,7 +110,7 @@ def missing_change_set(id: int) -> NotFound:
 
 def settings_of(policy: Policy, number: int) -> PolicySettings:
     stored = Revision.objects.filter(policy=policy, number=number).values_list("settings", flat=True).get()
-    return PolicySettings.from_json(stored)
+    return PolicySettings.from_stored(stored)
 
 
 def require_reason(reason: str) -> str:
