@@ -9,16 +9,16 @@ from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.policies.authority import ActorGuard
 from apps.policies.columns import TreeColumns
 from apps.policies.conflicts import EditConflict, FieldConflict, conflicts
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.names import clean_text
 from apps.policies.operations import Outcome, work_out
 from apps.policies.scope import (
-    DIVIDES,
-    ActorGuard,
+    Rights,
+    Verb,
     Visibility,
-    granted_uids,
     require_policy,
     require_scope,
     rules_all,
@@ -28,6 +28,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_archived, load_tree
 
 _LONGEST_REASON = 4_000
+_DECIDE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE, Verb.APPROVE)
 
 
 class Sight:
@@ -54,7 +55,7 @@ class Sight:
 
     @cached_property
     def _has_authority(self) -> bool:
-        return rules_all(self._actor) or bool(granted_uids(self._policy, self._actor, self._at, *DIVIDES))
+        return rules_all(self._actor) or bool(Rights(self._policy, self._actor, self._at).at(*_DECIDE))
 
     @cached_property
     def _visible(self) -> Visibility:
@@ -148,7 +149,7 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
             shown = [c for c in found if c.entry is None or _sees(seen.mask, head, c.entry)]
             hidden = FieldConflict(None, "an entry outside your view", "entry", None, None, None)
             raise EditConflict(shown or [hidden], base_number=change_set.base_number, head_number=policy.head_number)
-    guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at)
+    guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, besides=(Verb.PUBLISH,))
     return work_out(head, change_set.operations, settings=head_settings, guard=guard, archived=archived)
 
 

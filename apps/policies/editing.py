@@ -29,11 +29,9 @@ class Guard(Protocol):
 
     def may_see(self, tree: WorkingTree, node: Node, index: int) -> None: ...
 
-    def may_change(self, tree: WorkingTree, node: Node, index: int) -> None: ...
+    def may_change(self, tree: WorkingTree, node: Node, index: int, verb: str) -> None: ...
 
-    def may_divide(self, tree: WorkingTree, parent: Node, index: int) -> None: ...
-
-    def may_adjust(self, tree: WorkingTree, node: Node, index: int) -> None: ...
+    def may_divide(self, tree: WorkingTree, parent: Node, index: int, verb: str) -> None: ...
 
     def may_set_policy(self, index: int) -> None: ...
 
@@ -43,11 +41,9 @@ class Unguarded:
 
     def may_see(self, tree: WorkingTree, node: Node, index: int) -> None: ...
 
-    def may_change(self, tree: WorkingTree, node: Node, index: int) -> None: ...
+    def may_change(self, tree: WorkingTree, node: Node, index: int, verb: str) -> None: ...
 
-    def may_divide(self, tree: WorkingTree, parent: Node, index: int) -> None: ...
-
-    def may_adjust(self, tree: WorkingTree, node: Node, index: int) -> None: ...
+    def may_divide(self, tree: WorkingTree, parent: Node, index: int, verb: str) -> None: ...
 
     def may_set_policy(self, index: int) -> None: ...
 
@@ -60,6 +56,7 @@ class Edit:
         self.touches: list[Touch] = []
         self.adjusting: list[Adjusting] = []
         self.index = 0
+        self.verb = ""  # what the present operation needs the right to do
         self.n_entries = len(tree.base)
 
     def refusal(
@@ -107,13 +104,13 @@ class Edit:
         node = self.find(operation.get("entry"), "entry")
         if node.parent_uid is None and not root_too:
             raise self.refusal("entry", f"{operation['op']} isn't possible for the root, which has no siblings")
-        self.guard.may_change(self.tree, node, self.index)
+        self.guard.may_change(self.tree, node, self.index, self.verb)
         return node
 
     def parent_for(self, value: object, height: int) -> Node:
         """An entry that can take a subtree of this height below it."""
         parent = self.find(value, "parent")
-        self.guard.may_divide(self.tree, parent, self.index)
+        self.guard.may_divide(self.tree, parent, self.index, self.verb)
         if parent.kind == RESERVE:
             raise self.refusal("parent", f"{self.tree.path(parent)} is a reserve, which has no children")
         if len(self.tree.lineage(parent)) - 1 + height > MAX_DEPTH:

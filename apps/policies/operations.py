@@ -90,6 +90,7 @@ def _do(edit: Edit, index: int, operation: object) -> Operation:
     known = KINDS.get(kind) if isinstance(kind, str) else None
     if known is None:
         raise edit.refusal("op", f"unknown operation {kind!r:.60}; known are {', '.join(KINDS)}")
+    edit.verb = known.verb
     for key in operation:
         if key != "op" and key not in known.keys:
             raise edit.refusal(str(key)[:60], f"is unknown to {kind}, which takes {', '.join(known.keys)}")
@@ -145,7 +146,7 @@ def _set_percent(edit: Edit, node: Node, wanted: Mapping[str, Any]) -> Operation
         edit.touch(each.uid, "shares")  # the percentage depends on all of them
         if each.uid in after:
             if each is not node and source != "siblings":
-                edit.guard.may_change(edit.tree, each, edit.index)
+                edit.guard.may_change(edit.tree, each, edit.index, edit.verb)
             edit.tree.replace(each, shares=after[each.uid])
     return {"percent": wanted["percent"], "from": resolved}
 
@@ -211,7 +212,7 @@ def _archive(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.changeable(operation)
     for below in edit.tree.subtree(node):
         if below.locked:
-            edit.guard.may_change(edit.tree, below, edit.index)
+            edit.guard.may_change(edit.tree, below, edit.index, edit.verb)
     gone = edit.tree.remove(node)
     edit.n_entries -= len(gone)
     for each in gone:
@@ -286,7 +287,7 @@ def _set_members(edit: Edit, operation: Mapping[str, Any]) -> Operation:
 
 def _adjust_usage(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.find(operation.get("entry"), "entry")
-    edit.guard.may_adjust(edit.tree, node, edit.index)
+    edit.guard.may_change(edit.tree, node, edit.index, edit.verb)
     if node.kind == RESERVE:
         raise edit.refusal("entry", "is a reserve, which has no usage to correct")
     if "revokes" in operation:
@@ -318,19 +319,22 @@ def _set_policy(edit: Edit, operation: Mapping[str, Any]) -> Operation:
 class _Kind(NamedTuple):
     run: Callable[[Edit, Mapping[str, Any]], Operation]
     keys: tuple[str, ...]
+    verb: str  # what one needs the right to do, see Grant.Verb
 
 
 KINDS: dict[str, _Kind] = {
-    "set_shares": _Kind(_set_shares, ("entry", "shares")),
-    "add": _Kind(_add, ("parent", "name", "kind", "shares", "is_group", "uid")),
-    "rename": _Kind(_rename, ("entry", "name")),
-    "move": _Kind(_move, ("entry", "parent", "name", "shares")),
-    "archive": _Kind(_archive, ("entry",)),
-    "restore": _Kind(_restore, ("entry", "parent", "name")),
-    "set_scope": _Kind(_set_scope, ("entry", "scope", "sources")),
-    "lock": _Kind(_lock, ("entry", "locked")),
-    "set_dates": _Kind(_set_dates, ("entry", "dates")),
-    "set_members": _Kind(_set_members, ("entry", "members")),
-    "adjust_usage": _Kind(_adjust_usage, ("entry", "resource", "amount_s", "at", "note", "uid", "revokes")),
-    "set_policy": _Kind(_set_policy, ("settings",)),
+    "set_shares": _Kind(_set_shares, ("entry", "shares"), "edit_shares"),
+    "add": _Kind(_add, ("parent", "name", "kind", "shares", "is_group", "uid"), "edit_structure"),
+    "rename": _Kind(_rename, ("entry", "name"), "edit_structure"),
+    "move": _Kind(_move, ("entry", "parent", "name", "shares"), "edit_structure"),
+    "archive": _Kind(_archive, ("entry",), "edit_structure"),
+    "restore": _Kind(_restore, ("entry", "parent", "name"), "edit_structure"),
+    "set_scope": _Kind(_set_scope, ("entry", "scope", "sources"), "edit_structure"),
+    "lock": _Kind(_lock, ("entry", "locked"), "edit_structure"),
+    "set_dates": _Kind(_set_dates, ("entry", "dates"), "edit_shares"),
+    "set_members": _Kind(_set_members, ("entry", "members"), "edit_structure"),
+    "adjust_usage": _Kind(
+        _adjust_usage, ("entry", "resource", "amount_s", "at", "note", "uid", "revokes"), "manage_usage"
+    ),
+    "set_policy": _Kind(_set_policy, ("settings",), "edit_structure"),
 }

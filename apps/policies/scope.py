@@ -1,4 +1,7 @@
-"""Who sees and who divides what: the one place that decides it, for pages, API, exports and work alike."""
+"""Who sees and who divides what: the one place that decides it, for pages, API, exports and work alike.
+
+What operations may do is asked of the same grants, one by one, in `authority`.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,12 @@ from django.db.models import Q
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.errors import NotAllowed, NotFound
-from apps.policies.columns import Mask, Node, TreeColumns
+from apps.policies.columns import Mask, TreeColumns
 from apps.policies.models import Grant, Policy
-from apps.policies.working_tree import WorkingTree
 
 _READS_TREES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE)
-_WRITE = Token.Scope.POLICIES_WRITE
-SEES = (Grant.Verb.VIEW_AGGREGATE, Grant.Verb.VIEW_MEMBERS)
-DIVIDES = (Grant.Verb.EDIT_SHARES, Grant.Verb.EDIT_STRUCTURE)
+WRITE = Token.Scope.POLICIES_WRITE
+Verb = Grant.Verb
 
 
 def require_scope(actor: Actor, scope: str) -> None:
@@ -41,21 +42,37 @@ def no_policy(slug: str) -> NotFound:
     return NotFound(f"There is no policy {slug[:80]!r}.", code="not_found")
 
 
-def rules_all(actor: Actor, scope: str = _WRITE) -> bool:
+def rules_all(actor: Actor, scope: str = WRITE) -> bool:
     """The system, or an administrator (through a token: within its scopes; bounds are checked apart)."""
     if actor.user is None:
         return True
     return bool(actor.user.is_active and actor.user.is_superuser and actor.has_scope(scope))
 
 
-def granted_uids(policy: Policy, actor: Actor, at: datetime, *verbs: str) -> set[UUID]:
-    """Entries at which the actor, or a group of people the actor belongs to, may do one of these now."""
+class Rights:
+    """Where one actor, or a group of people the actor belongs to, may do what in one policy, at one instant."""
+
+    def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
+        self._at: dict[str, set[UUID]] = {}
+        for uid, verbs in _grants_of(policy, actor, at):
+            for verb in verbs:
+                self._at.setdefault(verb, set()).add(uid)
+
+    def at(self, *verbs: str) -> set[UUID]:
+        """Entries at which one of these verbs is granted."""
+        return set().union(*(self._at.get(verb, set()) for verb in verbs))
+
+    @property
+    def anywhere(self) -> set[UUID]:
+        return self.at(*self._at)
+
+
+def _grants_of(policy: Policy, actor: Actor, at: datetime) -> Iterable[tuple[UUID, list[str]]]:
     if actor.user is None:
-        return set()
+        return ()
     people = list(actor.user.groups.values_list("name", flat=True))
-    grants = Grant.objects.filter(policy=policy, verbs__overlap=list(verbs))
-    grants = grants.filter(Q(user=actor.user) | Q(people__in=people, user=None))
-    return set(grants.filter(Q(expires_at=None) | Q(expires_at__gt=at)).values_list("entry_uid", flat=True))
+    grants = Grant.objects.filter(Q(user=actor.user) | Q(people__in=people, user=None), policy=policy)
+    return grants.filter(Q(expires_at=None) | Q(expires_at__gt=at)).values_list("entry_uid", "verbs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,15 +129,16 @@ def visible_entries(
 
 
 def _open_by_grants(policy: Policy, tree: TreeColumns, actor: Actor, at: datetime, mask: Mask, divided: Mask) -> None:
-    authority = granted_uids(policy, actor, at, *DIVIDES)
-    for uid in authority | granted_uids(policy, actor, at, *SEES):
+    rights = Rights(policy, actor, at)
+    divides = rights.at(Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
+    for uid in rights.anywhere:
         i = tree.index_of_uid(uid)
         if i is None:
             continue
         below = tree.subtree_mask(i)
         mask[tree.ancestors(i)] = True
         mask |= below
-        if uid in authority and actor.has_scope(_WRITE):
+        if uid in divides and actor.has_scope(WRITE):
             divided |= below
 
 
@@ -153,63 +171,3 @@ JOIN policies_revision began ON began.policy_id = now.policy_id AND began.author
          WHERE first.policy_id = now.policy_id AND first.uid = now.uid))
 WHERE now.policy_id = %(policy)s AND now.until IS NULL AND now.locked
 """
-
-
-class ActorGuard:
-    """Asks of every operation, at the moment it is applied, whether this actor may do it."""
-
-    def __init__(
-        self, *, policy: Policy, tree: TreeColumns, actor: Actor, at: datetime, only_see: bool = False
-    ) -> None:
-        self._policy, self._actor, self._only_see = policy, actor, only_see
-        require_policy(actor, policy.slug)
-        require_scope(actor, _WRITE)
-        self._rules = rules_all(actor)
-        self._sees = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
-        self._authority = granted_uids(policy, actor, at, *DIVIDES)
-        self._mine: set[UUID] | None = None
-
-    def may_see(self, tree: WorkingTree, node: Node, index: int) -> None:
-        """Seen is what was visible before, and what this change set itself put below something that is."""
-        step: Node | None = node
-        while step is not None:
-            i = tree.base.index_of_uid(step.uid)
-            if i is not None:
-                self._sees.require(i)
-                return
-            step = tree.get(step.parent_uid) if step.parent_uid else None
-
-    def may_divide(self, tree: WorkingTree, parent: Node, index: int) -> None:
-        self._demand(self._reaches([step.uid for step in tree.lineage(parent)]), tree, parent, index)
-
-    def may_change(self, tree: WorkingTree, node: Node, index: int) -> None:
-        self._demand(self._reaches([step.uid for step in tree.lineage(node)[:-1]]), tree, node, index)
-        if node.locked and not self._rules and not self._only_see:
-            if self._mine is None:
-                self._mine = locked_by(self._policy, self._actor)
-            if node.uid not in self._mine:
-                locked = f"operations[{index}]: {tree.path(node)} is locked"
-                raise NotAllowed(f"{locked}; ask whoever locked it, or an administrator.", code="locked")
-
-    def may_adjust(self, tree: WorkingTree, node: Node, index: int) -> None:
-        self._demand(self._reaches([step.uid for step in tree.lineage(node)[:-1]]), tree, node, index)
-
-    def may_set_policy(self, index: int) -> None:
-        whole = self._actor.token is None or self._actor.token.subtree_uid is None
-        if not (self._rules and whole) and not self._only_see:
-            raise NotAllowed(f"operations[{index}]: only an administrator changes a policy's settings.")
-
-    def _reaches(self, lineage: list[UUID]) -> bool:
-        """Whether rights over an entry of this lineage cover what is below its end."""
-        bound = self._actor.token.subtree_uid if self._actor.token else None
-        if bound is not None and bound not in lineage:
-            return False
-        return self._rules or not self._authority.isdisjoint(lineage)
-
-    def _demand(self, allowed: bool, tree: WorkingTree, node: Node, index: int) -> None:
-        if allowed or self._only_see:
-            return
-        raise NotAllowed(
-            f"operations[{index}]: you may not change {tree.path(node)}; only an authority of an entry above it may. "
-            "Propose the change instead."
-        )

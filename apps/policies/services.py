@@ -15,6 +15,7 @@ from apps.accounts.audit import record
 from apps.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.adoption import adopt
 from apps.policies.algorithm_fit import refuse_misfit
+from apps.policies.authority import ActorGuard
 from apps.policies.change_sets import (
     clean_reason,
     get_change_set_for_write,
@@ -30,7 +31,7 @@ from apps.policies.names import clean_name, clean_text
 from apps.policies.operations import work_out
 from apps.policies.publishing import NextRevision, lock_policy, publish
 from apps.policies.reshape import columns_of
-from apps.policies.scope import ActorGuard, require_policy, require_scope, rules_all
+from apps.policies.scope import require_policy, require_scope, rules_all
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_archived, load_tree

@@ -14,7 +14,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.errors import Invalid, NotAllowed
 from apps.policies.models import Policy
-from apps.policies.scope import DIVIDES, granted_uids
+from apps.policies.scope import Rights, Verb
 from apps.policies.selectors import get_policy
 from apps.priorities import assembly
 from apps.priorities.fingerprint import read_fingerprint, tick_of
@@ -111,4 +111,4 @@ def _may_request(policy: Policy, actor: Actor, at: datetime) -> bool:
     """Whoever may divide something in this policy; a token needs `policies:write` for it."""
     if actor.user is None or not actor.has_scope(Token.Scope.POLICIES_WRITE):
         return False
-    return bool(granted_uids(policy, actor, at, *DIVIDES))
+    return bool(Rights(policy, actor, at).at(Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE))

@@ -1,0 +1,102 @@
+"""May this actor do this operation, here, now: asked when it is drafted, and again when it is put in force."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from apps.accounts.actor import Actor
+from apps.errors import NotAllowed
+from apps.policies.columns import Node, TreeColumns
+from apps.policies.models import Policy
+from apps.policies.scope import (
+    WRITE,
+    Rights,
+    Verb,
+    locked_by,
+    require_policy,
+    require_scope,
+    rules_all,
+    visible_entries,
+)
+from apps.policies.working_tree import WorkingTree
+
+_PROTECTED_BY_LOCKS = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
+
+
+class ActorGuard:
+    """Asks of every operation, at the moment it is applied, whether this actor may do it.
+
+    only_see: a draft may hold what its author may only ask for. besides: verbs that are needed on top of the
+    operation's own, to put it in force. instead: the one verb that is asked for in place of the operation's own.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        tree: TreeColumns,
+        actor: Actor,
+        at: datetime,
+        only_see: bool = False,
+        besides: tuple[str, ...] = (),
+        instead: str | None = None,
+    ) -> None:
+        self._policy, self._actor, self._only_see = policy, actor, only_see
+        self._besides, self._instead = besides, instead
+        require_policy(actor, policy.slug)
+        require_scope(actor, WRITE)
+        self._rules = rules_all(actor)
+        self._sees = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
+        self._rights = Rights(policy, actor, at)
+        self._root = tree.uuid(0)
+        self._mine: set[UUID] | None = None
+
+    def may_see(self, tree: WorkingTree, node: Node, index: int) -> None:
+        """Seen is what was visible before, and what this change set itself put below something that is."""
+        step: Node | None = node
+        while step is not None:
+            i = tree.base.index_of_uid(step.uid)
+            if i is not None:
+                self._sees.require(i)
+                return
+            step = tree.get(step.parent_uid) if step.parent_uid else None
+
+    def may_divide(self, tree: WorkingTree, parent: Node, index: int, verb: str) -> None:
+        """What lies below an entry: whoever has the verb there, or above."""
+        self._demand(verb, [step.uid for step in tree.lineage(parent)], tree, parent, index)
+
+    def may_change(self, tree: WorkingTree, node: Node, index: int, verb: str) -> None:
+        """An entry's own shares, name and place: whoever has the verb above it, never at it alone."""
+        self._demand(verb, [step.uid for step in tree.lineage(node)[:-1]], tree, node, index)
+        if node.locked and verb in _PROTECTED_BY_LOCKS and not self._rules and not self._only_see:
+            if self._mine is None:
+                self._mine = locked_by(self._policy, self._actor)
+            if node.uid not in self._mine:
+                locked = f"operations[{index}]: {tree.path(node)} is locked"
+                raise NotAllowed(f"{locked}; ask whoever locked it, or an administrator.", code="locked")
+
+    def may_set_policy(self, index: int) -> None:
+        """Settings decide for everybody: they belong to whoever shapes the whole tree."""
+        if not self._only_see and not all(
+            self._reaches(verb, [self._root]) for verb in self._verbs(Verb.EDIT_STRUCTURE)
+        ):
+            raise NotAllowed(f"operations[{index}]: only an administrator changes a policy's settings.")
+
+    def _verbs(self, verb: str) -> tuple[str, ...]:
+        return (self._instead,) if self._instead else (verb, *self._besides)
+
+    def _reaches(self, verb: str, lineage: list[UUID]) -> bool:
+        """Whether the verb is granted at an entry of this lineage."""
+        bound = self._actor.token.subtree_uid if self._actor.token else None
+        if bound is not None and bound not in lineage:
+            return False
+        return self._rules or not self._rights.at(verb).isdisjoint(lineage)
+
+    def _demand(self, verb: str, lineage: list[UUID], tree: WorkingTree, node: Node, index: int) -> None:
+        if self._only_see or all(self._reaches(each, lineage) for each in self._verbs(verb)):
+            return
+        raise NotAllowed(
+            f"operations[{index}]: you may not change {tree.path(node)}; only an authority of an entry above it may. "
+            "Propose the change instead."
+        )
