@@ -158,7 +158,9 @@ def _priority_answer(group: str, priority: float) -> dict[str, Any]:
         "queue": "priority",
         "priority": _number(priority),
         "fraction_after": None,
-        "explain": [f"{group} is a priority group: priority {plain(priority)}, whatever the shares; nothing is booked"],
+        "explain": [
+            f"priority {plain(priority)} ({group} is a priority group, whatever the shares; nothing is booked)"
+        ],
     }
 
 
@@ -169,16 +171,16 @@ def _fair_answer(ledger: Ledger, classes: _Classes, group: str, benefit: float, 
     had, whole, more = (
         plain(amount * unit) for amount in (ledger.received.get(group, 0.0), ledger.total, benefit / unit)
     )
-    below = "below" if is_front else "not below"
+    where = "front: below" if is_front else "back: not below"
     return {
         "queue": "front" if is_front else "back",
         "priority": _number(priority),
         "fraction_after": fraction,
         "explain": [
-            f"fraction after = ({had} + {more}) / ({whole} + {more}) = {fraction!r}"
+            f"fraction after {plain(fraction)} = ({had} + {more}) / ({whole} + {more})"
             if ledger.total + benefit / unit > 0
-            else "no benefit at all yet: fraction after = 1",
-            f"{below} the share of {group}, {share!r}: {'front' if is_front else 'back'}, priority {plain(priority)}",
+            else "fraction after 1 (there is no benefit at all yet)",
+            f"priority {plain(priority)} ({where} the share of {group}, {plain(share)})",
         ],
     }
 

@@ -18,10 +18,17 @@ from apps.engine.jobs.reading import (
     refuse_unknown,
 )
 
-# In the order in which the daemon adds them up: float sums depend on it.
-FACTORS = ("age", "assoc", "fairshare", "jobsize", "partition", "qos", "tres")
 LOWEST, HIGHEST = 1, 4294967295  # 0 is kept for held jobs; priorities travel in 32 bits
-_LABELS = ("Age", "Association", "Fairshare", "Job size", "Partition", "QOS", "TRES")
+LABELS = {
+    "age": "age",
+    "assoc": "association",
+    "fairshare": "fairshare",
+    "jobsize": "job size",
+    "partition": "partition",
+    "qos": "QOS",
+    "tres": "TRES",
+}
+FACTORS = tuple(LABELS)  # in the order in which the daemon adds them up: float sums depend on it
 MOST_STEPS = 2147483645  # of the site factor and of nice, either way
 MAX_AGE_S = 7 * 24 * 3600.0
 _LARGEST_WEIGHT = 1e15  # far beyond 32 bits, and terms are still exact integers
@@ -108,11 +115,17 @@ def _read_factors(settings: _Settings, job: Mapping[str, Any], place: str) -> di
     factors = {name: _Factor(read_number(job, name, place, default=0.0, minimum=0.0, maximum=1.0)) for name in FACTORS}
     if job.get("age") is None and job.get("age_s") is not None:
         age_s = read_number(job, "age_s", place, minimum=0.0)
-        source = f"min({plain(age_s)} s / {plain(settings.max_age_s)} s, 1)"
+        source = _age_source(age_s, settings.max_age_s)
         factors["age"] = _Factor(age_factor(age_s, settings.max_age_s), source)
     if job.get("jobsize") is None and (job.get("cpus") is not None or job.get("nodes") is not None):
         factors["jobsize"] = _read_size(settings, job, place)
     return factors
+
+
+def _age_source(age_s: float, max_age_s: float) -> str:
+    if age_s < max_age_s:
+        return f"{plain(age_s)} / {plain(max_age_s)} (seconds, of those that count)"
+    return f"1 (no older than {plain(max_age_s)} seconds counts)"
 
 
 def _read_size(settings: _Settings, job: Mapping[str, Any], place: str) -> _Factor:
@@ -141,21 +154,32 @@ def _answer(settings: _Settings, job: Mapping[str, Any], place: str) -> dict[str
     terms = {name: factors[name].value * settings.weights[name] for name in FACTORS}
     total = sum(terms.values()) + site - nice
     priority = bound_priority(total)
-    lines = [_line(name, factors[name], settings.weights[name], terms[name]) for name in FACTORS]
-    lines += [f"site: + {site}", f"nice: − {nice}", f"sum: {plain(total)} → {priority} ({_cut(total)})"]
     rounded = {name: round(term) for name, term in terms.items()}
+    lines = _lines(settings, factors, terms, site, nice, total)
     return {"priority": priority, "site": site, **rounded, "nice": nice, "explain": lines}
 
 
-def _line(name: str, factor: _Factor, weight: float, term: float) -> str:
-    source = f"{factor.source} = " if factor.source else ""
-    return f"{name}: {source}{plain(factor.value)} × {plain(weight)} = {plain(term)}"
+def _lines(
+    settings: _Settings, factors: Mapping[str, _Factor], terms: Mapping[str, float], site: int, nice: int, total: float
+) -> list[str]:
+    """`what number = calculation`, words in parentheses; from the sum down to what a factor was worked out from."""
+    parts = " + ".join(f"{plain(terms[name])} ({label})" for name, label in LABELS.items())
+    lines = [
+        f"priority {bound_priority(total)} ({_cut(total)})",
+        f"sum {plain(total)} = {site} (site) + {parts} − {nice} (nice)",
+    ]
+    for name, label in LABELS.items():
+        factor = factors[name]
+        lines.append(f"{label} {plain(terms[name])} = {plain(factor.value)} × {plain(settings.weights[name])} (weight)")
+        if factor.source:
+            lines.append(f"{label} factor {plain(factor.value)} = {factor.source}")
+    return lines
 
 
 def _cut(total: float) -> str:
     if total < LOWEST:
-        return f"never below {LOWEST}: 0 is a held job"
-    return "the fraction is cut off" if total < HIGHEST + 1 else "the most that 32 bits hold"
+        return f"the sum is below {LOWEST}, and 0 would hold the job"
+    return "the sum without its fraction" if total < HIGHEST + 1 else "the most that 32 bits hold"
 
 
 SLURM_MULTIFACTOR = JobAlgorithm(
@@ -172,7 +196,7 @@ SLURM_MULTIFACTOR = JobAlgorithm(
     ),
     terms=(
         Term("site", "Site"),
-        *(Term(name, label, weight=name) for name, label in zip(FACTORS, _LABELS, strict=True)),
+        *(Term(name, label[:1].upper() + label[1:], weight=f"weights.{name}") for name, label in LABELS.items()),
         Term("nice", "Nice"),
     ),
     solve=solve,

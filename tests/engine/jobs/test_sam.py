@@ -99,8 +99,8 @@ def test_huge_and_tiny_benefits_stay_finite() -> None:
 
 def test_the_lines_say_the_numbers_that_decided() -> None:
     first, second = solved()["j1"]["explain"]
-    assert first == "fraction after = (23 + 1) / (49 + 1) = 0.48"
-    assert second == "below the share of g1, 0.5: front, priority 1"
+    assert first == "fraction after 0.48 = (23 + 1) / (49 + 1)"
+    assert second == "priority 1 (front: below the share of g1, 0.5)"
 
 
 def test_a_benefit_function_is_named_by_the_case_and_reads_the_jobs_fields() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from apps.engine.errors import EngineError
 from apps.engine.jobs import solve_job_case
-from apps.engine.jobs.slurm_multifactor import FACTORS, Cluster, age_factor, job_size_factor
+from apps.engine.jobs.slurm_multifactor import FACTORS, LABELS, Cluster, age_factor, job_size_factor
 from tests.oracles_jobs import slurm_priority
 
 WEIGHTS = {"age": 1000, "fairshare": 100000, "jobsize": 100, "partition": 500, "qos": 2000}
@@ -62,8 +63,12 @@ def test_the_example_of_the_contract_comes_out() -> None:
         "priority": 64908, "site": 4321, "age": 0, "assoc": 0, "fairshare": 60000, "jobsize": 88, "partition": 500,
         "qos": 0, "tres": 0, "nice": 0,
     }  # fmt: skip
-    assert "jobsize: 0.875 × 100 = 87.5" in lines
-    assert lines[-1] == "sum: 64908.5 → 64908 (the fraction is cut off)"
+    assert lines[:2] == [
+        "priority 64908 (the sum without its fraction)",
+        "sum 64908.5 = 4321 (site) + 0 (age) + 0 (association) + 60000 (fairshare) + 87.5 (job size) + 500 (partition)"
+        " + 0 (QOS) + 0 (TRES) − 0 (nice)",
+    ]
+    assert "job size 87.5 = 0.875 × 100 (weight)" in lines
 
 
 @pytest.mark.parametrize(
@@ -91,7 +96,7 @@ def test_the_size_of_a_job_is_the_mean_of_its_parts_of_nodes_and_cpus(cpus: int,
     cluster = {"cpus": 8, "nodes": 1}
     answer = solved({"cpus": cpus, "nodes": 1}, weights={"jobsize": 10**9}, cluster=cluster)["0"]
     assert answer["jobsize"] == factor * 10**9
-    assert f"jobsize: (1/1 + {cpus}/8) / 2 = {factor:g} × 1000000000" in answer["explain"][3]
+    assert f"job size factor {factor:g} = (1/1 + {cpus}/8) / 2" in answer["explain"]
 
 
 def test_small_jobs_are_favoured_by_what_they_leave() -> None:
@@ -116,6 +121,13 @@ def test_age_counts_up_to_the_longest_age() -> None:
 def test_a_factor_that_is_given_counts_before_what_it_could_be_worked_out_from() -> None:
     answer = solved({"jobsize": 0.5, "cpus": 8, "nodes": 1, "age": 0.25, "age_s": 604800})["0"]
     assert (answer["jobsize"], answer["age"]) == (50, 250)
+
+
+def test_lines_add_up_from_seconds_and_cores_too() -> None:
+    job = {"age_s": 124, "cpus": 6, "nodes": 2, "fairshare": 0.3, "site": -7000, "nice": -5}
+    for favors_small in (False, True):
+        case = {"cluster": {"cpus": 8, "nodes": 4}, "favor_small": favors_small}
+        assert_lines_add_up(solved(job, **case)["0"]["explain"])
 
 
 def test_terms_are_rounded_half_to_even_as_sprio_prints() -> None:
@@ -166,7 +178,26 @@ def test_the_slow_twin_in_fractions_agrees_and_the_lines_add_up(
     job = {name: float(factor) for name, factor in factors.items()} | {"site": site, "nice": nice}
     answer = solved(job, weights=weights)["0"]
     assert answer["priority"] == slurm_priority(weights, factors, site, nice)
-    lines = answer["explain"]
-    terms = [float(line.rpartition(" = ")[2]) for line in lines[: len(FACTORS)]]
-    total = float(lines[-1].partition("sum: ")[2].partition(" → ")[0])
-    assert sum(terms) + site - nice == total
+    assert_lines_add_up(answer["explain"])
+
+
+def assert_lines_add_up(lines: list[str]) -> None:
+    """Every calculation gives the number before it, and the terms of the sum are those of their own lines."""
+    found = {}
+    for line in lines:
+        said, is_calculated, calculation = re.sub(r" \([A-Za-z][^()]*\)", "", line).partition(" = ")
+        label, _, number = said.rpartition(" ")
+        found[label] = float(number)
+        if is_calculated:
+            assert evaluate(calculation) == pytest.approx(float(number), rel=1e-12, abs=1e-12), line
+    factors = [found[label] for label in LABELS.values()]
+    site = float(lines[1].split(" = ")[1].split(" (site)")[0])
+    nice = float(lines[1].split(" − ")[1].split(" (nice)")[0])
+    assert sum(factors) + site - nice == found["sum"]
+
+
+def evaluate(calculation: str) -> float:
+    """Numbers with + − × / and parentheses."""
+    plain = calculation.replace("×", "*").replace("−", "-")
+    assert re.fullmatch(r"[-+*/() 0-9.e]+", plain), calculation
+    return float(eval(plain))  # noqa: S307 - only digits and signs of calculation get here

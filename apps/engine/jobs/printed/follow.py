@@ -7,13 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apps.engine.jobs.printed.rows import ASIDE, PENDING, Printed, PrintedJob
+from apps.engine.jobs.gridengine.normalise import Rules
+from apps.engine.jobs.printed.rows import ASIDE, PENDING, RUNNING, Printed, PrintedJob
 from apps.engine.jobs.reading import plain
 from apps.engine.jobs.slurm_multifactor import FACTORS, bound_priority
+from apps.engine.jobs.slurm_multifactor import LABELS as SLURM_LABELS
 
-EMPTY_RANGE = 0.00001  # Grid Engine: a range below this normalises to 0.5
 _STEP = 5e-6  # half of the last digit of a normalised value
 TERMS = (("nurg", "weight_urgency"), ("ntckts", "weight_ticket"), ("npprior", "weight_priority"))
+LABELS = {"nurg": "urgency", "ntckts": "tickets", "npprior": "POSIX priority"}
+_PARTS = {
+    "urg": ("urgency", {"rrcontr": "resources", "wtcontr": "waiting", "dlcontr": "deadline"}),
+    "tckts": ("tickets", {"otckt": "override", "ftckt": "functional", "stckt": "share tree"}),
+}
 INSTALLED_WEIGHTS = {"weight_urgency": 0.5, "weight_ticket": 0.5, "weight_priority": 0.0}
 VARIANTS = ("exclude_running", "default_zero", "linear_urgency")  # those that need nothing but what is printed
 
@@ -40,7 +46,7 @@ def follow_grid_engine(jobs: Sequence[PrintedJob], weights: Mapping[str, float])
 def _follow_job(job: PrintedJob, weights: Mapping[str, float], rebuilt: Mapping[str, tuple[float, float]]) -> Followed:
     printed = job.numbers["prior"]
     if job.role == ASIDE:
-        told = f"state {job.state}: in none of the scheduler's lists, so it has no priority to take apart"
+        told = f"priority 0 (state {job.state}: in none of the scheduler's lists)"
         return Followed(job, {}, {}, 0.0, printed, (told,))
     values = {
         name: job.numbers.get(name, rebuilt.get(name, (0.0, 0.0))[0])
@@ -49,13 +55,25 @@ def _follow_job(job: PrintedJob, weights: Mapping[str, float], rebuilt: Mapping[
     }
     terms = {name: weights[weight] * values[name] for name, weight in TERMS if name in values}
     total = sum(terms.values())
-    lines = [
-        f"{name}: {plain(values[name])} × {plain(weights[weight])} = {terms[name]:.7g}"
-        for name, weight in TERMS
-        if name in values
-    ]
-    lines.append(f"sum: {total:.5f}, printed {printed:.5f}")
+    lines = _lines(job, weights, values, total)
     return Followed(job, terms, values, total, printed, tuple(lines), tuple(_doubts(job, weights, rebuilt, total)))
+
+
+def _lines(job: PrintedJob, weights: Mapping[str, float], values: Mapping[str, float], total: float) -> list[str]:
+    """`what number = calculation`, as cases are explained, with what was printed as it was printed."""
+    parts = " + ".join(
+        f"{plain(weights[weight])} × {plain(values[name])} ({LABELS[name]})" for name, weight in TERMS if name in values
+    )
+    return [
+        f"priority {total:.7g} = {parts or 'nothing that is printed'}; printed {job.numbers['prior']:.5f}",
+        *(
+            f"{label} {plain(job.numbers[name])} = "
+            + " + ".join(f"{plain(job.numbers[part])} ({word})" for part, word in parts.items())
+            + "; as printed, rounded"
+            for name, (label, parts) in _PARTS.items()
+            if name in job.numbers and all(part in job.numbers for part in parts)
+        ),
+    ]
 
 
 def _doubts(
@@ -76,43 +94,30 @@ def _doubts(
 def normalise(jobs: Sequence[PrintedJob], variant: Iterable[str] = ()) -> dict[str, dict[str, tuple[float, float]]]:
     """nurg, ntckts and npprior of each job that takes part, each with how far printed digits leave it unsure.
 
-    Rules of 8.1.9: urgency between the smallest and largest of pending and running jobs, tickets between 0 and the
-    largest, -p between −1024 and 1024; an empty range gives 0.5. `variant` holds the amendments wanted.
+    By the scheduler's own rules, or by those of the amendments in `variant` that need nothing but printed numbers.
     """
-    amendments = frozenset(variant)
-    part = [job for job in jobs if job.role != ASIDE]
-    ranged = [job for job in part if job.role == PENDING] if "exclude_running" in amendments else part
-    neutral = 0.0 if "default_zero" in amendments else 0.5
+    rules = Rules(frozenset(variant))
     found: dict[str, dict[str, tuple[float, float]]] = {job.job: {} for job in jobs}
-    urgencies = [job.numbers["urg"] for job in ranged if "urg" in job.numbers]
-    tickets = [job.numbers["tckts"] for job in ranged if "tckts" in job.numbers]
-    high = max(urgencies, default=0.0)
-    low = 0.0 if "linear_urgency" in amendments else min(urgencies, default=0.0)
+    part = [job for job in jobs if job.role != ASIDE]
+    urgency = rules.urgency_scale(_of(part, "urg", PENDING), _of(part, "urg", RUNNING))
+    tickets = rules.ticket_scale(_of(part, "tckts", PENDING), _of(part, "tckts", RUNNING))
+    # Urgencies are printed as rounded integers, from a million on with three digits; tickets are cut to integers.
+    steps = {"urg": 1.0 if urgency.high < 1e6 else 0.01 * urgency.high, "tckts": 1.0}
     for job in part:
-        numbers, values = job.numbers, found[job.job]
-        if "urg" in numbers:
-            values["nurg"] = _between(numbers["urg"], low, high, neutral, _unsure_urgency(high))
-            if "linear_urgency" in amendments and high <= 0:
-                values["nurg"] = (0.0, 0.0)
-        if "tckts" in numbers:
-            values["ntckts"] = _between(numbers["tckts"], 0.0, max(tickets, default=0.0), neutral, 1.0)
-        if "ppri" in numbers:
-            is_open = "default_zero" in amendments
-            values["npprior"] = (numbers["ppri"] / 1024 if is_open else (numbers["ppri"] + 1024) / 2048), 0.0
+        for name, source, scale in (("nurg", "urg", urgency), ("ntckts", "tckts", tickets)):
+            if source in job.numbers:
+                value = scale.normalise(job.numbers[source], is_running=job.role == RUNNING).value
+                span = scale.high - scale.low
+                # What is printed alike may still differ by less than a digit, and then the range tells them apart.
+                unsure = min(steps[source] / span, 1.0) if span else float(scale.high != 0)
+                found[job.job][name] = value, unsure
+        if "ppri" in job.numbers:
+            found[job.job]["npprior"] = rules.posix(int(job.numbers["ppri"])).value, 0.0
     return found
 
 
-def _unsure_urgency(high: float) -> float:
-    """Printed urgencies are rounded integers, from a million on three digits."""
-    return 1.0 if high < 1e6 else 0.01 * high
-
-
-def _between(value: float, low: float, high: float, neutral: float, step: float) -> tuple[float, float]:
-    """Its place in the range, kept within 0..1, and how much of that rounded digits may shift it."""
-    span = high - low
-    if span < EMPTY_RANGE:
-        return neutral, 1.0 if step and low else 0.0  # what prints alike may differ by less than a digit
-    return min(max((value - low) / span, 0.0), 1.0), step / span
+def _of(jobs: Sequence[PrintedJob], name: str, role: str) -> list[float]:
+    return [job.numbers[name] for job in jobs if job.role == role and name in job.numbers]
 
 
 def priorities(jobs: Sequence[PrintedJob], weights: Mapping[str, float], variant: Iterable[str]) -> dict[str, float]:
@@ -150,13 +155,17 @@ def _follow_slurm_job(job: PrintedJob, weights: Mapping[str, float], factors: Ma
     site, nice = numbers.get("site", 0.0), numbers.get("nice", 0.0)
     total = sum(terms.values()) + site - nice
     unsure = 1.0 + sum(5e-8 * weights[name] for name in exact) + 0.5 * (len(terms) - len(exact))
+    parts = " + ".join(f"{plain(term)} ({SLURM_LABELS[name]})" for name, term in terms.items())
     lines = [
-        f"{name}: {plain(factors[name])} × {plain(weights[name])} = {plain(exact[name])}"
-        if name in exact
-        else f"{name}: {plain(term)} as printed"
-        for name, term in terms.items()
+        f"priority {bound_priority(total)}; printed {plain(numbers['priority'])}",
+        f"sum {plain(total)} = {plain(site)} (site) + {parts} − {plain(nice)} (nice)",
+        *(
+            f"{SLURM_LABELS[name]} {plain(exact[name])} = {plain(factors[name])} × {plain(weights[name])} (weight)"
+            if name in exact
+            else f"{SLURM_LABELS[name]} {plain(term)} (as printed, rounded)"
+            for name, term in terms.items()
+        ),
     ]
-    lines += [f"site: + {plain(site)}", f"nice: − {plain(nice)}", f"sum: {plain(total)} → {bound_priority(total)}"]
     printed, doubts = numbers["priority"], []
     if abs(bound_priority(total) - printed) > unsure and not _is_set_by_hand(terms, site):
         doubts.append(f"PRIORITY is printed as {plain(printed)}, and the terms give {plain(total)}")
@@ -166,7 +175,7 @@ def _follow_slurm_job(job: PrintedJob, weights: Mapping[str, float], factors: Ma
         if name in numbers and abs(term - numbers[name]) > 0.5 + 5e-8 * weights[name] + 1e-9
     ]
     if _is_set_by_hand(terms, site) and printed > 1:
-        lines.append(f"all terms are 0: the priority was set to {plain(printed)} by hand, or nothing has a weight")
+        lines.append(f"all terms are 0 (the priority was set to {plain(printed)} by hand, or nothing has a weight)")
     return Followed(job, {**terms, "site": site, "nice": nice}, factors, total, printed, tuple(lines), tuple(doubts))
 
 
