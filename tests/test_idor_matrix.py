@@ -114,6 +114,9 @@ ROWS = [
         "401 404 404 200 404 200 403 403 404 401 401", "post", remakes="change_set"),
     Row(CHANGE_SET + "/publish", "/api/v1/policies/grid/changesets/{change_set}/publish",
         "401 404 404 200 404 200 403 403 404 401 401", "post", remakes="change_set"),
+    # --- REST: what can be set on a policy, which is the same for everybody
+    Row(API + "algorithms", "/api/v1/algorithms", "401 200 200 200 200 200 200 200 200 401 401"),
+    Row(API + "operators", "/api/v1/operators", "401 200 200 200 200 200 200 200 200 401 401"),
     # --- REST: usage
     Row(API + "usage/records", "/api/v1/usage/records?source=cluster-a",
         "401 403 403 403 403 200 403 403 403 401 401", "post", []),

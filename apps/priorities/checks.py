@@ -1,4 +1,4 @@
-"""Packages that bring algorithms, operators or benefit functions: what can't be used is named at start and in `check`."""
+"""Packages that bring algorithms, operators or benefit functions: what is refused is named at start and in `check`."""
 
 from __future__ import annotations
 

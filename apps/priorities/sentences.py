@@ -44,11 +44,26 @@ def ahead_sentence(n_ahead: int, n_siblings: int) -> str:
     return ngettext(one, many, n_ahead) % {"ahead": n_ahead, "all": n_siblings}
 
 
-def rank_sentence(rank: int | None, of: int, deciding: str | None) -> str:
+def rank_sentence(rank: int | None, of: int, deciding: str | None, *, why_unranked: str = "") -> str:
     """The verdict: rank, and the level that decides it."""
     if rank is None:
-        return _("It has no rank yet.")
+        return why_unranked or _("It has no rank yet.")
     place = _("Rank %(rank)d of %(of)d.") % {"rank": rank, "of": of}
     if deciding is None:
         return place
     return place + " " + _("The level that decides it: %(name)s.") % {"name": deciding}
+
+
+def unranked_sentence(key: str, *, name: str, kind: str, algorithm: str, has_factor: bool) -> str:
+    """Why an entry has no rank, and what schedulers get for it; `key` is from `walk.why_unranked`."""
+    texts = {
+        "reserve": _("%(name)s is a reserve: nobody runs there, so it has no rank."),
+        "group": _("%(algorithm)s ranks leaves alone, and %(name)s has entries below it."),
+        "empty": _("%(name)s is a group without members, so there is nobody to rank."),
+        "not_user": _("%(algorithm)s ranks entries of kind user alone, and %(name)s is of kind %(kind)s."),
+        "later": _("Its place among all others is being worked out; ask again in a moment."),
+    }
+    sentence = texts[key] % {"name": name, "kind": kind, "algorithm": algorithm}
+    if has_factor:
+        return sentence
+    return sentence + " " + _("Schedulers get the fallback factor of the policy.")

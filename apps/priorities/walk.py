@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.ordering import json_number, own_numbers
-from apps.priorities.sentences import level_sentence
+from apps.priorities.sentences import level_sentence, unranked_sentence
 from apps.priorities.states import State, state_of
 
 I8 = npt.NDArray[np.int64]
@@ -56,6 +56,25 @@ def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
     steps = [_step(snapshot, i) for i in chain]
     deciding = _deciding(snapshot, entry)
     return Walk(entry, chain, steps, None if deciding is None else chain.index(deciding))
+
+
+def why_unranked(snapshot: ServedSnapshot, entry: int) -> str:
+    """In a sentence, why an entry has no rank; "" for one that has."""
+    tree, values = snapshot.tree, snapshot.values
+    if values.has_rank[entry]:
+        return ""
+    if tree.is_reserve[entry]:
+        key = "reserve"
+    elif tree.n_children[entry]:
+        key = "group"
+    elif tree.is_group[entry]:
+        key = "empty"
+    else:
+        key = "not_user"
+    return unranked_sentence(
+        key, name=tree.name[entry], kind=tree.kind_names[int(tree.kind_code[entry])],
+        algorithm=str(snapshot.algorithm["name"]), has_factor=bool(values.has_factor[entry]),
+    )  # fmt: skip
 
 
 def step_json(step: WalkStep) -> dict[str, Any]:

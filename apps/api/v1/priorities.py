@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.http import HttpResponseBase
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -31,10 +31,22 @@ LOOK_UP: Scopes = {
 _PAGE = 100
 
 
-class AlgorithmSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    operator = serializers.CharField(required=False)
-    resolution = serializers.IntegerField(required=False)
+@extend_schema_field(
+    {
+        "type": "object",
+        "description": "The algorithm with its parameters; GET /api/v1/algorithms tells of all of them.",
+        "required": ["name"],
+        "properties": {"name": {"type": "string"}},
+        "additionalProperties": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    }
+)
+class AlgorithmField(serializers.DictField):
+    """What decided."""
+
+
+@extend_schema_field({"oneOf": [{"type": "number"}, {"type": "string", "enum": ["Infinity", "-Infinity"]}]})
+class NumberField(serializers.FloatField):
+    """Infinity by name, as JSON can carry it."""
 
 
 class PrioritySerializer(serializers.Serializer[Any]):
@@ -45,9 +57,13 @@ class PrioritySerializer(serializers.Serializer[Any]):
     factor = serializers.FloatField()
     rank = serializers.IntegerField(required=False, allow_null=True)
     of = serializers.IntegerField(required=False)
-    priorities = serializers.ListField(child=serializers.FloatField(allow_null=True), required=False)
+    priorities = serializers.ListField(child=NumberField(), required=False)
     vector = serializers.ListField(child=serializers.IntegerField(), required=False, allow_null=True)
-    key = serializers.CharField(required=False, help_text="Higher is sooner; for gridwide a number of any size")
+    key = serializers.CharField(
+        required=False,
+        allow_null=True,
+        help_text="Higher is sooner: the padded vector, for gridwide a number of any size, else a place from below",
+    )
     provisional = serializers.BooleanField(required=False)
     error = serializers.ChoiceField(["unmapped"], required=False)
 
@@ -59,7 +75,7 @@ class AnswerSerializer(serializers.Serializer[Any]):
     as_of = serializers.DateTimeField()
     computed_at = serializers.DateTimeField()
     age_s = serializers.FloatField()
-    algorithm = AlgorithmSerializer()
+    algorithm = AlgorithmField()
     results = PrioritySerializer(many=True, required=False)
     accounts = serializers.ListField(child=serializers.CharField(), required=False, help_text="With columns=1")
     factors = serializers.ListField(child=serializers.FloatField(), required=False)

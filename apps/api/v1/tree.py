@@ -14,8 +14,10 @@ from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.v1.lists import asked
 from apps.api.v1.moments import moment_of
+from apps.api.v1.priorities import NumberField
 from apps.errors import TooLarge
 from apps.policies.columns import SCOPES, TreeColumns
+from apps.priorities.ordering import json_number
 from apps.priorities.selectors import PolicyView, open_view
 
 MOST_ENTRIES = 20_000
@@ -40,9 +42,12 @@ class EntrySerializer(serializers.Serializer[Any]):
     target = serializers.FloatField(allow_null=True)
     target_global = serializers.FloatField(allow_null=True)
     actual = serializers.FloatField(allow_null=True)
-    priority = serializers.FloatField(allow_null=True)
+    priority = NumberField(allow_null=True)
     rank = serializers.IntegerField(allow_null=True)
     factor = serializers.FloatField(allow_null=True)
+    columns = serializers.DictField(
+        child=NumberField(allow_null=True), help_text="What the algorithm has of its own, by its scheduler's names"
+    )
     usage_core_s = serializers.FloatField()
     state = serializers.ChoiceField(["over", "under", "on", "idle", "unknown"])
     scope = serializers.CharField(allow_blank=True)
@@ -108,6 +113,8 @@ def _entry(view: PolicyView, i: int) -> dict[str, Any]:
     row = view.row(i, position=(1, 1))
     return {
         **{name: getattr(row, name) for name in _COLUMNS},
+        "priority": json_number(row.priority),
+        "columns": {name: json_number(value) for name, value in row.columns.items()},
         "scope": SCOPES[int(view.tree.scope_code[i])],
         "mount": None,
         "children": [],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -13,6 +14,7 @@ from apps.policies.selectors import EntryChange, entry_history, last_change
 from apps.policies.settings import PolicySettings
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
+from apps.priorities.walk import why_unranked
 
 _MOST_ROWS = 100
 _MOST_CHANGES = 20
@@ -38,6 +40,8 @@ class EntryPage:
     why_not: str
     last_changed_revision: int
     next_cursor: str | None = None
+    why_unranked: str = ""
+    algorithm: dict[str, Any] = field(default_factory=dict)  # that the numbers were computed with
 
 
 def get_entry_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str | None = None) -> EntryPage:
@@ -65,7 +69,14 @@ def get_entry_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str | N
         why_not="" if entry.may_change else _why_not(view, i),
         last_changed_revision=last_change(policy=view.policy, uid=uid),
         next_cursor=str(start + _MOST_ROWS) if len(children) > start + _MOST_ROWS else None,
+        why_unranked=_why_unranked(view, i),
+        algorithm=view.snapshot.algorithm if view.snapshot else view.settings.algorithm,
     )
+
+
+def _why_unranked(view: PolicyView, i: int) -> str:
+    at = int(view.place[i]) if view.snapshot is not None else -1
+    return why_unranked(view.snapshot, at) if view.snapshot is not None and at > 0 else ""
 
 
 def _numbered(view: PolicyView, siblings: list[int], start: int = 0) -> list[EntryRow]:

@@ -19,9 +19,9 @@ from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot, instant
 from apps.priorities.lookup import AccountQuery
 from apps.priorities.selectors.rows import newest_or_none
-from apps.priorities.sentences import rank_sentence
+from apps.priorities.sentences import rank_sentence, unranked_sentence
 from apps.priorities.sight import own_queries, visible_in
-from apps.priorities.walk import Walk, WalkStep, step_json, walk_to
+from apps.priorities.walk import Walk, WalkStep, step_json, walk_to, why_unranked
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,9 @@ class MyPriority:
     revision: int | None = None
     as_of: datetime | None = None
     provisional: bool = False
+    compares: str = "vector"  # or "deviations", or "ranks": what of the levels decides
+    levels_decide: bool = True  # one by one from the top, and not one number made of all of them
+    why_unranked: str = ""
 
 
 def get_my_priority(*, actor: Actor) -> list[MyPriority]:
@@ -93,8 +96,21 @@ def _explained(snapshot: ServedSnapshot, result: dict[str, Any], walk: Walk, see
         **result,
         "steps": [step_json(step) for step in visible],
         "deciding": None if deciding is None else deciding.path,
-        "sentence": rank_sentence(result["rank"], snapshot.n_ranked, deciding.name if deciding else None),
+        "sentence": rank_sentence(
+            result["rank"],
+            result["of"],
+            deciding.name if deciding else None,
+            why_unranked=_why_unranked(snapshot, result, walk.entry),
+        ),
     }
+
+
+def _why_unranked(snapshot: ServedSnapshot, result: dict[str, Any], entry: int) -> str:
+    if result["rank"] is not None:
+        return ""
+    if not result.get("provisional"):
+        return why_unranked(snapshot, entry)
+    return unranked_sentence("later", name="", kind="", algorithm="", has_factor=False)
 
 
 def _explain_scope(actor: Actor) -> str:
@@ -139,12 +155,15 @@ def _of_entry(snapshot: ServedSnapshot, about: partial[MyPriority], result: dict
         of=result["of"],
         factor=result["factor"],
         usage_core_s=float(snapshot.values.usage[entry]),
-        priorities=tuple(result["priorities"]),
+        priorities=tuple(float(value) for value in result["priorities"]),
         vector=tuple(result["vector"] or ()),
-        key=result["key"],
+        key=result["key"] or "",
         algorithm=str(snapshot.algorithm["name"]),
         operator=str(snapshot.algorithm.get("operator", "")),
         revision=snapshot.revision,
         as_of=snapshot.as_of,
         provisional=bool(result.get("provisional", False)),
+        compares=snapshot.order.decides,
+        levels_decide=snapshot.order.is_isolated,
+        why_unranked=_why_unranked(snapshot, result, entry),
     )

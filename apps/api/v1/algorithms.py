@@ -1,0 +1,117 @@
+"""What can be set on a policy: algorithms and operators, those of packages too, as they describe themselves."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.api.authentication import ANY, Scopes
+from apps.api.v1.lists import list_of, listed
+from apps.engine.algorithms import Algorithm, Parameter, all_algorithms, brought_algorithms, read_algorithm
+from apps.engine.operators import Operator, all_operators, brought_operators
+
+READ: Scopes = {"GET": ANY}
+
+
+class PropertiesSerializer(serializers.Serializer[Any]):
+    isolation = serializers.BooleanField(help_text="Depends on the entry's own sibling group alone")
+    proportional_redistribution = serializers.BooleanField(
+        help_text="Unused share goes to active siblings in proportion to their shares"
+    )
+    scale_invariance = serializers.BooleanField(
+        help_text="Shares and usage of a group may be multiplied without changing a priority"
+    )
+    boundaries = serializers.BooleanField(help_text="Target 0 gives the lowest, actual 0 the highest priority")
+
+
+@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "number"}]})
+class AnyValueField(serializers.Field[Any, Any, Any, Any]):
+    """A text or a number, as the parameter has it."""
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class ParameterSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]  # a field of the answer, not of this class
+    default = AnyValueField()
+    allowed = serializers.CharField(help_text="In words")
+    condition = serializers.CharField(allow_blank=True, help_text="When it applies; empty for always")
+    minimum = serializers.FloatField(allow_null=True)
+    maximum = serializers.FloatField(allow_null=True)
+    choices = serializers.ListField(child=serializers.CharField(), help_text="Empty where any of `allowed` may stand")
+
+
+class AlgorithmSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    formula = serializers.CharField()
+    component = serializers.CharField(help_text="What a priority of one level is, in words")
+    reference = serializers.CharField()
+    parameters = ParameterSerializer(many=True)
+    fields = serializers.ListField(child=serializers.CharField(), help_text="Told of each entry")  # type: ignore[assignment]
+    takes_inherit = serializers.BooleanField(help_text="Whether shares may be inherited")
+    properties = PropertiesSerializer(help_text="What is declared to hold with the defaults")
+    package = serializers.CharField(allow_null=True, help_text="That brings it; null for one of ours")
+
+
+class OperatorSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    formula = serializers.CharField()
+    reference = serializers.CharField()
+    range = serializers.ListField(child=serializers.FloatField(), min_length=2, max_length=2)
+    parameters = serializers.DictField(child=serializers.FloatField())
+    properties = PropertiesSerializer()
+    package = serializers.CharField(allow_null=True)
+
+
+class AlgorithmListView(APIView):
+    scopes: ClassVar[Scopes] = READ
+
+    @extend_schema(operation_id="list_algorithms", responses=list_of(AlgorithmSerializer))
+    def get(self, request: Request) -> Response:
+        """Every algorithm that a policy can have, with its parameters, formula and declared properties."""
+        return listed([algorithm_json(algorithm) for algorithm in all_algorithms().values()])
+
+
+class OperatorListView(APIView):
+    scopes: ClassVar[Scopes] = READ
+
+    @extend_schema(operation_id="list_operators", responses=list_of(OperatorSerializer))
+    def get(self, request: Request) -> Response:
+        """Every operator for `aequus`; of the families `relative-N` and `sigmoid-N` those with N = 2 and 3."""
+        return listed([operator_json(operator) for operator in all_operators()])
+
+
+def algorithm_json(algorithm: Algorithm) -> dict[str, Any]:
+    properties = algorithm.properties(read_algorithm(algorithm.name))
+    return {
+        **{name: getattr(algorithm, name) for name in ("name", "label", "formula", "component", "reference")},
+        "parameters": [_parameter_json(parameter) for parameter in algorithm.parameters],
+        "fields": list(algorithm.fields),
+        "takes_inherit": algorithm.takes_inherit,
+        "properties": PropertiesSerializer(properties).data,
+        "package": brought_algorithms().package.get(algorithm.name),
+    }
+
+
+def operator_json(operator: Operator) -> dict[str, Any]:
+    return {
+        **{name: getattr(operator, name) for name in ("name", "label", "formula", "reference")},
+        "range": list(operator.range),
+        "parameters": dict(operator.parameters),
+        "properties": PropertiesSerializer(operator.properties).data,
+        "package": brought_operators().package.get(operator.name),
+    }
+
+
+def _parameter_json(parameter: Parameter) -> dict[str, Any]:
+    names = ("name", "label", "default", "allowed", "condition", "minimum", "maximum")
+    return {**{name: getattr(parameter, name) for name in names}, "choices": list(parameter.choices)}
