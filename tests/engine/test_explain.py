@@ -45,3 +45,35 @@ def test_global_target_is_the_product_of_the_steps() -> None:
     for entry in range(1, 7):
         steps = walk(result, entry)
         assert steps[-1].target_global == pytest.approx(np.prod([step.target for step in steps]))
+
+
+def test_each_step_names_the_sibling_directly_ahead_and_by_how_much() -> None:
+    tree, _ = FairshareTree.from_columns([-1, 0, 0, 0, 0], [1, 4, 3, 2, 1], is_reserve=[False] * 4 + [True])
+    result = compute(tree, [0, 6, 3, 1, 0])
+    last, middle, first = (walk(result, entry)[0] for entry in (1, 2, 3))
+    assert [step.n_ahead for step in (first, middle, last)] == [0, 1, 2]  # the reserve, unused, is ahead of nobody
+    assert first.next_ahead is None
+    assert first.ahead_by is None
+    assert first.ahead_by_points is None
+    assert (middle.next_ahead, last.next_ahead) == (3, 2)
+    assert last.ahead_by == pytest.approx(result.priority[2] - result.priority[1])
+    assert last.ahead_by_points == pytest.approx(result.deviation[2] - result.deviation[1])
+
+
+def test_siblings_within_one_component_are_level() -> None:
+    tree, _ = FairshareTree.from_columns([-1, 0, 0, 0], [1, 1, 1, 1])
+    fine = compute(tree, [0, 1000, 1001, 5000])
+    coarse = compute(tree, [0, 1000, 1001, 5000], algorithm={"name": "aequus", "resolution": 10})
+    assert (walk(fine, 2)[0].n_ahead, walk(fine, 2)[0].n_tied) == (1, 0)
+    assert (walk(coarse, 2)[0].n_ahead, walk(coarse, 2)[0].n_tied) == (0, 1)
+    deviations = compute(tree, [0, 1000, 1000 + 1e-9, 5000], algorithm="gridwide")
+    assert (walk(deviations, 2)[0].n_ahead, walk(deviations, 2)[0].n_tied) == (0, 1)
+
+
+def test_operators_may_put_first_who_is_less_far_below_in_points() -> None:
+    tree, _ = FairshareTree.from_columns([-1, 0, 0, 0], [1, 60, 10, 30])
+    step = walk(compute(tree, [0, 40, 2, 58]), 1)[0]
+    assert step.next_ahead == 2
+    assert step.ahead_by is not None
+    assert step.ahead_by > 0
+    assert step.ahead_by_points == pytest.approx(8 - 20)

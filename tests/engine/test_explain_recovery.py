@@ -1,0 +1,170 @@
+"""When entries come back to their targets: the closed form, hour by hour, and what never happens."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from apps.engine.decay import Window
+from apps.engine.errors import BadParameter
+from apps.engine.explain import Balance, recovery, recovery_in_window, recovery_range
+from apps.engine.explain.recovery import History
+from tests import oracles_analysis
+
+DAY_S = 86_400.0
+PART = st.floats(0.02, 0.98)
+
+
+@settings(max_examples=60, deadline=None)
+@given(part=PART, target=PART, share=PART, rate=st.floats(0.05, 20.0), half_life_d=st.floats(1.0, 30.0))
+def test_the_closed_form_is_what_stepping_through_time_gives(
+    part: float, target: float, share: float, rate: float, half_life_d: float
+) -> None:
+    assume(abs(part - target) > 0.01)
+    assume(abs(share - target) > 0.01)
+    found = recovery(Balance(part * 1e6, 1e6, target), group_rate=rate, share=share, half_life_s=half_life_d * DAY_S)
+    if (part > target) == (share > target):
+        assert (found.outcome, found.in_s) == ("not_at_this_pace", None)
+        return
+    assert found.outcome == "recovers"
+    assert found.in_s is not None
+    step_s = found.in_s / 2000
+    stepped = oracles_analysis.seconds_to_balance(part * 1e6, 1e6, target, rate, share, half_life_d * DAY_S, step_s)
+    assert stepped == pytest.approx(found.in_s, abs=2 * step_s)
+
+
+def test_the_formula_in_numbers() -> None:
+    """U = 55, T = 100, s = 0.4, K = R·h/ln 2: h·log₂((U − s·T + (s − r)K)/((s − r)K))."""
+    half_life_s, rate = 7 * DAY_S, 100 / (10 * DAY_S)
+    k = rate * half_life_s / np.log(2)
+    expected = half_life_s * np.log2((55 - 40 + (0.4 - 0.1) * k) / ((0.4 - 0.1) * k))
+    found = recovery(Balance(55, 100, 0.4), group_rate=rate, share=0.1, half_life_s=half_life_s)
+    assert found.in_s == pytest.approx(expected)
+
+
+def test_nobody_running_never_brings_it_back() -> None:
+    for balance in (Balance(55, 100, 0.4), Balance(5, 100, 0.4)):
+        for half_life_s in (DAY_S, None):
+            found = recovery(balance, group_rate=0.0, share=0.0, half_life_s=half_life_s)
+            assert (found.outcome, found.in_s) == ("never_if_nobody_runs", None)
+
+
+def test_at_its_own_target_an_entry_approaches_and_does_not_arrive() -> None:
+    found = recovery(Balance(55, 100, 0.4), group_rate=1.0, share=0.4, half_life_s=DAY_S)
+    assert found.outcome == "not_at_this_pace"
+
+
+def test_on_target_is_now() -> None:
+    for balance in (Balance(40, 100, 0.4), Balance(0, 0, 0.4), Balance(0, 50, 0.0), Balance(0.1 + 0.2, 1.0, 0.3)):
+        assert recovery(balance, group_rate=0.0, share=0.0, half_life_s=DAY_S).outcome == "on_target"
+
+
+def test_without_aging_new_usage_alone_dilutes_the_old() -> None:
+    found = recovery(Balance(60, 100, 0.5), group_rate=2.0, share=0.25, half_life_s=None)
+    assert found.in_s == pytest.approx(20.0)  # 60 + 0.5·x = 0.5·(100 + 2·x)
+
+
+def test_the_range_runs_from_the_faster_to_the_slower_pace() -> None:
+    days = [0.0, 10.0, 20.0, 30.0, 40.0]
+    found = recovery_range(Balance(55, 100, 0.4), daily_group_usage=days, share=0.1, half_life_s=7 * DAY_S)
+    assert found.soonest.in_s is not None
+    assert found.middle.in_s is not None
+    assert found.latest.in_s is not None
+    assert found.soonest.in_s < found.middle.in_s < found.latest.in_s
+    idle = recovery_range(Balance(55, 100, 0.4), daily_group_usage=[0, 0, 0, 5], share=0.1, half_life_s=DAY_S)
+    assert (idle.soonest.outcome, idle.latest.outcome) == ("recovers", "never_if_nobody_runs")
+
+
+def test_more_of_the_pace_is_slower_and_a_longer_half_life_too() -> None:
+    def days(share: float, half_life_d: float) -> float:
+        found = recovery(Balance(70, 100, 0.5), group_rate=1e-4, share=share, half_life_s=half_life_d * DAY_S)
+        assert found.in_s is not None
+        return found.in_s / DAY_S
+
+    assert days(0.0, 7) < days(0.2, 7) < days(0.4, 7)
+    assert days(0.1, 7) < days(0.1, 14)
+
+
+def history(seed: int, hours: int = 240) -> History:
+    rng = np.random.default_rng(seed)
+    group = rng.integers(1, 1000, hours).astype(np.float64)
+    return History(np.arange(hours) * 3600.0, group * rng.uniform(0.5, 0.9), group)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), share=st.floats(0.0, 0.3))
+def test_hour_by_hour_agrees_with_the_closed_form(seed: int, share: float) -> None:
+    past, half_life_s = history(seed), 2 * DAY_S
+    as_of_s = float(past.hour_start_s[-1] + 3600)
+    weight = 2.0 ** (-(as_of_s - past.hour_start_s - 3600) / half_life_s)
+    balance = Balance(float((weight * past.own_usage).sum()), float((weight * past.group_usage).sum()), 0.4)
+    closed = recovery(balance, group_rate=0.1, share=share, half_life_s=half_life_s)
+    hourly = recovery_in_window(
+        past, target=0.4, as_of_s=as_of_s, window=Window(aging="exponential", half_life_s=half_life_s),
+        group_rate=0.1, share=share, horizon_s=60 * DAY_S,
+    )  # fmt: skip
+    assert closed.outcome == hourly.outcome
+    if closed.in_s is not None and hourly.in_s is not None:
+        assert hourly.in_s == pytest.approx(closed.in_s, abs=2 * 3600)
+
+
+def test_a_window_forgets_so_that_rest_alone_brings_it_back() -> None:
+    past = history(3)
+    as_of_s = float(past.hour_start_s[-1] + 3600)
+    window = Window(length_s=5 * DAY_S)
+    rest = recovery_in_window(
+        past, target=0.4, as_of_s=as_of_s, window=window, group_rate=0.0, share=0.0, horizon_s=30 * DAY_S
+    )
+    assert rest.outcome == "recovers"
+    assert rest.in_s is not None
+    assert rest.in_s <= 5 * DAY_S + 2 * 3600
+    greedy = recovery_in_window(
+        past, target=0.4, as_of_s=as_of_s, window=window, group_rate=1.0, share=0.5, horizon_s=30 * DAY_S
+    )
+    assert greedy.outcome == "not_at_this_pace"
+
+
+@pytest.mark.parametrize(
+    ("window", "group_rate", "share", "outcome"),
+    [
+        (Window(), 0.0, 0.0, "never_if_nobody_runs"),
+        (Window(aging="exponential", half_life_s=DAY_S), 0.0, 0.0, "never_if_nobody_runs"),
+        (Window(aging="exponential", half_life_s=DAY_S), 1.0, 0.9, "not_at_this_pace"),
+        (Window(aging="linear", length_s=5 * DAY_S), 1.0, 0.9, "not_at_this_pace"),
+        (Window(aging="linear", length_s=5 * DAY_S), 1.0, 0.1, "recovers"),
+        (Window(aging="step", granularity_s=DAY_S, factor=0.5), 1.0, 0.1, "recovers"),
+        (Window(aging="step", granularity_s=DAY_S, factor=0.5), 1e-9, 0.1, "not_within_horizon"),
+        (Window(), 1e-9, 0.1, "not_within_horizon"),
+    ],
+)
+def test_every_window_has_its_outcomes(window: Window, group_rate: float, share: float, outcome: str) -> None:
+    past = history(8)
+    as_of_s = float(past.hour_start_s[-1] + 3600)
+    found = recovery_in_window(
+        past, target=0.4, as_of_s=as_of_s, window=window, group_rate=group_rate, share=share, horizon_s=20 * DAY_S
+    )
+    assert found.outcome == outcome
+    assert (found.in_s is None) == (outcome != "recovers")
+
+
+def test_what_is_no_pace_or_balance_is_refused() -> None:
+    for own, group, target in ((2.0, 1.0, 0.5), (-1.0, 1.0, 0.5), (0.0, float("inf"), 0.5), (0.0, 1.0, 1.5)):
+        with pytest.raises(BadParameter):
+            Balance(own, group, target)
+    good = Balance(55, 100, 0.4)
+    for rate, share, half_life_s in (
+        (-1.0, 0.1, DAY_S),
+        (float("nan"), 0.1, DAY_S),
+        (1.0, 1.1, DAY_S),
+        (1.0, 0.1, 0.0),
+    ):
+        with pytest.raises(BadParameter):
+            recovery(good, group_rate=rate, share=share, half_life_s=half_life_s)
+    with pytest.raises(BadParameter):
+        recovery_range(good, daily_group_usage=[], share=0.1, half_life_s=DAY_S)
+    with pytest.raises(BadParameter):
+        recovery_in_window(
+            history(1), target=0.4, as_of_s=1e6, window=Window(), group_rate=1.0, share=0.1, horizon_s=float("inf")
+        )
