@@ -64,6 +64,10 @@ class ChangeSet(models.Model):
     asks_entry_uid = models.UUIDField(null=True)  # for whom more is asked upward
     reverts_number = models.PositiveIntegerField(null=True)  # the revision it undoes
     undone = models.JSONField(default=list, db_default=[])  # operations taken back, newest last: what redo brings again
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="change_sets_decided"
+    )  # who scheduled it: it is put in force with this person's rights
+    decided_name = models.CharField(max_length=256, blank=True, default="", db_default="")
     held_for = models.TextField(blank=True, default="", db_default="")  # why it couldn't be published when it was due
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()

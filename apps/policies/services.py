@@ -37,8 +37,9 @@ from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_archived, load_tree
 
 __all__ = [
-    "change_settings", "change_shares", "effect_of", "make_change_set", "make_policy", "propose_change_set", "publish_change_set",
-    "publish_document", "update_change_set", "withdraw_change_set",
+    "change_settings", "change_shares", "effect_of", "make_change_set", "make_policy", "move_on",
+    "propose_change_set", "publish_change_set", "publish_document", "publish_locked",
+    "update_change_set", "withdraw_change_set",
 ]  # fmt: skip
 
 _WRITE = "policies:write"
@@ -115,7 +116,8 @@ def update_change_set(
         change_set.reason = change_set.reason if reason is None else clean_reason(reason)
         if effective_at is not _UNSET:
             change_set.effective_at = effective_at
-        return _moved_on(change_set, ChangeSet.State.DRAFT, actor, at, "changeset.edited")
+        change_set.approvals.all().delete()  # what was approved was something else
+        return move_on(change_set, ChangeSet.State.DRAFT, actor, at, "changeset.edited")
 
 
 def propose_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> ChangeSet:
@@ -123,7 +125,7 @@ def propose_change_set(*, id: int, version: int, reason: str | None = None, at: 
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
         change_set.reason = require_reason(change_set.reason if reason is None else reason)
-        return _moved_on(change_set, ChangeSet.State.PROPOSED, actor, at, "changeset.proposed")
+        return move_on(change_set, ChangeSet.State.PROPOSED, actor, at, "changeset.proposed")
 
 
 def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> ChangeSet:
@@ -131,7 +133,7 @@ def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at:
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
         said = clean_reason(reason or "")
-        return _moved_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", said)
+        return move_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", said)
 
 
 def publish_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> Revision:
@@ -142,7 +144,7 @@ def publish_change_set(*, id: int, version: int, reason: str | None = None, at: 
             lock_policy(policy_id)
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
         change_set.reason = require_reason(change_set.reason if reason is None else reason)
-        return _publish(change_set, actor, at)
+        return publish_locked(change_set, actor, at)
 
 
 def change_shares(
@@ -156,7 +158,8 @@ def change_shares(
         policy = lock_policy(policy.pk)
         base = _existing_base(policy, base_revision)
         resolved = _checked(policy, base, operations, actor, at)
-        return _publish(_new_change_set(policy, base, resolved, require_reason(reason), None, actor, at), actor, at)
+        change_set = _new_change_set(policy, base, resolved, require_reason(reason), None, actor, at)
+        return publish_locked(change_set, actor, at)
 
 
 def change_settings(
@@ -170,7 +173,8 @@ def change_settings(
         policy = lock_policy(policy.pk)
         base = _existing_base(policy, base_revision)
         resolved = _checked(policy, base, operations, actor, at)
-        return _publish(_new_change_set(policy, base, resolved, require_reason(reason), None, actor, at), actor, at)
+        change_set = _new_change_set(policy, base, resolved, require_reason(reason), None, actor, at)
+        return publish_locked(change_set, actor, at)
 
 
 def publish_document(
@@ -200,7 +204,7 @@ def publish_document(
         )
 
 
-def _publish(change_set: ChangeSet, actor: Actor, at: datetime) -> Revision:
+def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revision:
     """Merge with the head, ask for every operation again, write. The policy is locked."""
     policy = Policy.objects.get(pk=change_set.policy_id)
     if change_set.effective_at is not None and change_set.effective_at > at:
@@ -243,7 +247,7 @@ def _new_change_set(
     )  # fmt: skip
 
 
-def _moved_on(
+def move_on(
     change_set: ChangeSet, state: str, actor: Actor, at: datetime, verb: str, reason: str | None = None
 ) -> ChangeSet:
     change_set.state = state

@@ -120,6 +120,21 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name="changeset",
+            name="decided_by",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="change_sets_decided",
+                to=settings.AUTH_USER_MODEL,
+            ),
+        ),
+        migrations.AddField(
+            model_name="changeset",
+            name="decided_name",
+            field=models.CharField(blank=True, db_default="", default="", max_length=256),
+        ),
+        migrations.AddField(
+            model_name="changeset",
             name="held_for",
             field=models.TextField(blank=True, db_default="", default=""),
         ),
