@@ -83,7 +83,7 @@ def test_the_skeleton_compares_two_leaves_as_the_whole_tree_does(
     np.testing.assert_allclose(again.priority[places], result.priority[[one, other]], atol=1e-9)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(drawn=sites(), algorithm=st.sampled_from(ALGORITHMS), seed=st.integers(0, 99))
 def test_what_is_said_to_turn_the_order_turns_it_and_a_little_less_does_not(
     drawn: tuple[FairshareTree, FloatArray], algorithm: dict[str, Any], seed: int
@@ -215,7 +215,7 @@ def test_groups_are_contrasted_by_their_own_levels() -> None:
         assert found.level == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_usage_compared_by_two_scopes_is_contrasted_by_the_one_of_each_group(seed: int) -> None:
     rng = np.random.default_rng(seed)

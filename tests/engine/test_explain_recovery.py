@@ -90,7 +90,8 @@ def test_more_of_the_pace_is_slower_and_a_longer_half_life_too() -> None:
 def history(seed: int, hours: int = 240) -> History:
     rng = np.random.default_rng(seed)
     group = rng.integers(1, 1000, hours).astype(np.float64)
-    return History(np.arange(hours) * 3600.0, group * rng.uniform(0.5, 0.9), group)
+    hour_start_s = np.arange(hours, dtype=np.float64) * 3600
+    return History(hour_start_s, group * rng.uniform(0.5, 0.9), group)
 
 
 @settings(max_examples=25, deadline=None)
