@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from types import FunctionType
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -48,3 +51,25 @@ def compiled(function: Function) -> Function:
     except RuntimeError:  # no place to keep machine code: compiled again in each process
         fast = njit(**exact)(function)
     return fast  # type: ignore[no-any-return]
+
+
+def interpreted(function: Function) -> Function:
+    """The plain function behind a compiled one, calling plain functions in place of compiled ones: its slow twin."""
+    if not hasattr(function, "py_func"):
+        return function
+    return _plain_names(function.__module__)[function.__name__]  # type: ignore[no-any-return]
+
+
+@cache
+def _plain_names(module: str) -> dict[str, Any]:
+    """The names of a module, with plain functions that see each other in place of the compiled ones."""
+    names = dict(vars(sys.modules[module]))
+    for name, value in list(names.items()):
+        source: Any = getattr(value, "py_func", None)
+        if source is None:
+            continue
+        if source.__module__ == module:
+            names[name] = FunctionType(source.__code__, names, source.__name__, source.__defaults__)
+        else:
+            names[name] = _plain_names(source.__module__)[source.__name__]
+    return names

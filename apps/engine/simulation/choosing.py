@@ -1,0 +1,178 @@
+"""Which entry a site starts next: components level by level among those with pending jobs.
+
+Written over single elements, so that the same source runs on lists as plain Python and on arrays as machine code, with
+the same bits. Source: Elmroth, Gardfjäll, *Decentralized System for Grid-wide Fairshare Scheduling*, §4.
+"""
+
+from __future__ import annotations
+
+import math
+
+from apps.engine.fast import compiled
+from apps.engine.simulation.columns import Jobs, Nodes, Plan, Rule, State
+
+GRIDWIDE, ABSOLUTE, RELATIVE, RELATIVE_N, SIGMOID, SIGMOID_N, SLURM, COMBINED = range(8)
+ON_TARGET_TOLERANCE = 1e-12
+
+
+@compiled
+def component(target: float, actual: float, rule: Rule) -> float:
+    """The component of an entry: deviation in points for `gridwide`, else the operator at resolution r."""
+    if rule.coarse > 0.0:
+        actual = math.floor(actual * rule.coarse + 0.5) / rule.coarse
+    larger = target if target > actual else actual
+    gap = target - actual
+    if abs(gap) <= ON_TARGET_TOLERANCE * larger:
+        value = 0.0
+    elif rule.kind == GRIDWIDE:
+        value = gap * 100.0
+    elif rule.kind == ABSOLUTE:
+        value = gap
+    elif rule.kind == RELATIVE:
+        value = gap / larger
+    elif rule.kind == RELATIVE_N:
+        value = math.copysign(abs(gap / larger) ** rule.exponent, gap)
+    elif rule.kind == SIGMOID:
+        value = math.sin(math.pi / 2 * (gap / larger))
+    elif rule.kind == SIGMOID_N:
+        value = math.copysign(abs(math.sin(math.pi / 2 * (gap / larger))) ** (1.0 / rule.exponent), gap)
+    elif rule.kind == SLURM:
+        value = math.pow(rule.two, 1.0 - actual / target) - 1.0 if target > 0.0 else -1.0
+    else:
+        value = rule.mix * gap + (1.0 - rule.mix) * math.copysign(abs(gap / larger) ** rule.two, gap)
+    if rule.kind == GRIDWIDE:
+        return value
+    return min(rule.resolution - 1.0, float(math.floor((value + 1.0) / 2.0 * rule.resolution)))
+
+
+@compiled
+def refresh(seen_s: float, nodes: Nodes, rule: Rule, plan: Plan, state: State) -> None:
+    """Usage over all sites as of `seen_s`, and the components of everybody compared by it."""
+    total, pooled, pooled_first = state.pooled_total, nodes.pooled, nodes.pooled_first
+    for n in range(plan.nodes):
+        total[n] = 0.0
+    for q in range(plan.queues):
+        usage = max(0.0, state.pooled_base[q] + state.pooled_rate[q] * seen_s)
+        for i in range(pooled_first[q], pooled_first[q + 1]):
+            total[pooled[i]] += usage
+    for g in range(len(nodes.groups)):
+        begin = nodes.first[nodes.groups[g]]
+        end = begin + nodes.count[nodes.groups[g]]
+        whole = 0.0
+        for n in range(begin, end):
+            whole += total[n]
+        for n in range(begin, end):
+            if nodes.is_seat[n]:
+                state.component[n] = rule.pad
+            else:
+                state.component[n] = component(nodes.target[n], total[n] / whole if whole > 0.0 else 0.0, rule)
+
+
+@compiled
+def measure(seen_s: float, site: int, node: int, nodes: Nodes, rule: Rule, plan: Plan, state: State) -> None:
+    """The components of a group's children by the usage that the site has booked; only of those who wait."""
+    base, rate, measured = state.base, state.rate, state.measured
+    begin = nodes.first[node]
+    end = begin + nodes.count[node]
+    slot = site * plan.width
+    whole = 0.0
+    for n in range(begin, end):
+        usage = max(0.0, base[slot + n] + rate[slot + n] * seen_s)
+        measured[n] = usage
+        whole += usage
+    waiting = site * plan.nodes
+    for n in range(begin, end):
+        if state.alive[waiting + n] > 0:
+            if nodes.is_seat[n]:
+                measured[n] = rule.pad
+            else:
+                measured[n] = component(nodes.target[n], measured[n] / whole if whole > 0.0 else 0.0, rule)
+
+
+@compiled
+def choose(now_s: float, site: int, jobs: Jobs, nodes: Nodes, rule: Rule, plan: Plan, state: State) -> int:
+    """The queue to start from: level by level the child that is furthest ahead among those with pending jobs."""
+    alive, is_shared = state.alive, nodes.is_shared
+    waiting = site * plan.nodes
+    node = 0
+    while True:
+        values, offset = state.component, site * plan.stride
+        if not is_shared[node]:
+            measure(max(0.0, now_s - plan.delay_s), site, node, nodes, rule, plan, state)
+            values, offset = state.measured, 0
+        best, second, ahead = -math.inf, -math.inf, node
+        begin = nodes.first[node]
+        for n in range(begin, begin + nodes.count[node]):
+            if alive[waiting + n] > 0:
+                value = values[offset + n]
+                if value > best:
+                    best, second, ahead = value, best, n
+                elif value > second:
+                    second = value
+        if best - second <= rule.tie:
+            return choose_among_ties(now_s, site, node, jobs, nodes, rule, plan, state)
+        node = ahead
+        if nodes.queue[node] >= 0:
+            return nodes.queue[node]  # type: ignore[no-any-return]
+
+
+@compiled
+def choose_among_ties(
+    now_s: float, site: int, node: int, jobs: Jobs, nodes: Nodes, rule: Rule, plan: Plan, state: State
+) -> int:
+    """The same for all whose ancestors tie, shorter vectors padded; in the end the one whose first job came first."""
+    front, front_value = state.front, state.front_value
+    waiting = site * plan.nodes
+    front[0] = node
+    n_front = 1
+    is_open = True
+    while is_open:
+        is_open = False
+        n_found = plan.nodes  # found ones go behind those they come from
+        for i in range(n_front):
+            node = front[i]
+            if nodes.queue[node] >= 0:
+                front[n_found], front_value[n_found] = node, rule.pad
+                n_found += 1
+                continue
+            is_open = True
+            values, offset = state.component, site * plan.stride
+            if not nodes.is_shared[node]:
+                measure(max(0.0, now_s - plan.delay_s), site, node, nodes, rule, plan, state)
+                values, offset = state.measured, 0
+            begin = nodes.first[node]
+            for n in range(begin, begin + nodes.count[node]):
+                if state.alive[waiting + n] > 0:
+                    front[n_found], front_value[n_found] = n, values[offset + n]
+                    n_found += 1
+        if is_open:
+            n_front = keep_ahead(n_found, rule, plan, state)
+    place = site * plan.queues
+    first = nodes.queue[front[0]]
+    for i in range(1, n_front):
+        queue = nodes.queue[front[i]]
+        if jobs.order[state.head[place + queue]] < jobs.order[state.head[place + first]]:
+            first = queue
+    return first  # type: ignore[no-any-return]
+
+
+@compiled
+def keep_ahead(n_found: int, rule: Rule, plan: Plan, state: State) -> int:
+    """Move the found ones that are ahead, or tie with the next one ahead, to the beginning; return how many."""
+    front, front_value = state.front, state.front_value
+    low = -math.inf
+    for i in range(plan.nodes, n_found):
+        low = max(low, front_value[i])
+    is_lower = True
+    while is_lower:
+        is_lower = False
+        for i in range(plan.nodes, n_found):
+            if front_value[i] < low and low - front_value[i] <= rule.tie:
+                low = front_value[i]
+                is_lower = True
+    n_front = 0
+    for i in range(plan.nodes, n_found):
+        if front_value[i] >= low:
+            front[n_front] = front[i]
+            n_front += 1
+    return n_front

@@ -1,0 +1,293 @@
+"""A scenario as the contract has it, read and checked: what can't be simulated is refused with the field named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from apps.engine.algorithms import read_algorithm
+from apps.engine.arrays import BoolArray
+from apps.engine.case_text import RepeatedKeys, read_id, shown
+from apps.engine.cases import Policy, read_policy
+from apps.engine.decay import Window
+from apps.engine.errors import BadCase, EngineError
+from apps.engine.jobs.reading import finite, read_flag, read_integer, read_number, read_table, refuse_unknown
+from apps.engine.operators import get_operator, installed_operators
+from apps.engine.parameters import Settings
+from apps.engine.simulation.streams import HOUR_S, Site, Stream, read_streams
+
+APPROACHES = ("historical", "active", "predictive")
+DISPATCHES = ("priority", "sam")
+BOOKED_AT = ("start", "end", "submit")
+FRONTS = ("lifo", "fifo")
+SCOPES = ("local", "global")
+MOST_SITES = 10_000
+MOST_PLACES = 5_000_000  # sites × entries
+MOST_REFRESHES = 5_000_000
+MOST_RECOMPUTES = 500_000
+MOST_STEPS = 2_000_000_000  # jobs × entries, the work of the decisions
+MOST_REPORTS = 10_000
+INCREMENTAL = ("aequus", "gridwide")
+DEFAULT_PRIORITY_REFRESH_S = 60.0
+LONGEST_H = 1_000_000.0
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What is wrong with usage data: how old it is, the part of jobs it never has, in which steps shares are known."""
+
+    delay_s: float = 0.0
+    loss: float = 0.0
+    resolution: int = 0  # 0: exactly
+
+
+@dataclass(frozen=True)
+class Sam:
+    """The queue with a front and a back, in place of priorities."""
+
+    booked_at: str
+    front: str
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """Everything a simulation needs. scope_is_global: (n,) by whose usage the children of an entry are compared.
+
+    algorithm: settings with defaults filled in, None under `sam`. priority_refresh_s: 0 for at every start.
+    """
+
+    id: str | int | float | None
+    seed: int
+    end_s: float
+    sites: tuple[Site, ...]
+    policy: Policy
+    scope_is_global: BoolArray
+    algorithm: Settings | None
+    local_approach: int
+    global_approach: int
+    global_refresh_s: float
+    window: Window
+    noise: Noise
+    priority_refresh_s: float
+    backfill: bool
+    sam: Sam | None
+    streams: tuple[Stream, ...]
+    report_h: tuple[int | float, ...]
+
+
+def read_scenario(given: object, *, seed: int | None, traces: Mapping[str, str]) -> Scenario:
+    """One scenario; EngineError with the field that can't be used and what is allowed."""
+    if isinstance(given, BadCase):
+        raise given
+    if not isinstance(given, dict):
+        raise BadCase("a scenario is an object with sites, policy and workload")
+    if isinstance(given, RepeatedKeys):
+        raise BadCase("given twice", place=given.repeated)
+    scenario_id = read_id(given.get("id"))
+    hours = read_number(given, "hours", "", minimum=1e-3, maximum=LONGEST_H)
+    sites = _read_sites(given.get("sites"))
+    policy = read_policy(given)
+    if len(sites) * policy.tree.n_entries > MOST_PLACES:
+        raise BadCase(
+            f"{len(sites)} sites with {policy.tree.n_entries} entries; at most {MOST_PLACES:,} of both together",
+            place="sites",
+        )
+    sam = _read_sam(given)
+    algorithm = None if sam else _read_algorithm(given)
+    usage = read_table(given, "usage")
+    refuse_unknown(usage, ("local", "global", "global_refresh_s", "window"), "usage")
+    scenario = Scenario(
+        id=scenario_id,
+        seed=_read_seed(given, seed),
+        end_s=hours * HOUR_S,
+        sites=sites,
+        policy=policy,
+        scope_is_global=_read_scopes(given, policy),
+        algorithm=algorithm,
+        local_approach=_read_word(usage, "local", APPROACHES, "active", "usage."),
+        global_approach=_read_word(usage, "global", APPROACHES, "active", "usage."),
+        global_refresh_s=read_number(usage, "global_refresh_s", "usage", default=60.0, minimum=1.0),
+        window=_read_window(usage.get("window")),
+        noise=_read_noise(given),
+        priority_refresh_s=_read_priority_refresh(given, algorithm),
+        backfill=read_flag(given, "backfill", default=False),
+        sam=sam,
+        streams=read_streams(
+            given.get("workload"), end_s=hours * HOUR_S, sites=sites, policy=policy, traces=traces
+        ),
+        report_h=_read_reports(given.get("report_h"), given["hours"]),
+    )
+    _refuse_endless(scenario)
+    return scenario
+
+
+def _read_sites(given: object) -> tuple[Site, ...]:
+    if not isinstance(given, list) or not given:
+        what = "are missing" if given is None or given == [] else f"{shown(given)} can't be used"
+        raise BadCase(f'{what}; a list such as [{{"name": "R1", "cpus": 100}}] is allowed', place="sites")
+    if len(given) > MOST_SITES:
+        raise BadCase(f"{len(given)} are too many; at most {MOST_SITES:,} are allowed", place="sites")
+    found: dict[str, Site] = {}
+    for number, site in enumerate(given):
+        place = f"sites[{number}]"
+        if not isinstance(site, dict):
+            raise BadCase(f"{shown(site)} can't be used; an object with name and cpus is allowed", place=place)
+        name = site.get("name")
+        if not isinstance(name, str) or not name:
+            what = "is missing" if name is None else f"{shown(name)} can't be used"
+            raise BadCase(f"{what}; text that isn't empty is allowed", place=f"{place}.name")
+        if name in found:
+            raise BadCase(f"two sites are called {shown(name)}", place=f"{place}.name")
+        if site.get("cpus") is None:
+            raise BadCase("is missing; an integer ≥ 1 is allowed", place=f"{place}.cpus")
+        found[name] = Site(name, read_integer(site, "cpus", place, default=1, minimum=1, maximum=10_000_000))
+    return tuple(found.values())
+
+
+def _read_seed(given: Mapping[str, Any], seed: int | None) -> int:
+    if seed is None:
+        seed = read_integer(given, "seed", "", default=1, minimum=0, maximum=2**63 - 1)
+    if not 0 <= seed < 2**63:
+        raise BadCase(f"{shown(seed)} can't be used; an integer from 0 to 2^63 − 1 is allowed", place="seed")
+    return seed
+
+
+def _read_word(given: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str, above: str = "") -> int:
+    """The number of the word among those allowed."""
+    value = given.get(name, default)
+    if not isinstance(value, str) or value not in allowed:
+        raise BadCase(f"{shown(value)} can't be used; {' or '.join(allowed)} is allowed", place=f"{above}{name}")
+    return allowed.index(value)
+
+
+def _read_sam(given: Mapping[str, Any]) -> Sam | None:
+    if DISPATCHES[_read_word(given, "dispatch", DISPATCHES, "priority")] != "sam":
+        return None
+    return Sam(
+        booked_at=BOOKED_AT[_read_word(given, "booked_at", BOOKED_AT, "start")],
+        front=FRONTS[_read_word(given, "front", FRONTS, "lifo")],
+    )
+
+
+def _read_algorithm(given: Mapping[str, Any]) -> Settings:
+    algorithm = read_table(given, "algorithm", is_required=True)
+    return read_algorithm(algorithm)
+
+
+def _read_scopes(given: Mapping[str, Any], policy: Policy) -> BoolArray:
+    """Whose usage the children of each entry are compared by: its own word, else its parent's; the root's is local."""
+    own: dict[str, object] = {}
+    waiting: list[tuple[str, Mapping[str, Any]]] = [("", given["policy"])]
+    while waiting:
+        path, entry = waiting.pop()
+        own[path] = entry.get("scope")
+        waiting += [(f"{path}/{child['name']}", child) for child in entry.get("children", [])]
+    found = np.zeros(policy.tree.n_entries, dtype=np.bool_)
+    for entry, path in enumerate(policy.paths):
+        scope = own[path]
+        if scope is None:
+            found[entry] = entry > 0 and found[policy.tree.parent[entry]]
+        elif isinstance(scope, str) and scope in SCOPES:
+            found[entry] = scope == "global"
+        else:
+            raise BadCase(f"{shown(scope)} can't be used; local or global is allowed", place=f"policy{path}.scope")
+    return found
+
+
+def _read_window(given: object) -> Window:
+    if given is None:
+        return Window()
+    if not isinstance(given, dict):
+        raise BadCase(f'{shown(given)} can\'t be used; an object such as {{"aging": "none"}}', place="usage.window")
+    known = tuple(field.name for field in fields(Window))
+    refuse_unknown(given, known, "usage.window")
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        is_word = isinstance(value, str) or value is None
+        if not is_word and finite(value) is None:
+            raise BadCase(f"{shown(value)} can't be used; a finite number is allowed", place=f"usage.window.{name}")
+        values[name] = value
+    try:
+        return Window(**values)
+    except EngineError as problem:
+        raise BadCase(problem.message, place=f"usage.window.{problem.place}".rstrip(".")) from None
+    except TypeError:
+        raise BadCase("has a word where a number belongs", place="usage.window") from None
+
+
+def _read_noise(given: Mapping[str, Any]) -> Noise:
+    noise = read_table(given, "noise")
+    refuse_unknown(noise, ("usage_delay_s", "loss", "resolution"), "noise")
+    return Noise(
+        delay_s=read_number(noise, "usage_delay_s", "noise", default=0.0, minimum=0.0, maximum=LONGEST_H * HOUR_S),
+        loss=read_number(noise, "loss", "noise", default=0.0, minimum=0.0, maximum=1.0),
+        resolution=read_integer(noise, "resolution", "noise", default=0, minimum=2, maximum=2**31),
+    )
+
+
+def _read_priority_refresh(given: Mapping[str, Any], algorithm: Settings | None) -> float:
+    if algorithm is None:
+        return 0.0
+    default = 0.0 if is_incremental(algorithm) else DEFAULT_PRIORITY_REFRESH_S
+    refresh_s = float(read_number(given, "priority_refresh_s", "", default=default, minimum=0.0))
+    if refresh_s == 0.0 and not is_incremental(algorithm):
+        raise BadCase(
+            f"0 (at every start) is for {' and '.join(INCREMENTAL)} with their own operators; "
+            f"{algorithm['name']} is recomputed at intervals of 1 s or more",
+            place="priority_refresh_s",
+        )
+    if 0.0 < refresh_s < 1.0:
+        raise BadCase(f"{refresh_s!r} can't be used; 0 or a number ≥ 1 is allowed", place="priority_refresh_s")
+    return refresh_s
+
+
+def is_incremental(algorithm: Settings) -> bool:
+    """Whether the loop can compare by this algorithm itself."""
+    name = algorithm["name"]
+    if name == "aequus":
+        return get_operator(algorithm["operator"]).name == algorithm["operator"] and (
+            algorithm["operator"] not in installed_operators()
+        )
+    return bool(name == "gridwide")
+
+
+def _read_reports(given: object, hours: int | float) -> tuple[int | float, ...]:
+    if given is None:
+        return (hours,)
+    if not isinstance(given, list) or len(given) > MOST_REPORTS:
+        raise BadCase(f"must be a list of at most {MOST_REPORTS:,} hours", place="report_h")
+    for number, hour in enumerate(given):
+        at_h = finite(hour)
+        if at_h is None or not 0 <= at_h <= hours:
+            raise BadCase(
+                f"{shown(hour)} can't be used; an hour from 0 to {hours:g} is allowed", place=f"report_h[{number}]"
+            )
+    return tuple(given)
+
+
+def _refuse_endless(scenario: Scenario) -> None:
+    """Bounds on the work, known before it begins."""
+    jobs = sum(stream.expected_jobs for stream in scenario.streams)
+    refreshes = scenario.end_s / scenario.global_refresh_s
+    if scenario.scope_is_global.any() and refreshes > MOST_REFRESHES:
+        raise BadCase(f"{refreshes:.3g} refreshes; at most {MOST_REFRESHES:,}", place="usage.global_refresh_s")
+    if scenario.priority_refresh_s > 0:
+        recomputes = scenario.end_s / scenario.priority_refresh_s * len(scenario.sites)
+        if recomputes > MOST_RECOMPUTES:
+            raise BadCase(
+                f"{recomputes:.3g} recomputes at {len(scenario.sites)} sites; at most {MOST_RECOMPUTES:,}",
+                place="priority_refresh_s",
+            )
+    steps = (jobs + refreshes) * scenario.policy.tree.n_entries
+    if steps > MOST_STEPS:
+        raise BadCase(
+            f"{jobs:.3g} jobs and {refreshes:.3g} refreshes with {scenario.policy.tree.n_entries} entries are "
+            f"{steps:.3g} steps; at most {MOST_STEPS:,}",
+            place="hours",
+        )
+    for stream in scenario.streams:
+        if stream.priority is not None and scenario.sam is None:
+            raise BadCase('is of a priority group, which "dispatch": "sam" has', place=f"{stream.place}.priority")
