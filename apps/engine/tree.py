@@ -44,8 +44,11 @@ _FEWEST_IN_GRID = 10_000
 
 
 def _grid(starts: IntArray, counts: IntArray) -> Grid | None:
-    size, width = int(counts.sum()), int(counts.max())
-    if size < _FEWEST_IN_GRID or width > _WIDEST_GRID or 2 * size < width * len(counts):
+    size = int(counts.sum())
+    if size < _FEWEST_IN_GRID:
+        return None
+    width = int(counts.max())
+    if width > _WIDEST_GRID or 2 * size < width * len(counts):
         return None
     filled = np.arange(width) < counts[:, np.newaxis]
     position = np.where(filled, starts[:, np.newaxis] + np.arange(width), size)
@@ -224,6 +227,8 @@ def _mask(values: npt.ArrayLike | None, n: int) -> BoolArray:
 def _breadth_first(parents: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Order rows level by level; return (order, level offsets, first child, child count), the latter two per entry."""
     n = len(parents)
+    if _is_breadth_first(parents):
+        return _measure_levels(parents)
     roots = np.flatnonzero(parents < 0)
     if len(roots) != 1:
         raise BadTree(f"a tree has one root, this has {len(roots)}", row=int(roots[1]) if len(roots) > 1 else None)
@@ -252,6 +257,26 @@ def _breadth_first(parents: IntArray) -> tuple[IntArray, IntArray, IntArray, Int
     first_child = 1 + np.cumsum(child_count) - child_count
     offsets = np.cumsum([0, *(len(level) for level in levels)])
     return order, offsets, first_child, child_count
+
+
+def _is_breadth_first(parents: IntArray) -> bool:
+    """The root, and then every entry's children side by side in the order of the entries: nothing is to be moved."""
+    if len(parents) == 0 or parents[0] >= 0 or (len(parents) > 1 and parents[1] != 0):
+        return False
+    return bool((parents[1:] >= parents[:-1]).all() and (parents < np.arange(len(parents))).all())
+
+
+def _measure_levels(parents: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """What `_breadth_first` returns, for rows that already are."""
+    child_count = np.bincount(parents[1:], minlength=len(parents))
+    end_of_children = 1 + np.cumsum(child_count)
+    offsets = [0, 1]
+    while (end := int(end_of_children[offsets[-1] - 1])) > offsets[-1]:
+        if len(offsets) - 2 == MAX_DEPTH:
+            row = offsets[-2] + int(np.flatnonzero(child_count[offsets[-2] : offsets[-1]])[0])
+            raise BadTree(f"has children at depth {MAX_DEPTH + 1}; at most {MAX_DEPTH} levels are allowed", row=row)
+        offsets.append(end)
+    return np.arange(len(parents)), np.array(offsets), end_of_children - child_count, child_count
 
 
 def _check_shares(shares: FloatArray, order: IntArray) -> None:

@@ -55,6 +55,15 @@ def test_rows_in_any_order_give_the_same_tree(parent: list[int], data: st.DataOb
     assert tree.depth == max(depth_of)
 
 
+@given(parent=parents())
+def test_rows_that_are_breadth_first_already_stay_where_they_are(parent: list[int]) -> None:
+    tree, _ = FairshareTree.from_columns(parent, np.ones(len(parent)))
+    again, order = FairshareTree.from_columns(tree.parent, tree.shares)
+    assert order.tolist() == list(range(len(parent)))
+    for name in ("parent", "first_child", "child_count", "level_offsets"):
+        assert getattr(again, name).tolist() == getattr(tree, name).tolist(), name
+
+
 def test_siblings_keep_the_order_of_their_rows() -> None:
     tree, order = FairshareTree.from_columns([2, 2, -1, 1, 1, 0], np.ones(6))
     assert order.tolist() == [2, 0, 1, 5, 3, 4]
