@@ -7,13 +7,15 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from apps.engine import decay
 from apps.engine.algorithms import get_algorithm, read_algorithm
 from apps.engine.errors import BadParameter
+from apps.engine.parameters import Parameter
 from apps.errors import FieldProblem, Invalid
 from apps.policies.names import clean_text
 
 RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
-AGINGS = ("none", "exponential", "linear", "step")
+AGINGS = decay.AGINGS
 APPROACHES = ("historical", "active", "predictive")
 _LONGEST_S = 200 * 365 * 86_400
 _MOST_CLASS_FACTORS = 1_000
@@ -45,7 +47,7 @@ class PolicySettings:
         parts: dict[str, Any] = {
             "algorithm": _algorithm(checked, given.get("algorithm", {}), start["algorithm"]),
             "metric": _metric(checked, _over(checked, given, start, "metric")),
-            "window": _window(checked, _over(checked, given, start, "window")),
+            "window": _window(checked, given.get("window", {}), start["window"]),
             "approach": _approach(checked, _over(checked, given, start, "approach")),
             "fallback_factor": checked.number(
                 given.get("fallback_factor", start["fallback_factor"]), "settings.fallback_factor", 0, 1
@@ -118,6 +120,13 @@ class _Reader:
         self.problem(where, f"must be one of {', '.join(allowed)}")
         return allowed[0]
 
+    def parameter(self, value: object, where: str, parameter: Parameter) -> Any:
+        try:
+            return parameter.read(value)
+        except (ValueError, OverflowError):
+            self.problem(where, f"must be {parameter.allowed}")
+            return parameter.default
+
     def refuse(self) -> None:
         if self.problems:
             first = self.problems[0]
@@ -174,17 +183,28 @@ def _class_factor(checked: _Reader, given: object, i: int) -> Json:
     return read
 
 
-def _window(checked: _Reader, window: Json) -> Json:
+def _window(checked: _Reader, given: object, start: Json) -> Json:
+    """Length, aging and the parameters that are common; then those of the law alone, its defaults filled in."""
+    of_laws = {parameter.name for law in decay.LAWS.values() for parameter in law.parameters}
+    where, common = "settings.window", _DEFAULTS["window"]
+    asked = checked.mapping(given, where, allowed=sorted({*common, *of_laws}))
+    window = {**start, **asked}
     length = window["length_s"]
-    read = {
-        "length_s": None if length is None else checked.whole(length, "settings.window.length_s", 1, _LONGEST_S),
-        "aging": checked.choice(window["aging"], "settings.window.aging", AGINGS),
-        "half_life_s": checked.whole(window["half_life_s"], "settings.window.half_life_s", 1, _LONGEST_S),
-        "granularity_s": checked.whole(window["granularity_s"], "settings.window.granularity_s", 1, _LONGEST_S),
-        "factor": checked.number(window["factor"], "settings.window.factor", 0, 1),
+    read: Json = {
+        "length_s": None if length is None else checked.whole(length, f"{where}.length_s", 1, _LONGEST_S),
+        "aging": checked.choice(window["aging"], f"{where}.aging", AGINGS),
+        "half_life_s": checked.whole(window["half_life_s"], f"{where}.half_life_s", 1, _LONGEST_S),
+        "granularity_s": checked.whole(window["granularity_s"], f"{where}.granularity_s", 1, _LONGEST_S),
+        "factor": checked.number(window["factor"], f"{where}.factor", 0, 1),
     }
     if read["aging"] == "linear" and read["length_s"] is None:
-        checked.problem("settings.window.length_s", "is needed by linear aging, which reaches 0 at the window's end")
+        checked.problem(f"{where}.length_s", "is needed by linear aging, which reaches 0 at the window's end")
+    law = decay.LAWS[read["aging"]]
+    own = {parameter.name: parameter for parameter in law.parameters if parameter.name not in read}
+    for name in sorted((of_laws - set(common) - set(own)) & set(asked)):
+        checked.problem(f"{where}.{name}", f"is no parameter of aging {law.name!r}")
+    for name, parameter in own.items():
+        read[name] = checked.parameter(window.get(name, parameter.default), f"{where}.{name}", parameter)
     return read
 
 

@@ -40,15 +40,10 @@ class SourceRow:
 
 
 def window_of(settings: Mapping[str, Any]) -> decay.Window:
-    """The engine's window from the policy's settings, without parameters of other agings."""
-    aging = settings["aging"]
-    return decay.Window(
-        length_s=settings["length_s"],
-        aging=aging,
-        half_life_s=settings["half_life_s"] if aging == "exponential" else None,
-        granularity_s=settings["granularity_s"] if aging == "step" else None,
-        factor=settings["factor"] if aging == "step" else None,
-    )
+    """The engine's window from the policy's settings, without parameters of other laws."""
+    law = decay.LAWS[settings["aging"]]
+    asked = {parameter.name: settings.get(parameter.name) for parameter in law.parameters}
+    return decay.Window(**{**asked, "length_s": settings["length_s"], "aging": law.name})
 
 
 def class_factor(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> float:
@@ -153,8 +148,8 @@ def _elapsed(start_s: F8, rate: F8, as_of_s: float, window: decay.Window) -> F8:
     """What jobs that run since `start_s` used until now, each hour weighted by its age; 0 for start = now."""
     first = np.floor(start_s / HOUR_S)
     last = np.ceil(as_of_s / HOUR_S)  # exclusive
-    if window.length_s is not None:  # hours that no longer count needn't be made
-        first = np.maximum(first, np.floor((as_of_s - window.length_s) / HOUR_S) - 1)
+    if window.reach_s is not None:  # hours that no longer count needn't be made
+        first = np.maximum(first, np.floor((as_of_s - window.reach_s) / HOUR_S) - 1)
     n_hours = np.maximum(last - first, 0).astype(np.int64)
     job = np.repeat(np.arange(len(start_s)), n_hours)
     within = np.arange(int(n_hours.sum())) - np.repeat(np.cumsum(n_hours) - n_hours, n_hours)

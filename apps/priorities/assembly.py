@@ -237,9 +237,9 @@ def one_view() -> Iterator[None]:
 
 def _oldest(settings: PolicySettings, as_of: datetime) -> datetime | None:
     """Before this no bucket counts; None when all do."""
-    length_s = settings.window["length_s"]
+    reach_s = window_of(settings.window).reach_s
     try:
-        return None if length_s is None else as_of - timedelta(seconds=length_s + 2 * HOUR_S)
+        return None if reach_s is None else as_of - timedelta(seconds=reach_s + 2 * HOUR_S)
     except OverflowError:  # the window reaches back to before the calendar begins
         return None
 

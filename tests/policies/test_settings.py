@@ -31,6 +31,18 @@ def test_another_algorithm_or_operator_does_not_inherit_parameters_that_are_not_
     assert PolicySettings.from_json({"algorithm": {"name": "gridwide"}}, base=combined).algorithm["name"] == "gridwide"
 
 
+def test_a_schedulers_law_of_aging_brings_its_own_parameters_and_takes_them_away() -> None:
+    plain = PolicySettings().window
+    lsf = PolicySettings.from_json({"window": {"aging": "lsf"}})
+    assert lsf.window == {**plain, "aging": "lsf", "hist_hours": 5.0}
+    slower = PolicySettings.from_json({"window": {"hist_hours": 48}}, base=lsf)
+    assert slower.window["hist_hours"] == 48.0
+    assert PolicySettings.from_json(slower.to_json()) == slower
+    assert PolicySettings.from_json({"window": {"aging": "exponential"}}, base=slower).window == plain
+    pbs = PolicySettings.from_json({"window": {"aging": "pbs", "decay_time_s": 3600}})
+    assert pbs.window == {**plain, "aging": "pbs", "decay_time_s": 3600.0, "decay_factor": 0.5, "phase_s": 0.0}
+
+
 def test_settings_never_share_what_they_hold() -> None:
     PolicySettings().window["length_s"] = 1
     assert PolicySettings().window["length_s"] == 7_776_000
@@ -47,6 +59,12 @@ def test_settings_never_share_what_they_hold() -> None:
         ({"window": {"half_life_s": 1.5}}, "settings.window.half_life_s"),
         ({"window": {"aging": "linear", "length_s": None}}, "settings.window.length_s"),
         ({"window": {"aging": "sudden"}}, "settings.window.aging"),
+        ({"window": {"aging": ["pbs"]}}, "settings.window.aging"),
+        ({"window": {"aging": "lsf", "hist_hours": -1}}, "settings.window.hist_hours"),
+        ({"window": {"aging": "lsf", "hist_hours": "5"}}, "settings.window.hist_hours"),
+        ({"window": {"aging": "pbs", "decay_factor": 2}}, "settings.window.decay_factor"),
+        ({"window": {"aging": "flux", "periods": 10**400}}, "settings.window.periods"),
+        ({"window": {"aging": "slurm", "hist_hours": 5}}, "settings.window.hist_hours"),
         ({"metric": {"weights": {"cpu_s": 0}}}, "settings.metric.weights"),
         ({"metric": {"weights": {"coffee": 1}}}, "settings.metric.weights.coffee"),
         ({"metric": {"weights": {"cpu_s": float("nan")}}}, "settings.metric.weights.cpu_s"),

@@ -95,7 +95,23 @@ def _weight(hour_s: float, window: dict[str, Any]) -> float:
         return float(1.0 - age / window["length_s"])
     if window["aging"] == "step":
         return float(window["factor"] ** math.floor(age / window["granularity_s"]))
+    if window["aging"] == "slurm":
+        return float((1.0 - 0.693 / window["half_life_s"]) ** age)
+    if window["aging"] in ("pbs", "flux"):
+        passed = _instants(window, min(AS_OF_S, hour_s + HOUR))
+        if window["aging"] == "flux":
+            return 0.5**passed if passed < window["periods"] else 0.0
+        return float(window["decay_factor"] ** passed)
     return 1.0
+
+
+def _instants(window: dict[str, Any], used_s: float) -> int:
+    """How often all usage was decayed from `used_s` to now, one instant after the other."""
+    period = window["decay_time_s" if window["aging"] == "pbs" else "half_life_s"]
+    instant, passed = math.ceil(used_s / period) * period, 0
+    while instant <= AS_OF_S:
+        instant, passed = instant + period, passed + 1
+    return passed
 
 
 def _class_factor(class_id: int, factors: list[dict[str, Any]]) -> float:
@@ -245,6 +261,9 @@ _policy_settings = st.fixed_dictionaries(
                 {"length_s": 400_000, "aging": "exponential", "half_life_s": 50_000},
                 {"length_s": 400_000, "aging": "linear"},
                 {"length_s": None, "aging": "step", "granularity_s": 7_200, "factor": 0.5},
+                {"length_s": None, "aging": "slurm", "half_life_s": 50_000},
+                {"length_s": 400_000, "aging": "pbs", "decay_time_s": 21_600, "decay_factor": 0.75},
+                {"length_s": None, "aging": "flux", "half_life_s": 43_200, "periods": 4},
             ]
         ),
         "metric": st.sampled_from(
