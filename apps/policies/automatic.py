@@ -1,0 +1,92 @@
+"""Change sets that nobody writes: what rules and dates bring about, as visible in the history as any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.db import transaction
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.audit import record
+from apps.errors import DomainError
+from apps.policies.change_sets import settings_of
+from apps.policies.columns import TreeColumns
+from apps.policies.models import ChangeSet, Policy, Revision
+from apps.policies.operations import work_out
+from apps.policies.publishing import lock_policy
+from apps.policies.services import new_change_set, publish_locked
+from apps.policies.terms import Dates
+from apps.policies.trees import load_archived, load_tree
+
+
+def publish_automatic(
+    *, policy_id: int, operations: Sequence[Mapping[str, Any]], origin: str, reason: str, at: datetime
+) -> Revision | None:
+    """Put operations in force in the system's name, one by one leaving out what can't be; None when none is left.
+
+    What is left out (a name taken meanwhile, an entry archived meanwhile) stands in the log with its reason.
+    """
+    with transaction.atomic():
+        policy = lock_policy(policy_id)
+        tree, settings = load_tree(policy), settings_of(policy, policy.head_number)
+        fitting: list[Mapping[str, Any]] = []
+        for operation in operations:
+            try:
+                work_out(tree, [operation], settings=settings, archived=lambda uid: load_archived(policy, uid))
+            except DomainError as error:
+                record(
+                    actor=SYSTEM, verb="policy.automatic", at=at, policy_slug=policy.slug, outcome="failed",
+                    reason=error.message, details={"operation": dict(operation)},
+                )  # fmt: skip
+                continue
+            fitting.append(operation)
+        if not fitting:
+            return None
+        outcome = work_out(tree, fitting, settings=settings, archived=lambda uid: load_archived(policy, uid))
+        if outcome.is_empty:
+            return None
+        change_set = new_change_set(
+            policy, policy.head_number, outcome.operations, reason, None, SYSTEM, at, origin=origin
+        )
+        return publish_locked(change_set, SYSTEM, at)
+
+
+def apply_dates(*, at: datetime, zone: ZoneInfo) -> list[Revision]:
+    """What begins or ends today, in every policy, one change set each. A second run finds nothing left to do."""
+    today = at.astimezone(zone).date()
+    published = []
+    for policy in Policy.objects.filter(head_number__gt=0).order_by("pk"):
+        operations = list(_due(load_tree(policy), today))
+        if not operations:
+            continue
+        revision = publish_automatic(
+            policy_id=policy.pk, operations=operations, origin=ChangeSet.Origin.DATES, at=at,
+            reason=f"Dates of shares reached on {today.isoformat()}.",
+        )  # fmt: skip
+        if revision is not None:
+            published.append(revision)
+    return published
+
+
+def _due(tree: TreeColumns, today: date) -> Iterator[dict[str, Any]]:
+    """Operations for every entry whose first day has come, or whose last day is over."""
+    for i, dates in sorted(tree.dates.items()):
+        uid = str(tree.uuid(i))
+        if dates.ends_on is not None and dates.ends_on < today and dates.at_end != "keep":
+            if dates.at_end == "archive":
+                yield {"op": "archive", "entry": uid}
+                continue
+            yield {"op": "set_shares", "entry": uid, "shares": 0 if dates.at_end == "zero" else dates.at_end}
+            yield {"op": "set_dates", "entry": uid, "dates": None}
+        elif dates.shares is not None and dates.starts_on is not None and dates.starts_on <= today:
+            yield {"op": "set_shares", "entry": uid, "shares": dates.shares}
+            yield {"op": "set_dates", "entry": uid, "dates": replace(dates, shares=None).to_json()}
+
+
+def is_over(dates: Dates, today: date) -> bool:
+    """The last day has passed, and the entry has kept its shares."""
+    return dates.ends_on is not None and dates.ends_on < today
