@@ -41,7 +41,7 @@ def standard_tree() -> tuple[FairshareTree, FloatArray]:
     parent = np.concatenate(([-1], np.zeros(n_divisions, dtype=np.int64), groups, users))
     shares = rng.integers(1, 100, len(parent)).astype(np.float64)
     is_group = np.arange(len(parent)) < len(parent) - N_LEAVES
-    tree, order = FairshareTree.from_columns(parent, shares, is_group=is_group)
+    tree, order = FairshareTree.from_columns(parent, shares, is_group=is_group, is_user=~is_group)
     usage = np.where(is_group, 0.0, rng.exponential(3600.0, len(parent)) * (rng.random(len(parent)) > 0.2))
     return tree, usage[order]
 

@@ -10,16 +10,16 @@ import numpy as np
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.tree import FairshareTree, Grid, Level
 
-# Sums of a million numbers below this stay finite doubles.
-_LARGE = 2.0**960
-_SHRINK = 2.0**-128
+# Sums below this stay finite doubles, whatever is rounded on the way.
+_LARGE = 2.0**1022
 
 
 def shrink_huge(values: FloatArray) -> tuple[FloatArray, float]:
     """Scale by a power of two if sums of `values` could overflow; return (values, what multiplies them back)."""
-    if values.size == 0 or float(values.max()) < _LARGE:
+    if values.size == 0 or float(values.max()) < _LARGE / values.size:
         return values, 1.0
-    return values * _SHRINK, 1.0 / _SHRINK
+    shrink = 2.0 ** -(values.size.bit_length() + 2)  # by no more than it takes: the smallest must not become nothing
+    return values * shrink, 1.0 / shrink
 
 
 def sibling_sum(tree: FairshareTree, values: FloatArray) -> FloatArray:

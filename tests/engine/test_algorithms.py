@@ -150,7 +150,9 @@ def test_every_registered_algorithm_and_operator_tells_about_itself() -> None:
         assert operator.formula
         assert operator.reference
         assert operator.range == (-1.0, 1.0)
-    assert set(all_algorithms()) >= {"aequus", "gridwide", "slurm-classic", "slurm-depth-oblivious"}
+    assert set(all_algorithms()) >= {
+        "aequus", "flux", "gridwide", "slurm-classic", "slurm-depth-oblivious", "slurm-fair-tree",
+    }  # fmt: skip
     for name, algorithm in all_algorithms().items():
         assert algorithm.name == name
         assert algorithm.label

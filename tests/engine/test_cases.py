@@ -241,7 +241,7 @@ def tree_of(**entry: Any) -> dict[str, Any]:
         (5, "", "an object"),
         ({**GOOD, "algorithm": None}, "algorithm", "aequus"),
         ({**GOOD, "algorithm": {}}, "algorithm.name", "gridwide"),
-        ({**GOOD, "algorithm": {"name": "maui"}}, "algorithm.name", "aequus, gridwide"),
+        ({**GOOD, "algorithm": {"name": "maui"}}, "algorithm.name", "aequus, flux, gridwide"),
         ({**GOOD, "algorithm": {"name": "aequus", "damping": 1}}, "algorithm.damping", "resolution"),
         ({**GOOD, "algorithm": {"name": "aequus", "operator": "cubic"}}, "algorithm.operator", "relative-N"),
         ({**GOOD, "algorithm": {"name": "aequus", "operator": "relative-1"}}, "algorithm.operator", "relative-N"),

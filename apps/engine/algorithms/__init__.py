@@ -10,10 +10,12 @@ import numpy.typing as npt
 
 from apps.engine.algorithms.aequus import Aequus
 from apps.engine.algorithms.base import Algorithm, PriorityResult
+from apps.engine.algorithms.flux import Flux
 from apps.engine.algorithms.gridwide import Gridwide
 from apps.engine.algorithms.inputs import compare_usage, prepare
 from apps.engine.algorithms.slurm_classic import SlurmClassic
 from apps.engine.algorithms.slurm_depth_oblivious import SlurmDepthOblivious
+from apps.engine.algorithms.slurm_fair_tree import SlurmFairTree
 from apps.engine.algorithms.trial import check_algorithm
 from apps.engine.errors import BadParameter, BadTree
 from apps.engine.installed import Installed, load_installed, told_why
@@ -35,8 +37,10 @@ ENTRY_POINT_GROUP = "fairshare.algorithms"
 _BUILT_IN: dict[str, Algorithm] = {
     "aequus": Aequus(),
     "gridwide": Gridwide(),
+    "slurm-fair-tree": SlurmFairTree(),
     "slurm-classic": SlurmClassic(),
     "slurm-depth-oblivious": SlurmDepthOblivious(),
+    "flux": Flux(),
 }
 
 

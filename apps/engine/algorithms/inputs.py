@@ -11,9 +11,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from apps.engine import sweep
+from apps.engine import associations, sweep
 from apps.engine.arrays import FloatArray, IntArray
 from apps.engine.errors import BadUsage
+from apps.engine.listing import Listing, list_entries
 from apps.engine.tree import FairshareTree
 
 
@@ -50,6 +51,16 @@ class Prepared:
         found: IntArray = above if self.is_whole else self.entry[self.seat[above]]
         found[0] = -1
         return found
+
+    @cached_property
+    def users(self) -> Listing:
+        """The lists that Slurm walks to give each user a place."""
+        return list_entries(self.tree, self.fairshare_parent, associations.users_of(self.tree))
+
+    @cached_property
+    def leaves(self) -> Listing:
+        """The lists that are walked to give each ranked leaf a place."""
+        return list_entries(self.tree, self.fairshare_parent, self.tree.is_ranked)
 
 
 _prepared: WeakKeyDictionary[FairshareTree, Prepared] = WeakKeyDictionary()

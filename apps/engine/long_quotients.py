@@ -1,0 +1,100 @@
+"""S / (u / p) as arithmetic with 64-bit mantissas gives it, from integers alone and so the same on every processor.
+
+Slurm on x86-64 divides 80-bit long doubles; whether two levels tie depends on their last bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.engine.arrays import BoolArray, FloatArray, IntArray
+
+Words = npt.NDArray[np.uint64]
+
+_ONE = np.uint64(1)
+_TOP = np.uint64(63)
+_HALF = np.uint64(32)
+_LOWER = np.uint64(0xFFFFFFFF)
+_BASE = np.uint64(1 << 32)
+_BEYOND = 1 << 20  # an exponent that no quotient of doubles reaches
+
+
+class LongNumbers(NamedTuple):
+    """mantissa · 2^exponent, the mantissa's top bit set: equal numbers have equal parts, and both order them."""
+
+    exponent: IntArray
+    mantissa: Words
+
+
+def levels(shares: FloatArray, usage: FloatArray, whole: FloatArray) -> LongNumbers:
+    """shares / (usage / whole), each quotient rounded once, half to even.
+
+    Below all others where shares are 0; else above all others where usage is 0. `whole` > 0 elsewhere.
+    """
+    is_finite = (shares > 0) & (usage > 0)
+    part = _divide(_long(np.where(is_finite, usage, 1.0)), _long(np.where(is_finite, whole, 1.0)))
+    level = _divide(_long(np.where(is_finite, shares, 1.0)), part)
+    outside = np.where(shares > 0, _BEYOND, -_BEYOND)
+    return LongNumbers(np.where(is_finite, level.exponent, outside), np.where(is_finite, level.mantissa, _ONE << _TOP))
+
+
+def to_doubles(numbers: LongNumbers) -> FloatArray:
+    """The doubles nearest to these; infinite where that is beyond them."""
+    with np.errstate(over="ignore", under="ignore"):
+        exponent = np.clip(numbers.exponent, -5000, 5000).astype(np.int32)
+        near: FloatArray = np.ldexp(numbers.mantissa.astype(np.float64), exponent)
+    return near
+
+
+def is_above(one: LongNumbers, other: LongNumbers) -> BoolArray:
+    """Where the first of two is strictly greater."""
+    above: BoolArray = (one.exponent > other.exponent) | (
+        (one.exponent == other.exponent) & (one.mantissa > other.mantissa)
+    )
+    return above
+
+
+def _long(values: FloatArray) -> LongNumbers:
+    """Positive doubles, exactly."""
+    mantissa, exponent = np.frexp(values)
+    return LongNumbers(exponent.astype(np.int64) - 64, np.ldexp(mantissa, 53).astype(np.uint64) << np.uint64(11))
+
+
+def _divide(number: LongNumbers, divisor: LongNumbers) -> LongNumbers:
+    """The quotient rounded to a mantissa of 64 bits, half to even."""
+    below = divisor.mantissa
+    is_larger = number.mantissa >= below
+    upper = np.where(is_larger, number.mantissa >> _ONE, number.mantissa)
+    lower = np.where(is_larger, (number.mantissa & _ONE) << _TOP, np.uint64(0))
+    quotient, rest = _divide_words(upper, lower, below)
+    missing = below - rest
+    rounded = quotient + ((rest > missing) | ((rest == missing) & (quotient & _ONE == _ONE)))
+    overflows = rounded < quotient
+    exponent = number.exponent - divisor.exponent - 64 + is_larger + overflows
+    return LongNumbers(exponent, np.where(overflows, _ONE << _TOP, rounded))
+
+
+def _divide_words(upper: Words, lower: Words, divisor: Words) -> tuple[Words, Words]:
+    """(upper · 2^64 + lower) / divisor → quotient and rest; upper < divisor, whose top bit is set.
+
+    Long division in digits of 32 bits. Source: Knuth, The Art of Computer Programming, volume 2, 4.3.1, algorithm D.
+    """
+    first, rest = _digit(upper, lower >> _HALF, divisor)
+    second, rest = _digit(rest, lower & _LOWER, divisor)
+    return (first << _HALF) + second, rest
+
+
+def _digit(rest: Words, next_digit: Words, divisor: Words) -> tuple[Words, Words]:
+    """One digit of the quotient, estimated by the divisor's upper half (at most 2 too big), and what rests after it."""
+    upper, lower = divisor >> _HALF, divisor & _LOWER
+    digit: Words = rest // upper
+    over = rest - digit * upper
+    for _ in range(2):
+        is_too_big = (over < _BASE) & ((digit >= _BASE) | (digit * lower > (over << _HALF) + next_digit))
+        digit = digit - is_too_big
+        over = np.where(is_too_big, over + upper, over)
+    after: Words = (rest << _HALF) + next_digit - digit * divisor
+    return digit, after

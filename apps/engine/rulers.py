@@ -1,0 +1,138 @@
+"""When two values of a share tree tie: Slurm's long doubles bit by bit, flux's doubles by a tolerance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.engine import long_quotients
+from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray
+from apps.engine.long_quotients import LongNumbers
+from apps.engine.operators import ON_TARGET_TOLERANCE
+from apps.engine.walk_order import Slots
+
+
+@dataclass(frozen=True, eq=False)
+class LongRuler:
+    """Levels shares / (usage / whole) tie where they are the same 64-bit mantissas.
+
+    value, shares, usage: (n,). whole: usage of the one in whose list an entry stands, at `above` (n,).
+    """
+
+    value: FloatArray
+    shares: FloatArray
+    usage: FloatArray
+    whole: FloatArray
+    above: npt.NDArray[np.integer[Any]]
+
+    def settle(self, slots: Slots, order: IntArray, near: BoolArray) -> BoolArray:
+        """Levels that are near, but not of the same numbers, are divided again exactly."""
+        pairs = np.flatnonzero(near)
+        if len(pairs) == 0:
+            return near
+        is_plain = self._are_of_the_same_numbers(slots.entry[order[pairs - 1]], slots.entry[order[pairs]])
+        if is_plain.all():
+            return near
+        run = np.cumsum(~near) - 1
+        is_doubtful = np.zeros(int(run[-1]) + 1, dtype=np.bool_)
+        is_doubtful[run[pairs[~is_plain]]] = True
+        members = np.flatnonzero(is_doubtful[run])
+        run, slot = run[members], order[members]
+        level = self._measure(slots.entry[slot])
+        late = np.zeros(len(slot), dtype=np.bool_) if slots.is_late is None else slots.is_late[slot]
+        if _is_out_of_order(run, level, late, slot):
+            best_first = np.lexsort((slot, late, ~level.mantissa, -level.exponent, run))
+            order[members] = slot[best_first]
+            level = LongNumbers(level.exponent[best_first], level.mantissa[best_first])
+        same = near.copy()
+        same[members[1:]] = _are_equal(_without_last(level), _without_first(level)) & (run[1:] == run[:-1])
+        return same
+
+    def _are_of_the_same_numbers(self, one: IntArray, other: IntArray) -> BoolArray:
+        s, t = self.shares[one], self.shares[other]
+        u, v = self.usage[one], self.usage[other]
+        same_part = (u == v) & ((u == 0) | (self.whole[self.above[one]] == self.whole[self.above[other]]))
+        same: BoolArray = ((s == t) & same_part) | ((s == 0) & (t == 0)) | ((s > 0) & (t > 0) & (u == 0) & (v == 0))
+        return same
+
+    def _measure(self, entries: IntArray) -> LongNumbers:
+        return long_quotients.levels(self.shares[entries], self.usage[entries], self.whole[self.above[entries]])
+
+
+def _without_first(numbers: LongNumbers) -> LongNumbers:
+    return LongNumbers(numbers.exponent[1:], numbers.mantissa[1:])
+
+
+def _without_last(numbers: LongNumbers) -> LongNumbers:
+    return LongNumbers(numbers.exponent[:-1], numbers.mantissa[:-1])
+
+
+def _are_equal(one: LongNumbers, other: LongNumbers) -> BoolArray:
+    equal: BoolArray = (one.exponent == other.exponent) & (one.mantissa == other.mantissa)
+    return equal
+
+
+def _is_out_of_order(run: IntArray, level: LongNumbers, late: BoolArray, slot: IntArray) -> bool:
+    """Whether one belongs before its neighbour of the same run: higher, or equal and earlier."""
+    before, after = _without_last(level), _without_first(level)
+    is_earlier = (late[1:] < late[:-1]) | ((late[1:] == late[:-1]) & (slot[1:] < slot[:-1]))
+    misplaced = long_quotients.is_above(after, before) | (_are_equal(before, after) & is_earlier)
+    return bool((misplaced & (run[1:] == run[:-1])).any())
+
+
+@dataclass(frozen=True, eq=False)
+class ToleranceRuler:
+    """Values tie where neighbours a, b in sorted order have |a − b| < tolerance · max(|a|, |b|, 1)."""
+
+    value: FloatArray
+    tolerance: float
+
+    def settle(self, slots: Slots, order: IntArray, near: BoolArray) -> BoolArray:
+        """Exact values decide the order; then, among those that tie, late ones come last."""
+        value = self.value[slots.entry[order]]
+        is_first = np.zeros(slots.lists.size, dtype=np.bool_)
+        is_first[slots.lists.starts] = True
+        misplaced = np.zeros(len(value), dtype=np.bool_)
+        np.greater(value[1:], value[:-1], out=misplaced[1:])
+        misplaced &= near
+        if misplaced.any():
+            _reorder(order, ~near, misplaced, -value)
+            value = self.value[slots.entry[order]]
+        same = np.zeros(len(value), dtype=np.bool_)
+        scale = np.maximum(value[:-1], 1.0)  # descending, so the first of two is the larger
+        np.less(value[:-1] - value[1:], self.tolerance * scale, out=same[1:])
+        same &= ~is_first
+        if slots.is_late is not None:
+            late = slots.is_late[order]
+            misplaced = same.copy()
+            misplaced[1:] &= late[:-1] & ~late[1:]
+            if misplaced.any():
+                _reorder(order, ~same, misplaced, late.astype(np.float64))
+        return same
+
+
+def _reorder(order: IntArray, begins: BoolArray, misplaced: BoolArray, key: FloatArray) -> None:
+    """Sort the runs that have something misplaced by `key`, then slot; a run goes on until another begins."""
+    run = np.cumsum(begins) - 1
+    chosen = np.zeros(int(run[-1]) + 1, dtype=np.bool_)
+    chosen[run[misplaced]] = True
+    members = np.flatnonzero(chosen[run])
+    order[members] = order[members][np.lexsort((order[members], key[members], run[members]))]
+
+
+def balance(shares: FloatArray, usage: FloatArray) -> FloatArray:
+    """(S − U)/(S + U), (m,) −1..1: 0 where they are equal within 1e-12, −1 where S is 0, and 0 for the root."""
+    out = np.empty(len(shares))
+    with np.errstate(invalid="ignore"):
+        for begin in range(0, len(shares), CHUNK):
+            here = slice(begin, begin + CHUNK)
+            s, u = shares[here], usage[here]
+            gap = (s - u) / (s + u)
+            gap[np.abs(gap) <= ON_TARGET_TOLERANCE / 2] = 0.0
+            gap[s == 0] = -1.0
+            out[here] = gap
+    out[0] = 0.0
+    return out
