@@ -9,14 +9,13 @@ from typing import Any, Literal, get_args
 
 from apps.engine.case_text import read_id, shown
 from apps.engine.errors import BadCase
-from apps.engine.jobs.gridengine.config import LARGEST, LARGEST_USAGE, Config, read_config
+from apps.engine.jobs.gridengine.config import LARGEST, LARGEST_USAGE, Config, read_config, read_object
 from apps.engine.jobs.gridengine.nodes import Node, read_share_tree
 from apps.engine.jobs.reading import (
     finite,
     read_integer,
     read_jobs,
     read_number,
-    read_table,
     refuse_repeated,
     refuse_unknown,
 )
@@ -26,6 +25,7 @@ Kind = Literal["user", "project", "department"]
 KINDS: tuple[Kind, ...] = ("user", "project", "department")
 LOWEST_POSIX, HIGHEST_POSIX = -1023, 1024
 _MOST_SLOTS = 1_000_000_000
+_MOST_LISTED = 12  # names in a message
 
 
 @dataclass(eq=False, frozen=True)
@@ -125,12 +125,12 @@ def _read_owners(given: Mapping[str, Any], kind: Kind) -> dict[str, Owner]:
         fshare, oticket = (
             read_number(entry, key, place, default=0.0, minimum=0.0, maximum=LARGEST) for key in ("fshare", "oticket")
         )
-        by_project = _read_object(entry, "project_usage", place)
+        by_project = read_object(entry, "project_usage", place)
         owners[name] = Owner(
             kind, name, fshare, oticket,
-            usage=_read_usage(_read_object(entry, "usage", place), f"{place}.usage"),
+            usage=_read_usage(read_object(entry, "usage", place), f"{place}.usage"),
             project_usage={
-                project: _read_usage(_read_object(by_project, project, f"{place}.project_usage"),
+                project: _read_usage(read_object(by_project, project, f"{place}.project_usage"),
                                      f"{place}.project_usage.{project}")
                 for project in by_project
             },
@@ -154,8 +154,8 @@ def _read_all_jobs(given: Mapping[str, Any], owners: Mapping[Kind, dict[str, Own
             if name is None:
                 continue
             if kind == "project" and found[kind] and name not in found[kind]:
-                listed = ", ".join(found[kind])
-                raise BadCase(f"unknown project {shown(name)}; listed are {listed}", place=f"{place}.project")
+                listed = ", ".join([*found[kind]][:_MOST_LISTED]) + (" …" if len(found[kind]) > _MOST_LISTED else "")
+                raise BadCase(f"unknown project {shown(name)}; allowed are {listed}", place=f"{place}.project")
             mine[kind] = found[kind].get(name) or unlisted.setdefault((kind, name), Owner(kind, name))
         jobs.append(_read_job(job_id, place, entry, mine, index))
     return tuple(sorted(jobs, key=lambda job: job.number))
@@ -195,7 +195,7 @@ _BYTES = {letter: base**power for power, pair in enumerate(("Kk", "Mm", "Gg"), 1
 
 
 def _read_requests(entry: Mapping[str, Any], place: str) -> tuple[Request, ...]:
-    table = _read_object(entry, "requests", place)
+    table = read_object(entry, "requests", place)
     return tuple(_read_request(name, table[name], f"{place}.requests.{name}") for name in table)
 
 
@@ -235,14 +235,6 @@ def _read_list(given: Mapping[str, Any], name: str) -> list[Any]:
     if not isinstance(value, list):
         raise BadCase(f"{shown(value)} can't be used; a list is allowed", place=name)
     return value
-
-
-def _read_object(given: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
-    """An object of an object, empty where it is absent; the place is the whole way to it."""
-    try:
-        return read_table(given, name)
-    except BadCase as problem:
-        raise BadCase(problem.message, place=f"{place}.{problem.place}") from None
 
 
 def _read_name(entry: Mapping[str, Any], key: str, place: str) -> str | None:

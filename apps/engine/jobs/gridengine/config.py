@@ -133,13 +133,20 @@ def _read_flag(given: Mapping[str, Any], name: str) -> bool:
 
 def _read_urgency(given: Mapping[str, Any]) -> dict[str, float]:
     """Urgency of each resource, negative ones too; a resource that isn't named has none."""
-    table = given.get("urgency")
-    place = f"{PLACE}.urgency"
-    if table is None:
-        return {}
-    if not isinstance(table, dict):
-        raise BadCase(f"{shown(table)} can't be used; an object of resources and numbers is allowed", place=place)
-    return {name: read_number(table, name, place, default=0.0, minimum=-LARGEST, maximum=LARGEST) for name in table}
+    table = read_object(given, "urgency", PLACE)
+    return _read_numbers(table, f"{PLACE}.urgency", minimum=-LARGEST)
+
+
+def _read_numbers(table: Mapping[str, Any], place: str, *, minimum: float) -> dict[str, float]:
+    return {name: read_number(table, name, place, default=0.0, minimum=minimum, maximum=LARGEST) for name in table}
+
+
+def read_object(given: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
+    """An object of an object, empty where it is absent; the place is the whole way to it."""
+    try:
+        return read_table(given, name)
+    except BadCase as problem:
+        raise BadCase(problem.message, place=f"{place}.{problem.place}") from None
 
 
 _PAIR = re.compile(r"\s*([^=,:\s]+)\s*=\s*([^=,:\s]+)\s*")
@@ -154,7 +161,7 @@ def _read_amounts(
     if value is None:
         return default
     if isinstance(value, dict):
-        return {key: read_number(value, key, place, default=0.0, minimum=minimum, maximum=LARGEST) for key in value}
+        return _read_numbers(read_object(given, name, PLACE), place, minimum=minimum)
     pairs = _pairs(value) if isinstance(value, str) else None
     if pairs is None or not all(minimum <= amount <= LARGEST for amount in pairs.values()):
         what = 'an object of names and numbers, "cpu=1,mem=0.5" or "none" is allowed'

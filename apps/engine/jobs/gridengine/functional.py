@@ -155,7 +155,7 @@ class _Greedy:
                 self._sums.shares[kind] += owner.fshare
         self._sums.shares[JOB] += job.job_share
         deal = _Deal(self._config, self._weights, self._sums.shares)
-        return job, deal.amount(job, self._sums.active if is_shared else {}, note=" with those before it")
+        return job, deal.amount(job, self._sums.active if is_shared else {}, note=", jobs before it counted")
 
     def last_candidates(self) -> dict[Job, Amount]:
         """What jobs beyond the limit keep: the candidate value of their group in the last round."""
@@ -170,6 +170,6 @@ class _Greedy:
                     sums[kind] += owner.fshare
             divisor = {owner: self._sums.active[owner] + 1 for owner in first.owners.values()} if is_shared else {}
             deal = _Deal(self._config, self._weights, sums)
-            amount = deal.amount(first, divisor, note=" as if next, beyond the number of jobs looked at")
+            amount = deal.amount(first, divisor, note=", as if next; beyond the number of jobs looked at")
             amounts.update(dict.fromkeys(group, amount))
         return amounts

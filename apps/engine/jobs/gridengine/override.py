@@ -61,5 +61,5 @@ def share_pending(
         for kind in KINDS:
             value += each[line.rows[kind]]
         job = line.activate(line.pick(value + line.own, -line.earlier, line.number))
-        amounts[job] = _amount(job, line.active, note=" with those before it")
+        amounts[job] = _amount(job, line.active, note=", jobs before it counted")
     return amounts

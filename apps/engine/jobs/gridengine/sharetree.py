@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from apps.engine.jobs.gridengine.nodes import Directory, Node
 from apps.engine.jobs.reading import plain
 
 MIN_USAGE = 1.0  # usage below this much of the long-term target counts as this much
+NO_PART = 1e-300  # a long-term target below this is none; its reciprocal would not be finite
 
 
 @dataclass(frozen=True)
@@ -104,15 +106,20 @@ def _divide(tree: ShareTree, active: list[Node], parent: Target) -> dict[Node, T
     """Targets of siblings with jobs from that of their parent."""
     all_shares = sum(node.shares for node in active)
     oltt = {node: parent.overall_long * (node.shares / all_shares if all_shares > 0 else 0.0) for node in active}
-    shr = {
-        node: node.shares * node.shares / max(tree.usage[node], MIN_USAGE * oltt[node]) if oltt[node] > 0 else 0.0
-        for node in active
-    }
+    shr = {node: _claim(node.shares, all_shares, tree.usage[node], oltt[node]) for node in active}
     stt = _parts(shr)
     compensated = _compensate(tree, shr, oltt, {node: parent.overall_short * stt[node] for node in active})
     if compensated:
         stt = _parts(shr | compensated)
     return {node: Target(oltt[node], stt[node], parent.overall_short * stt[node]) for node in active}
+
+
+def _claim(shares: float, all_shares: float, usage: float, oltt: float) -> float:
+    """shares²/max(usage, oltt), in units of a power of two near the siblings' sum: same bits, never infinite."""
+    if oltt < NO_PART:
+        return 0.0
+    part = math.ldexp(shares, -math.frexp(all_shares)[1])
+    return part * part / max(usage, MIN_USAGE * oltt)
 
 
 def _compensate(
@@ -146,8 +153,8 @@ def share_running(
         whole = f"{plain(targets[leaf].overall_short)} × {plain(tree.tickets)}"
         if shares_at[leaf] > 0:
             exact = job.job_share * part / shares_at[leaf]
-            text = f"floor({whole} × {plain(job.job_share)} / {plain(shares_at[leaf])})"
-            amounts[job] = Amount(float(int(exact)), f"{text} (node {leaf.path}, by job shares, cut to an integer)")
+            text = f"floor({plain(job.job_share)} × {plain(part)} / {plain(shares_at[leaf])})"
+            amounts[job] = Amount(float(int(exact)), f"{text} (node {leaf.path}: {whole}, by job shares, cut off)")
         else:
             text = f"{whole} / {populated[leaf]}"
             amounts[job] = Amount(part / populated[leaf], f"{text} (node {leaf.path}, divided by its jobs)")
