@@ -37,7 +37,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_archived, load_tree
 
 __all__ = [
-    "change_settings", "change_shares", "effect_of", "make_change_set", "make_policy", "move_on",
+    "change_settings", "change_shares", "effect_of", "make_change_set", "make_policy", "move_on", "new_change_set",
     "propose_change_set", "publish_change_set", "publish_document", "publish_locked",
     "update_change_set", "withdraw_change_set",
 ]  # fmt: skip
@@ -79,7 +79,7 @@ def make_policy(
 def _publish_first(policy: Policy, settings: PolicySettings, actor: Actor, at: datetime) -> Policy:
     root = Node(uuid4(), None, policy.slug)
     operations = [{"op": "set_policy", "settings": settings.to_json()}]
-    change_set = _new_change_set(policy, 0, operations, "A new policy.", None, actor, at)
+    change_set = new_change_set(policy, 0, operations, "A new policy.", None, actor, at)
     following = NextRevision(columns_of([root]), settings, [], [root], 1, 1)
     publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at)
     return policy
@@ -94,7 +94,7 @@ def make_change_set(
     base, reason = _existing_base(policy, base_revision), clean_reason(reason)
     with transaction.atomic():
         resolved = _checked(policy, base, operations, actor, at)
-        change_set = _new_change_set(policy, base, resolved, reason, effective_at, actor, at)
+        change_set = new_change_set(policy, base, resolved, reason, effective_at, actor, at)
         record(
             actor=actor, verb="changeset.drafted", at=at, policy_slug=policy.slug, reason=reason,
             subject=f"change set {change_set.pk}", details={"base": base, "n_operations": len(operations)},
@@ -158,7 +158,7 @@ def change_shares(
         policy = lock_policy(policy.pk)
         base = _existing_base(policy, base_revision)
         resolved = _checked(policy, base, operations, actor, at)
-        change_set = _new_change_set(policy, base, resolved, require_reason(reason), None, actor, at)
+        change_set = new_change_set(policy, base, resolved, require_reason(reason), None, actor, at)
         return publish_locked(change_set, actor, at)
 
 
@@ -173,7 +173,7 @@ def change_settings(
         policy = lock_policy(policy.pk)
         base = _existing_base(policy, base_revision)
         resolved = _checked(policy, base, operations, actor, at)
-        change_set = _new_change_set(policy, base, resolved, require_reason(reason), None, actor, at)
+        change_set = new_change_set(policy, base, resolved, require_reason(reason), None, actor, at)
         return publish_locked(change_set, actor, at)
 
 
@@ -198,7 +198,7 @@ def publish_document(
             "op": "document", "n_entries": len(following.tree), "n_opened": following.n_opened,
             "n_closed": len(following.closed),
         }]  # fmt: skip
-        change_set = _new_change_set(policy, policy.head_number, summary, require_reason(reason), None, actor, at)
+        change_set = new_change_set(policy, policy.head_number, summary, require_reason(reason), None, actor, at)
         return publish(
             policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at
         )
@@ -237,12 +237,12 @@ def _checked(
     return outcome.operations
 
 
-def _new_change_set(
+def new_change_set(
     policy: Policy, base: int, operations: list[dict[str, Any]], reason: str, effective_at: datetime | None,
-    actor: Actor, at: datetime,
+    actor: Actor, at: datetime, origin: str = ChangeSet.Origin.HAND,
 ) -> ChangeSet:  # fmt: skip
     return ChangeSet.objects.create(
-        policy=policy, base_number=base, operations=operations, reason=reason, author=actor.user,
+        origin=origin, policy=policy, base_number=base, operations=operations, reason=reason, author=actor.user,
         author_name=actor.name, effective_at=effective_at, created_at=at, updated_at=at,
     )  # fmt: skip
 
