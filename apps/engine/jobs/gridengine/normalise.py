@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,17 +15,22 @@ TOO_NARROW = 0.00001  # a range below this tells nobody apart
 
 @dataclass(frozen=True)
 class Scale:
-    """From `low` to `high` onto 0..1; `undecided` where the range is empty. Running jobs may be kept within 0..1."""
+    """From `low` to `high` onto 0..1; `undecided`, and why, where the range is narrower than `narrow`.
+
+    Running jobs may be kept within 0..1.
+    """
 
     low: float
     high: float
     undecided: float
-    clamps_running: bool = False
+    clamps_running: bool
+    narrow: float = TOO_NARROW
+    why_undecided: str = "all the same, nobody is told apart"
 
     def normalise(self, value: float, *, is_running: bool = False) -> Amount:
         """(v − low)/(high − low)."""
-        if self.high - self.low < TOO_NARROW:
-            return Amount(self.undecided, f"{plain(self.undecided)} (all the same, nobody is told apart)")
+        if self.high - self.low < self.narrow:
+            return Amount(self.undecided, f"{plain(self.undecided)} ({self.why_undecided})")
         exact = (value - self.low) / (self.high - self.low)
         if is_running and self.clamps_running and not 0 <= exact <= 1:
             kept = min(max(exact, 0.0), 1.0)
@@ -55,7 +61,8 @@ class Rules:
         seen = [*pending, *(() if self.excludes_running else running)]
         low, high = min(seen, default=0.0), max(seen, default=0.0)
         if "linear_urgency" in self.amendments:
-            return _LinearScale(0.0, max(high, 0.0), 0.0, self.excludes_running)
+            why = "no job has a positive urgency"
+            return Scale(0.0, max(high, 0.0), 0.0, self.excludes_running, narrow=math.ulp(0.0), why_undecided=why)
         return Scale(low, high, self.undecided, self.excludes_running)
 
     def ticket_scale(self, pending: Iterable[float], running: Iterable[float]) -> Scale:
@@ -69,17 +76,3 @@ class Rules:
             return Amount(priority / HIGHEST_POSIX, f"{priority} / {HIGHEST_POSIX}")
         both = 2 * HIGHEST_POSIX
         return Amount((priority + HIGHEST_POSIX) / both, f"({priority} + {HIGHEST_POSIX}) / {both}")
-
-
-@dataclass(frozen=True)
-class _LinearScale(Scale):
-    """v/largest, however small the largest is."""
-
-    def normalise(self, value: float, *, is_running: bool = False) -> Amount:
-        if self.high <= 0:
-            return Amount(0.0, "0 (no job has a positive urgency)")
-        exact = value / self.high
-        if is_running and self.clamps_running and not 0 <= exact <= 1:
-            kept = min(max(exact, 0.0), 1.0)
-            return Amount(kept, f"{plain(kept)} (beyond the range of pending jobs, so kept within it)")
-        return Amount(exact, f"{plain(value)} / {plain(self.high)} (the largest)")
