@@ -9,78 +9,100 @@ from typing import NamedTuple
 import numpy as np
 
 from apps.engine.arrays import BoolArray, IntArray
-from apps.engine.tree import FairshareTree, Grid, Level
+from apps.engine.tree import FairshareTree, Level
 
+# Slots taken at once, if no list is longer, so that what is between stays in the processor's cache.
+_BLOCK = 1 << 15
 # Lists up to this width are sorted as rows of equal width, by sorting networks; wider ones one at a time.
 _WIDEST_ROW = 256
-_FEWEST_IN_ROWS = 4096
+_FEWEST_IN_ROWS = 2048
+
+
+class Rows(NamedTuple):
+    """Lists as rows of equal width. slot: of what is `filled`, (rows, width), row by row; None for all in order."""
+
+    slot: IntArray | None
+    filled: BoolArray
 
 
 class Lists(NamedTuple):
-    """Lists side by side: list j is slots `starts[j]` onwards, `counts[j]` long.
+    """Lists side by side: list j is slots `starts[j]` onwards, `counts[j]` long; `first` is the number of list 0.
 
-    rows: the narrow ones as rows, `covers` when one block of rows has all of them in order. wide: begin and end of the
-    others. Without either, all are sorted in one go.
+    begin: of these slots among those of the level. rows: the narrow lists. wide: begin and end of the others. Without
+    either, all are sorted in one go.
     """
 
+    first: int
+    begin: int
     starts: IntArray
     counts: IntArray
     size: int
     widest: int
-    rows: tuple[Grid, ...]
-    covers: bool
+    rows: tuple[Rows, ...]
     wide: tuple[tuple[int, int], ...]
 
-
-def arrange(starts: IntArray, counts: IntArray, grid: Grid | None = None) -> Lists:
-    """Lists ready to be sorted; grid: all of them as rows, where somebody has that already."""
-    size, widest = int(counts.sum()), int(counts.max())
-    if grid is not None:
-        return Lists(starts, counts, size, widest, (grid,), True, ())
-    if size < _FEWEST_IN_ROWS:
-        return Lists(starts, counts, size, widest, (), False, ())
-    is_wide = counts > _WIDEST_ROW
-    wide = tuple(zip(starts[is_wide].tolist(), (starts + counts)[is_wide].tolist(), strict=True))
-    narrow = np.flatnonzero(~is_wide & (counts > 1))
-    rows = tuple(_rows(starts[chosen], counts[chosen], size) for chosen in _alike(narrow, counts))
-    return Lists(starts, counts, size, widest, rows, False, wide)
+    @property
+    def numbers(self) -> slice:
+        """Which lists of the level these are."""
+        return slice(self.first, self.first + len(self.counts))
 
 
-def _alike(narrow: IntArray, counts: IntArray) -> list[IntArray]:
-    """Parts of `narrow` whose lists fill rows of the widest among them at least by half."""
-    if len(narrow) == 0:
-        return []
-    widths = counts[narrow]
-    if 2 * int(widths.sum()) >= int(widths.max()) * len(narrow):
-        return [narrow]
-    size_class = np.frexp(widths - 1.0)[1]  # 2 | 3–4 | 5–8 | …
+def arrange(counts: IntArray) -> tuple[Lists, ...]:
+    """Lists of these lengths, side by side, in blocks that are handy to sort."""
+    starts = np.cumsum(counts) - counts
+    heads = np.flatnonzero(np.diff(starts // _BLOCK, prepend=-1)).tolist()
+    return tuple(
+        _block(first, starts[first:end], counts[first:end])
+        for first, end in zip(heads, [*heads[1:], len(counts)], strict=True)
+    )
+
+
+def _block(first: int, starts: IntArray, counts: IntArray) -> Lists:
+    begin, size, widest = int(starts[0]), int(counts.sum()), int(counts.max())
+    starts = starts - begin
+    rows: tuple[Rows, ...] = ()
+    wide: tuple[tuple[int, int], ...] = ()
+    if size >= _FEWEST_IN_ROWS:
+        if widest <= _WIDEST_ROW and 2 * size >= widest * len(counts):
+            rows = (Rows(None, np.arange(widest) < counts[:, np.newaxis]),)
+        else:
+            is_wide = counts > _WIDEST_ROW
+            wide = tuple(zip(starts[is_wide].tolist(), (starts + counts)[is_wide].tolist(), strict=True))
+            rows = tuple(_rows(starts[chosen], counts[chosen]) for chosen in _alike(counts))
+    return Lists(first, begin, starts, counts, size, widest, rows, wide)
+
+
+def _alike(counts: IntArray) -> list[IntArray]:
+    """Lists of similar length, which fill rows of the widest among them at least by half."""
+    narrow = np.flatnonzero((counts > 1) & (counts <= _WIDEST_ROW))
+    size_class = np.frexp(counts[narrow] - 1.0)[1]  # 2 | 3–4 | 5–8 | …
     return [narrow[size_class == chosen] for chosen in np.unique(size_class)]
 
 
-def _rows(starts: IntArray, counts: IntArray, size: int) -> Grid:
+def _rows(starts: IntArray, counts: IntArray) -> Rows:
     columns = np.arange(int(counts.max()))
     filled = columns < counts[:, np.newaxis]
-    return Grid(np.where(filled, starts[:, np.newaxis] + columns, size), filled)
+    return Rows((starts[:, np.newaxis] + columns)[filled], filled)
 
 
 def sort_lists(lists: Lists, key: IntArray) -> None:
-    """Sort `key` (size,) ascending within each list, in place."""
-    if not lists.rows and not lists.wide and lists.size < _FEWEST_IN_ROWS:
+    """Sort `key` (size,), ≥ 0, ascending within each list, in place."""
+    if lists.widest == 1:
+        return
+    if not lists.rows and not lists.wide:
         number = np.repeat(np.arange(len(lists.counts)), lists.counts)
         key[:] = key[np.lexsort((key, number))]
         return
     for begin, end in lists.wide:
         key[begin:end].sort(kind="stable")
-    if not lists.rows:
-        return
-    padded = np.append(key, np.iinfo(np.int64).max)
-    for position, filled in lists.rows:
-        rows = padded[position]
+    for slot, filled in lists.rows:
+        rows = np.full(filled.shape, np.iinfo(np.int64).max)
+        rows[filled] = key if slot is None else key[slot]
         rows.sort(axis=1)
-        if lists.covers:
+        if slot is None:
             np.compress(filled.ravel(), rows.ravel(), out=key)
         else:
-            key[position[filled]] = rows[filled]
+            key[slot] = rows[filled]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,17 +131,17 @@ class Listing:
         return int(self.below[0])
 
     @cached_property
-    def lists(self) -> tuple[Lists, ...]:
-        """Those of levels 1, 2, …"""
-        return tuple(arrange(level.starts, level.counts, level.grid) for level in self.tree.levels)
+    def lists(self) -> tuple[tuple[Lists, ...], ...]:
+        """Those of levels 1, 2, …, in blocks."""
+        return tuple(arrange(level.counts) for level in self.tree.levels)
 
     @cached_property
-    def mixed(self) -> tuple[bool, ...]:
-        """Levels 1, 2, … at which some are ranked and some are not."""
-        found = []
+    def kinds(self) -> tuple[bool | None, ...]:
+        """Levels 1, 2, …: whether all are ranked (True), or none (False), or some are and some are not (None)."""
+        found: list[bool | None] = []
         for level in self.tree.levels:
             ranked = int(np.count_nonzero(self.is_ranked[level.lo : level.hi]))
-            found.append(0 < ranked < level.hi - level.lo)
+            found.append({0: False, level.hi - level.lo: True}.get(ranked))
         return tuple(found)
 
 
@@ -151,13 +173,13 @@ def depth_first_place(tree: FairshareTree) -> IntArray:
         size[level.parents] += np.add.reduceat(size[level.lo : level.hi], level.starts)
     place = np.zeros(tree.n_entries, dtype=np.int64)
     for level in tree.levels:
-        place[level.lo : level.hi] = running_place(level, size[level.lo : level.hi], place[level.parents] + 1)
+        here = running_place(level, size[level.lo : level.hi], place[level.parents] + 1)
+        place[level.lo : level.hi] = here
     return place
 
 
 def running_place(lists: Lists | Level, sizes: IntArray, first: IntArray) -> IntArray:
-    """Place of each slot: `first` of its list and the sizes of those before it in the list."""
-    before = np.cumsum(sizes)
-    before -= sizes
+    """Place of each slot: `first` of its list, and the sizes of those before it in the list."""
+    before: IntArray = np.cumsum(sizes) - sizes
     before += np.repeat(first - before[lists.starts], lists.counts)
     return before

@@ -9,6 +9,7 @@ import numpy as np
 
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.listing import Listing, Lists, arrange, running_place, sort_lists
+from apps.engine.tree import Level
 
 # What represents infinity: doubles ≥ 0 order as their bits do.
 _INFINITE = np.int64(0x7FF << 52)
@@ -38,9 +39,8 @@ class Ruler(Protocol):
 class Manners:
     """How a scheduler walks.
 
-    merges: the lists of tied neighbours without a place become one. hands_down: the first of a list ties with whoever
-    was given a place last, if the one it stands below tied with the one before. mixes: a place is shared with one
-    without a place before it.
+    merges: the lists of tied neighbours who aren't ranked become one. hands_down: who ties with the one before shares
+    the place given last, whoever that one is; who isn't ranked hands this down to the first in its own list.
     """
 
     merges: bool
@@ -74,67 +74,90 @@ def sort_slots(slots: Slots, value: FloatArray) -> tuple[IntArray, BoolArray]:
     return order, near
 
 
-def count_ahead(listing: Listing, ruler: Ruler, manners: Manners) -> IntArray:
-    """How many of those with a place are strictly ahead of each one with a place, (n,) of the listing; 0 for others.
+class _Walk:
+    """What is known so far of a walk, all (n,) of the listing.
 
-    Level by level: who stands where in its list, how many are given a place before its list begins, and whether it
-    ties; those who tie with the one before have the place of the last one who doesn't.
+    place: how many are given a place before this one, or before the first below it. is_tied: with whoever was given a
+    place last. block: the lists of entries of one block are one list.
     """
-    tree = listing.tree
-    n = tree.n_entries
-    place = np.zeros(n, dtype=np.int64)
-    tied = np.zeros(n, dtype=np.bool_)
-    block = np.zeros(n, dtype=np.int64)  # entries whose lists are one
-    for level, lists, mixed in zip(tree.levels, listing.lists, listing.mixed, strict=True):
-        blocks = block[level.parents]
-        entry = np.arange(level.lo, level.hi)
-        first, is_handed = place[level.parents], tied[level.parents]
-        if manners.merges and len(blocks) > 1:
-            by_block = np.argsort(blocks, kind="stable")
-            heads = np.flatnonzero(np.diff(blocks[by_block], prepend=-1))
-            if len(heads) < len(blocks):
-                lists, entry = _merge(lists, entry, by_block, heads)
-                first, is_handed = first[by_block[heads]], is_handed[by_block[heads]]
-        is_late = ~listing.is_ranked[entry] if mixed else None
-        slots = Slots(lists, entry, is_late)
-        order, near = sort_slots(slots, ruler.value)
-        same = ruler.settle(slots, order, near)
-        entry = entry[order]
-        late = ~listing.is_ranked[entry]
-        if not manners.hands_down:
-            before = np.roll(late, 1)
-            ties = same & ~before
+
+    def __init__(self, listing: Listing) -> None:
+        n = listing.tree.n_entries
+        self.listing = listing
+        self.place = np.zeros(n, dtype=np.int64)
+        self.is_tied = np.zeros(n, dtype=np.bool_)
+        self.block = np.zeros(n, dtype=np.int64)
+
+    def visit(self, ruler: Ruler, manners: Manners) -> None:
+        """Levels top down, each in blocks of lists."""
+        for level, blocks, kind in zip(self.listing.tree.levels, self.listing.lists, self.listing.kinds, strict=True):
+            parents, entry = level.parents, np.arange(level.lo, level.hi)
+            if manners.merges and len(parents) > 1:
+                by_block = np.argsort(self.block[parents], kind="stable")
+                heads = np.flatnonzero(np.diff(self.block[parents[by_block]], prepend=-1))
+                if len(heads) < len(parents):
+                    blocks, entry = _merge(level, by_block, heads)
+                    parents = parents[by_block[heads]]
+            first, handed = self.place[parents], self.is_tied[parents]
+            for lists in blocks:
+                here = entry[lists.begin : lists.begin + lists.size]
+                late = None if kind is not None else ~self.listing.is_ranked[here]
+                order, near = sort_slots(Slots(lists, here, late), ruler.value)
+                same = ruler.settle(Slots(lists, here, late), order, near)
+                late = np.full(lists.size, not kind) if late is None else late[order]
+                self._seat(lists, here[order], same, late, first[lists.numbers], handed[lists.numbers], manners)
+
+    def _seat(
+        self,
+        lists: Lists,
+        entry: IntArray,
+        same: BoolArray,
+        late: BoolArray,
+        first: IntArray,
+        handed: BoolArray,
+        manners: Manners,
+    ) -> None:
+        """Places and ties of some lists; entry, same, late: in the order of the walk."""
+        place = running_place(lists, self.listing.below[entry], first)
+        if manners.hands_down:
+            tied = same.copy()
+            tied[lists.starts] = handed
         else:
-            ties = same.copy()
-            ties[lists.starts] = is_handed
-        places = running_place(lists, listing.below[entry], first)
+            tied = same & ~late
+            tied[1:] &= ~late[:-1]
         if manners.merges:
             goes_on = same & late
             goes_on[1:] &= late[:-1]
-            head = np.maximum.accumulate(np.where(goes_on, 0, np.arange(lists.size)))
-            block[entry] = head
-            places, ties = places[head], ties[head]
-        place[entry], tied[entry] = places, ties
-    return _places_of_ties(listing, place, tied)
+            if goes_on.any():
+                head = np.maximum.accumulate(np.where(goes_on, 0, np.arange(lists.size)))
+                place, tied = place[head], tied[head]
+                self.block[entry] = entry[head]
+            else:
+                self.block[entry] = entry
+        self.place[entry], self.is_tied[entry] = place, tied
 
 
-def _merge(lists: Lists, entry: IntArray, by_block: IntArray, heads: IntArray) -> tuple[Lists, IntArray]:
-    """Lists put together: those at by_block[heads[j]:heads[j + 1]] become list j."""
-    counts = lists.counts[by_block]
+def count_ahead(listing: Listing, ruler: Ruler, manners: Manners) -> IntArray:
+    """How many of those who are given a place are strictly ahead, (n,) of the listing; no matter what for others.
+
+    Who ties with the one before has the place of the last one who doesn't.
+    """
+    walk = _Walk(listing)
+    walk.visit(ruler, manners)
+    place = walk.place
+    tied = np.flatnonzero(walk.is_tied & listing.is_ranked)
+    if len(tied):
+        own = place[tied]
+        last = np.arange(listing.n_ranked)
+        last[own] = 0
+        np.maximum.accumulate(last, out=last)
+        place[tied] = last[own]
+    return place
+
+
+def _merge(level: Level, by_block: IntArray, heads: IntArray) -> tuple[tuple[Lists, ...], IntArray]:
+    """Lists of a level put together: those at by_block[heads[j]:heads[j + 1]] become list j; and the entries in them."""
+    counts = level.counts[by_block]
     begin = np.cumsum(counts) - counts
-    slot = np.arange(lists.size) + np.repeat(lists.starts[by_block] - begin, counts)
-    return arrange(begin[heads], np.add.reduceat(counts, heads)), entry[slot]
-
-
-def _places_of_ties(listing: Listing, place: IntArray, tied: BoolArray) -> IntArray:
-    """The place in the walk of the last one before who isn't tied, for those who are."""
-    ranked = np.flatnonzero(listing.is_ranked)
-    at = place[ranked]
-    ties = tied[ranked]
-    if ties.any():
-        head = np.zeros(len(ranked), dtype=np.int64)
-        head[at] = np.where(ties, 0, at)
-        at = np.maximum.accumulate(head)[at]
-    ahead = np.zeros(listing.tree.n_entries, dtype=np.int64)
-    ahead[ranked] = at
-    return ahead
+    slot = np.arange(level.lo, level.hi) + np.repeat(level.starts[by_block] - begin, counts)
+    return arrange(np.add.reduceat(counts, heads)), slot
