@@ -65,6 +65,7 @@ NODE = "policy/<slug:policy>/n/<uuid:uid>"
 IMPORT = "usage/imports/<int:import_id>"
 UIDS = {"physics": "/physics", "bob": "/physics/bob"}
 HTMX = {"HX-Request": "true"}
+JOBS = {"text": '{"algorithm": {"name": "slurm-multifactor"}, "weights": {}, "jobs": [{"id": "1"}]}'}
 SHARES = {"op": "set_shares", "entry": "/physics/bob", "shares": 3}
 
 ROWS = [
@@ -146,6 +147,9 @@ ROWS = [
     Row("theme/", "/theme/", "303 303 303 303 303 303 303 303 303 303 303", "post", {"theme": "dark"}),
     Row("me/priority/", "/me/priority/", "302 200 200 200 200 200 302 302 302 302 302",
         word="physics", readers="alice"),
+    Row("jobs/", "/jobs/?example=case", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("jobs/", "/jobs/", "302 200 200 200 200 200 302 302 302 302 302", "post", JOBS),
+    Row("jobs/_result", "/jobs/_result", "302 200 200 200 200 200 302 302 302 302 302", "post", JOBS, headers=HTMX),
     Row("me/tokens/", "/me/tokens/", "302 200 200 200 200 200 302 302 302 302 302",
         word="pia&#x27;s own", readers="pia"),
     Row("me/tokens/<int:token_id>/rotate/", "/me/tokens/{token}/rotate/",

@@ -144,6 +144,7 @@ class Shell:
         first = [
             self._item(_("Overview"), "layout-dashboard", "overview"),
             self._item(_("My priority"), "user-star", "my-priority"),
+            self._item(_("Job priorities"), "columns-3", "jobs"),
         ]
         sections = [Section("", first)]
         if self.policy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.views import entry, me, overview, policy, preferences, sign_in, tokens, usage
+from apps.dashboard.views import entry, jobs, me, overview, policy, preferences, sign_in, tokens, usage
 
 app_name = "dashboard"
 _NODE = "policy/<slug:policy>/n/<uuid:uid>"
@@ -25,6 +25,8 @@ urlpatterns = [
     path(f"{_NODE}/_preview", entry.preview, name="shares-preview"),
     path(f"{_NODE}/_shares", entry.change_shares, name="shares"),
     path(f"{_NODE}/<slug:name>/", entry.entry, name="entry"),
+    path("jobs/", jobs.jobs, name="jobs"),
+    path("jobs/_result", jobs.result, name="jobs-result"),
     path("me/tokens/", tokens.tokens, name="tokens"),
     path("me/tokens/<int:token_id>/rotate/", tokens.rotate, name="token-rotate"),
     path("me/tokens/<int:token_id>/revoke/", tokens.revoke, name="token-revoke"),

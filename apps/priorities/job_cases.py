@@ -13,7 +13,7 @@ MOST_JOBS = 10_000
 MOST_CASES = 1_000
 
 
-def explain_jobs(cases: list[Any]) -> list[dict[str, Any]]:
+def explain_jobs(cases: list[Any], *, most_jobs: int | None = None) -> list[dict[str, Any]]:
     """The results in order. Nothing is stored and nothing of the site is read, so there is no actor.
 
     Raises:
@@ -22,9 +22,9 @@ def explain_jobs(cases: list[Any]) -> list[dict[str, Any]]:
     """
     if len(cases) > MOST_CASES:
         raise TooLarge(f"{len(cases)} cases in one call; the limit is {MOST_CASES}: send them in parts.")
-    n_jobs = sum(_count(case) for case in cases)
-    if n_jobs > MOST_JOBS:
-        raise TooLarge(f"{n_jobs} jobs in one call; the limit is {MOST_JOBS}: send them in parts.")
+    n_jobs, limit = sum(_count(case) for case in cases), MOST_JOBS if most_jobs is None else most_jobs
+    if n_jobs > limit:
+        raise TooLarge(f"{n_jobs} jobs in one call; the limit is {limit}: send them in parts.")
     return [_solve(case, index) for index, case in enumerate(cases)]
 
 

@@ -11,7 +11,16 @@ from apps.engine.jobs.gridengine import GRID_ENGINE
 from apps.engine.jobs.sam import SAM
 from apps.engine.jobs.slurm_multifactor import SLURM_MULTIFACTOR
 
-__all__ = ["CaseField", "JobAlgorithm", "Term", "Variant", "all_job_algorithms", "get_job_algorithm", "solve_job_case"]
+__all__ = [
+    "CaseField",
+    "JobAlgorithm",
+    "Term",
+    "Variant",
+    "all_job_algorithms",
+    "get_job_algorithm",
+    "name_of_algorithm",
+    "solve_job_case",
+]
 
 _GRID_ENGINE_MARKS = ("weight_ticket", "weight_tickets_functional")
 _ALGORITHMS: dict[str, JobAlgorithm] = {
@@ -45,10 +54,11 @@ def solve_job_case(case: object) -> dict[str, Any]:
     if isinstance(case, RepeatedKeys):
         raise BadCase("given twice", place=case.repeated)
     read_id(case.get("id"))
-    return get_job_algorithm(_name_of_algorithm(case)).solve(case)
+    return get_job_algorithm(name_of_algorithm(case)).solve(case)
 
 
-def _name_of_algorithm(case: dict[str, Any]) -> object:
+def name_of_algorithm(case: dict[str, Any]) -> object:
+    """What the case names, or Grid Engine by the weights in its config; BadCase where it names nothing."""
     if "algorithm" not in case:
         config = case.get("config")
         if isinstance(config, dict) and any(mark in config for mark in _GRID_ENGINE_MARKS):

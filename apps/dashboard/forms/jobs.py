@@ -1,0 +1,90 @@
+"""What somebody pastes about jobs, and how it is to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from apps.engine.jobs import get_job_algorithm
+from apps.engine.jobs.printed.follow import TERMS
+
+MOST_CHARACTERS = 2_000_000
+MOST_WEIGHT = 1e9
+_LABELS = {"weight_urgency": _("Urgency"), "weight_ticket": _("Tickets"), "weight_priority": _("POSIX priority")}
+
+
+def amendments() -> list[tuple[str, str, str]]:
+    """Setting, label and what it changes, of each amendment alone."""
+    variants = get_job_algorithm("gridengine").variants
+    return [(each.setting, each.label, each.changes) for each in variants[1:] if "+" not in each.setting]
+
+
+class JobsForm(forms.Form):
+    """`text` is a listing or a case; weights are asked for because `qstat` doesn't print them."""
+
+    text = forms.CharField(
+        label=_("Listing or case"),
+        strip=False,
+        max_length=MOST_CHARACTERS,
+        widget=forms.Textarea(attrs={"class": "input mono", "rows": 22, "spellcheck": "false", "wrap": "off"}),
+        error_messages={
+            "required": _("Paste something first: a listing with its header line, or a case as JSON."),
+            "max_length": _("This is too long for a page: paste the jobs you want to see, or use manage.py jobs."),
+        },
+    )
+    variants = forms.MultipleChoiceField(label=_("Beside it"), required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["variants"].choices = [(setting, label) for setting, label, _changes in amendments()]  # type: ignore[attr-defined]
+        for _term, name in TERMS:
+            self.fields[name] = forms.CharField(
+                label=_LABELS[name],
+                required=False,
+                max_length=40,
+                widget=forms.TextInput(attrs={"class": "input", "inputmode": "decimal", "autocomplete": "off"}),
+            )
+
+    @property
+    def weights(self) -> Mapping[str, float] | None:
+        """All three, or None where none was given: then they are found from the rows."""
+        given = {name: self.cleaned_data[name] for _term, name in TERMS}
+        return None if all(value is None for value in given.values()) else {k: v or 0.0 for k, v in given.items()}
+
+    @property
+    def weight_fields(self) -> list[forms.BoundField]:
+        return [self[name] for _term, name in TERMS]
+
+    @property
+    def choices(self) -> list[dict[str, Any]]:
+        chosen = self["variants"].value() or []
+        return [
+            {"value": setting, "label": label, "changes": changes, "checked": setting in chosen}
+            for setting, label, changes in amendments()
+        ]
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        for _term, name in TERMS:
+            if name in self.cleaned_data:
+                self.cleaned_data[name] = self._weight(name)
+        return cleaned
+
+    def _weight(self, name: str) -> float | None:
+        """A number with a decimal point or comma; nothing is no weight."""
+        text = str(self.cleaned_data[name]).strip()
+        if not text:
+            return None
+        plain = text.replace(",", ".") if text.count(",") == 1 and "." not in text else text
+        try:
+            value = float(plain) if plain.isascii() and "_" not in plain else float("nan")
+        except ValueError:
+            value = float("nan")
+        if not isfinite(value) or not 0 <= value <= MOST_WEIGHT:
+            self.add_error(name, _("Write a weight such as 0.5, or leave all three empty."))
+            return None
+        return value

@@ -1,0 +1,296 @@
+"""From what was pasted to the table a page shows: listings checked, cases solved, variants side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.dashboard.job_tables import (
+    MOST_ROWS,
+    Cell,
+    Column,
+    JobRow,
+    JobTable,
+    moved_sentence,
+    others_of,
+    places_of,
+)  # fmt: skip
+from apps.engine.case_text import read_cases
+from apps.engine.errors import EngineError
+from apps.engine.jobs import get_job_algorithm, name_of_algorithm
+from apps.engine.jobs.base import JobAlgorithm
+from apps.engine.jobs.printed import Printed, read_printed
+from apps.engine.jobs.printed.follow import (
+    INSTALLED_WEIGHTS,
+    TERMS,
+    VARIANTS,
+    Followed,
+    fitting_weights,
+    follow_grid_engine,
+    follow_slurm,
+    priorities,
+)  # fmt: skip
+from apps.engine.jobs.printed.rows import ASIDE, PENDING
+from apps.errors import FieldProblem, Invalid
+from apps.priorities.job_cases import explain_jobs
+
+MOST_JOBS = 2_000  # a page solves the same case once for every variant
+AS_SHIPPED = "8.1.9"
+Variants = list[tuple[str, dict[str, float], dict[str, int]]]
+
+
+def read_table(text: str, weights: Mapping[str, float] | None, variants: Sequence[str]) -> JobTable:
+    """Everything about the pasted jobs.
+
+    Raises:
+        Invalid: with the line or the place, and what to do about it.
+        TooLarge: more jobs than a page takes.
+    """
+    try:
+        if text.lstrip()[:1] in ("{", "["):
+            return _table_of_case(_one_case(text), variants)
+        printed = read_printed(text)
+    except EngineError as error:
+        where = error.place or "text"
+        raise Invalid(error.message, code=error.code, fields=[FieldProblem(where, error.message)]) from error
+    return _table_of_slurm(printed) if printed.scheduler == "slurm" else _table_of_qstat(printed, weights, variants)
+
+
+def _one_case(text: str) -> dict[str, Any]:
+    cases = read_cases(text)
+    if len(cases) != 1 or not isinstance(cases[0], dict):
+        message = _("A page shows one case: paste one object, or give a list to manage.py jobs.")
+        raise Invalid(message, fields=[FieldProblem("text", message)])
+    case: dict[str, Any] = cases[0]
+    return case
+
+
+def _table_of_case(case: dict[str, Any], variants: Sequence[str]) -> JobTable:
+    algorithm = get_job_algorithm(name_of_algorithm(case))
+    if algorithm.name == "gridengine":
+        return _grid_engine_case(algorithm, case, variants)
+    (result,) = explain_jobs([case], most_jobs=MOST_JOBS)
+    return (
+        _slurm_case(algorithm, case, result) if algorithm.name == "slurm-multifactor" else _sam_case(algorithm, result)
+    )
+
+
+def _grid_engine_case(algorithm: JobAlgorithm, case: dict[str, Any], variants: Sequence[str]) -> JobTable:
+    """8.1.9 in full; beside it each amendment alone and, where there are several, all that are chosen together."""
+    config = case.get("config")
+    known = dict(config) if isinstance(config, dict) else {}
+    own = [part for part in str(known.get("variant") or AS_SHIPPED).split("+") if part != AS_SHIPPED]
+    chosen = list(dict.fromkeys([*own, *variants]))
+    readings = [AS_SHIPPED, *chosen, *(["+".join(chosen)] if len(chosen) > 1 else [])]
+    cases = [{**case, "config": {**known, "variant": reading}} for reading in readings]
+    (base,) = explain_jobs(cases[:1], most_jobs=MOST_JOBS)
+    others = explain_jobs(cases[1:], most_jobs=MOST_JOBS * len(cases))
+    given = {str(job["id"]): job for job in case["jobs"]}
+    waiting = {job for job, each in given.items() if (each.get("state") or PENDING) == PENDING}
+    places = _places(base, waiting)
+    beside: Variants = [
+        (_label(reading), {job: each["prior"] for job, each in other["jobs"].items()}, _places(other, waiting))
+        for reading, other in zip(readings[1:], others, strict=True)
+    ]
+    weights = {field.name: field.default for field in algorithm.fields} | {f"config.{k}": v for k, v in known.items()}
+    columns = [Column(term.name, term.label, _short(weights[term.weight])) for term in algorithm.terms]
+    order = list(dict.fromkeys([*base["pending_order"], *base["jobs"]]))
+    rows = [
+        _grid_engine_row(job, base["jobs"][job], given.get(job, {}), columns, places, beside)
+        for job in order[:MOST_ROWS]
+    ]
+    return JobTable(
+        algorithm.label, algorithm.formula, algorithm.reference, _waiting(places), columns, rows, _("Priority"),
+        n_jobs=len(order), variants=[label for label, _totals, _places in beside],
+        notes=[note for note in [moved_sentence(places, beside)] if note],
+    )  # fmt: skip
+
+
+def _places(result: Mapping[str, Any], waiting: set[str]) -> dict[str, int]:
+    """Places of the jobs that could start; the scheduler lists held ones behind them."""
+    return places_of([job for job in result["pending_order"] if job in waiting])
+
+
+def _grid_engine_row(
+    job: str,
+    answer: dict[str, Any],
+    given: dict[str, Any],
+    columns: Sequence[Column],
+    places: Mapping[str, int],
+    beside: Variants,
+) -> JobRow:
+    cells = [
+        Cell(
+            column.label,
+            f"{float(column.weight) * answer[column.name]:.5f}",
+            f"{column.weight} × {answer[column.name]:.5f}",
+        )
+        for column in columns
+    ]
+    state = str(given.get("state") or "pending")
+    total = f"{answer['prior']:.5f}"
+    return JobRow(
+        job, str(given.get("user") or ""), state, cells, total, places.get(job), answer["explain"],
+        others=others_of(job, places, beside),
+    )  # fmt: skip
+
+
+def _slurm_case(algorithm: JobAlgorithm, case: dict[str, Any], result: dict[str, Any]) -> JobTable:
+    weights = case.get("weights") or {}
+    columns = [
+        Column(term.name, term.label, _short(weights.get(term.name, 0.0)) if term.weight else "")
+        for term in algorithm.terms
+    ]
+    order = sorted(result["jobs"], key=lambda job: -result["jobs"][job]["priority"])
+    places = places_of(order)
+    rows = [
+        JobRow(
+            job, "", "", [Cell(column.label, str(answer[column.name])) for column in columns], str(answer["priority"]),
+            places[job], answer["explain"],
+        )
+        for job, answer in ((job, result["jobs"][job]) for job in order[:MOST_ROWS])
+    ]  # fmt: skip
+    return JobTable(
+        algorithm.label, algorithm.formula, algorithm.reference, _waiting(places), columns, rows, _("Priority"),
+        n_jobs=len(order),
+    )  # fmt: skip
+
+
+def _sam_case(algorithm: JobAlgorithm, result: dict[str, Any]) -> JobTable:
+    words = {"front": _("front"), "back": _("back"), "priority": _("priority group")}
+    rows = [
+        JobRow(
+            job, "", "",
+            [
+                Cell(_("Goes to"), words[answer["queue"]]),
+                Cell(_("Fraction after"), _fraction(answer["fraction_after"])),
+            ],
+            str(answer["priority"]), None, answer["explain"],
+        )
+        for job, answer in list(result["jobs"].items())[:MOST_ROWS]
+    ]  # fmt: skip
+    n_front = sum(answer["queue"] == "front" for answer in result["jobs"].values())
+    verdict = ngettext("%(n)s of %(of)s job goes to the front.", "%(n)s of %(of)s jobs go to the front.", n_front)
+    return JobTable(
+        algorithm.label, algorithm.formula, algorithm.reference, verdict % {"n": n_front, "of": len(result["jobs"])},
+        [Column("queue", _("Goes to")), Column("fraction_after", _("Fraction after"))], rows, _("Priority"),
+        n_jobs=len(result["jobs"]), has_places=False,
+    )  # fmt: skip
+
+
+def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variants: Sequence[str]) -> JobTable:
+    fitting = None if given else fitting_weights(printed.jobs)
+    weights = given or fitting or INSTALLED_WEIGHTS
+    algorithm = get_job_algorithm("gridengine")
+    followed = follow_grid_engine(printed.jobs, weights)
+    totals = {each.job.job: each.printed for each in followed}
+    places = _order(followed, totals)
+    chosen = [name for name in variants if name in VARIANTS]
+    readings = [[name] for name in chosen] + ([chosen] if len(chosen) > 1 else [])
+    beside: Variants = []
+    for reading in readings:
+        found = priorities(printed.jobs, weights, reading)
+        beside.append((_label("+".join(reading)), found, _order(followed, found)))
+    labels = {term.name: term.label for term in algorithm.terms}
+    columns = [Column(name, labels[name], _short(weights[weight])) for name, weight in TERMS]
+    in_line = sorted(followed, key=lambda each: places.get(each.job.job, len(places) + each.job.line))
+    rows = [
+        JobRow(
+            each.job.job, each.job.user, each.job.state,
+            [_printed_cell(column, each, decimals=5) for column in columns], f"{each.printed:.5f}",
+            places.get(each.job.job), each.lines, each.doubts, others_of(each.job.job, places, beside),
+        )
+        for each in in_line[:MOST_ROWS]
+    ]  # fmt: skip
+    notes = [_weights_told(weights, is_given=given is not None, is_found=fitting is not None), _doubted(followed)]
+    notes += [moved_sentence(places, beside), _left_out(variants, chosen)]
+    return JobTable(
+        algorithm.label, algorithm.formula, algorithm.reference, _waiting(places), columns, rows, _("Printed priority"),
+        n_jobs=len(followed), variants=[label for label, _totals, _places in beside],
+        notes=[note for note in notes if note],
+    )  # fmt: skip
+
+
+def _table_of_slurm(printed: Printed) -> JobTable:
+    algorithm = get_job_algorithm("slurm-multifactor")
+    followed = follow_slurm(printed)
+    order = sorted(followed, key=lambda each: -each.printed)
+    places = places_of([each.job.job for each in order])
+    columns = [
+        Column(term.name, term.label, _short(printed.weights.get(term.name, "")) if printed.weights else "")
+        for term in algorithm.terms
+        if any(term.name in each.terms for each in followed)
+    ]
+    rows = [
+        JobRow(
+            each.job.job, each.job.user, each.job.state,
+            [_printed_cell(column, each, decimals=0) for column in columns], f"{each.printed:.0f}",
+            places[each.job.job], each.lines, each.doubts,
+        )
+        for each in order[:MOST_ROWS]
+    ]  # fmt: skip
+    missing = not (printed.weights and printed.factors)
+    ask = _("Add the output of sprio -w and of sprio -n -l, and each term is rebuilt from its weight and factor.")
+    return JobTable(
+        algorithm.label, algorithm.formula, algorithm.reference, _waiting(places), columns, rows, _("Printed priority"),
+        n_jobs=len(followed), notes=[_doubted(followed), *([ask] if missing else [])],
+    )  # fmt: skip
+
+
+def _printed_cell(column: Column, each: Followed, *, decimals: int) -> Cell:
+    if column.name not in each.terms:
+        return Cell(column.label, "–" if each.job.role != ASIDE else "0")
+    value = f"{column.weight} × {each.values[column.name]:.7g}" if column.name in each.values and column.weight else ""
+    return Cell(column.label, f"{each.terms[column.name]:.{decimals}f}", value)
+
+
+def _order(followed: Sequence[Followed], totals: Mapping[str, float]) -> dict[str, int]:
+    """Places of pending jobs: by priority, then by submission, then as they were listed."""
+    pending = [each.job for each in followed if each.job.role == PENDING]
+    return places_of([job.job for job in sorted(pending, key=lambda job: (-totals[job.job], job.submitted, job.line))])
+
+
+def _label(reading: str) -> str:
+    variants = get_job_algorithm("gridengine").variants
+    labels = {each.setting: each.label for each in variants}
+    return labels.get(reading) or " + ".join(labels.get(part, part) for part in reading.split("+"))
+
+
+def _waiting(places: Mapping[str, int]) -> str:
+    if not places:
+        return _("No job is waiting.")
+    first = next(iter(places))
+    n = len(places)
+    return ngettext("One job waits: %(first)s.", "%(n)s jobs wait; %(first)s is next.", n) % {"n": n, "first": first}
+
+
+def _weights_told(weights: Mapping[str, float], *, is_given: bool, is_found: bool) -> str:
+    told = " / ".join(_short(weights[weight]) for _term, weight in TERMS)
+    if is_given:
+        return _("Weights of urgency, tickets and POSIX priority as you gave them: %s.") % told
+    if is_found:
+        return _("Weights found from the rows: %s for urgency, tickets and POSIX priority.") % told
+    return _("Weights as installed: %s for urgency, tickets and POSIX priority; the rows don’t tell others.") % told
+
+
+def _doubted(followed: Sequence[Followed]) -> str:
+    n = sum(bool(each.doubts) for each in followed)
+    if not n:
+        return _("Every printed priority follows from what is printed beside it.")
+    return ngettext("%s row does not follow: see its line.", "%s rows do not follow: see their lines.", n) % n
+
+
+def _left_out(variants: Sequence[str], chosen: Sequence[str]) -> str:
+    left = [_label(name) for name in variants if name not in chosen]
+    return _("%s needs shares, which a listing doesn’t have: paste a case.") % ", ".join(left) if left else ""
+
+
+def _fraction(value: float | None) -> str:
+    return "–" if value is None else f"{value:.5g}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, int | float) else str(value)

@@ -1,0 +1,115 @@
+"""Jobs taken apart, as a page shows them: terms in columns, sums, variants side by side, and who moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from django.utils.translation import gettext as _
+
+MOST_ROWS = 200  # of a page; all jobs count, these are shown
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One term: its label, and the weight it is multiplied by, where all jobs share one."""
+
+    name: str
+    label: str
+    weight: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A weighted term, and the normalised value it comes from."""
+
+    label: str
+    amount: str
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """The job under another variant: its priority, its place, and by how many places it moved up."""
+
+    label: str
+    total: str
+    place: int | None
+    moved: int = 0
+
+    @property
+    def moved_text(self) -> str:
+        if not self.moved or self.place is None:
+            return ""
+        return _("%(n)d up") % {"n": self.moved} if self.moved > 0 else _("%(n)d down") % {"n": -self.moved}
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job: what it is, its terms, their sum, and every line of how they come about."""
+
+    job: str
+    user: str
+    state: str
+    cells: Sequence[Cell]
+    total: str
+    place: int | None
+    lines: Sequence[str]
+    doubts: Sequence[str] = ()
+    others: Sequence[Other] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobTable:
+    """Everything the result shows, in words and in rows; `sum_label` is what the sum of the terms is called."""
+
+    title: str
+    formula: str
+    reference: str
+    verdict: str
+    columns: Sequence[Column]
+    rows: Sequence[JobRow]
+    sum_label: str
+    n_jobs: int
+    variants: Sequence[str] = ()
+    notes: Sequence[str] = field(default_factory=tuple)
+    has_places: bool = True
+
+    @property
+    def n_hidden(self) -> int:
+        return self.n_jobs - len(self.rows)
+
+    @property
+    def n_columns(self) -> int:
+        return 2 + len(self.columns) + 1 + len(self.variants) + self.has_places
+
+
+def places_of(order: Sequence[str]) -> dict[str, int]:
+    """Place of each job in line, from 1."""
+    return {job: place for place, job in enumerate(order, start=1)}
+
+
+def others_of(
+    job: str, base: Mapping[str, int], variants: Sequence[tuple[str, Mapping[str, float], Mapping[str, int]]]
+) -> list[Other]:
+    """The job under each variant (label, priorities, places) beside its place under the base."""
+    return [
+        Other(
+            label,
+            f"{totals.get(job, 0.0):.5f}",
+            places.get(job),
+            base[job] - places[job] if job in base and job in places else 0,
+        )
+        for label, totals, places in variants
+    ]
+
+
+def moved_sentence(base: Mapping[str, int], variants: Sequence[tuple[str, object, Mapping[str, int]]]) -> str:
+    """What the variants change in the order, in words."""
+    if not variants:
+        return ""
+    told = []
+    for label, _totals, places in variants:
+        moved = sum(place != places.get(job) for job, place in base.items())
+        told.append(_("%(label)s: %(n)s") % {"label": label, "n": moved} if moved else _("%s: nobody") % label)
+    return _("Places in line that change — %(told)s.") % {"told": "; ".join(told)}

@@ -1,0 +1,47 @@
+"""Job priorities in a browser: readable everywhere, and answered in place where scripts run."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from apps.dashboard.job_examples import EXAMPLES
+from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.dashboard.grid import Grid
+
+CASE = '{"algorithm": {"name": "slurm-multifactor"}, "weights": {"fairshare": 1000}, "jobs": [{"id": "38", "nice": 5}]}'
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_jobs_taken_apart_are_accessible_and_stay_in_their_window(
+    grid: Grid, visit: Open, theme: str, width: int
+) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in("alice")
+    places = {"empty": "/jobs/"} | {each.name: f"/jobs/?example={each.name}" for each in EXAMPLES}
+    problems, wide = {}, {}
+    for name, path in places.items():
+        page = window.go(path)
+        for summary in page.locator("details.more summary").all()[:2]:
+            summary.click()
+        problems[name], wide[name] = window.axe(), window.overflow()
+    page.fill("#id_text", "hello")
+    page.get_by_role("button", name="Take apart").click()
+    expect(page.locator("#result .note.bad")).to_contain_text("line 1")
+    problems["refused"], wide["refused"] = window.axe(), window.overflow()
+    assert {name: found for name, found in problems.items() if found} == {}
+    assert {name: pixels for name, pixels in wide.items() if pixels > 0} == {}
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_case_is_answered_with_and_without_scripts(grid: Grid, visit: Open, scripts: bool) -> None:
+    window = visit(scripts=scripts)
+    window.sign_in("alice")
+    page = window.go("/jobs/")
+    page.fill("#id_text", CASE)
+    page.get_by_role("button", name="Take apart").click()
+    expect(page.locator("#verdict")).to_have_text("One job waits: 38.")
+    page.get_by_text("How 38 comes to 1").click()
+    expect(page.locator(".lines")).to_contain_text("sum -5 = 0 (site)")
+    expect(page.locator("#id_text")).to_have_value(CASE)

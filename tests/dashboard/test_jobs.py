@@ -1,0 +1,195 @@
+"""Job priorities: listings and cases taken apart, variants side by side, and what can't be read told with its line."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.models import User
+from apps.dashboard import job_reading
+from apps.dashboard.job_examples import EXAMPLES
+from apps.dashboard.job_reading import read_table
+from apps.dashboard.job_tables import MOST_ROWS, JobTable
+from apps.errors import Invalid, TooLarge
+
+GE_CASE: dict[str, Any] = {
+    "config": {"weight_ticket": 0.5, "weight_tickets_functional": 1000, "weight_user": 1, "weight_priority": 0.2},
+    "users": [{"name": "ada", "fshare": 100}, {"name": "ben", "fshare": 100}],
+    "jobs": [
+        {"id": "1", "user": "ada", "state": "running", "posix_priority": 0},
+        {"id": "2", "user": "ada", "posix_priority": -100},
+        {"id": "3", "user": "ada", "posix_priority": -100},
+        {"id": "4", "user": "ben", "posix_priority": 100, "state": "held"},
+    ],
+}
+
+
+@pytest.fixture
+def as_alice(client: Client, db: None) -> Client:
+    client.force_login(User.objects.create_user("alice"))
+    return client
+
+
+def sample(shared_dir: Path, *names: str) -> str:
+    return "".join((shared_dir / "vectors" / name).read_text() for name in names)
+
+
+def totals(table: JobTable) -> dict[str, str]:
+    return {row.job: row.total for row in table.rows}
+
+
+def test_a_listing_of_qstat_follows_from_weights_found_in_its_rows(shared_dir: Path) -> None:
+    table = read_table(sample(shared_dir, "gridengine/samples/qstat-ext-urg-pri.txt"), None, [])
+    assert [row.place for row in table.rows] == [1, 2, 3, 4, 5, 6, None, None, None]
+    assert [row.job for row in table.rows][:3] == ["590", "592", "595"]
+    assert not any(row.doubts for row in table.rows)
+    assert "0.3 / 0.5 / 0.2" in table.notes[0]
+    assert [cell.amount for cell in table.rows[0].cells] == ["0.30000", "0.27531", "0.10000"]
+    held = next(row for row in table.rows if row.state == "hqw")
+    assert held.lines == ("priority 0 (state hqw: in none of the scheduler's lists)",)
+
+
+def test_the_same_listing_in_xml_gives_the_same_table(shared_dir: Path) -> None:
+    text, xml = (sample(shared_dir, f"gridengine/samples/qstat-ext-urg-pri.{kind}") for kind in ("txt", "xml"))
+    assert totals(read_table(text, None, [])) == totals(read_table(xml, None, []))
+
+
+def test_wrong_weights_are_doubted_row_by_row(shared_dir: Path) -> None:
+    weights = {"weight_urgency": 0.5, "weight_ticket": 0.5, "weight_priority": 0.0}
+    table = read_table(sample(shared_dir, "gridengine/samples/qstat-ext-urg-pri.txt"), weights, [])
+    assert "these weights give" in table.rows[0].doubts[0]
+    assert "8 rows do not follow" in table.notes[1]
+
+
+def test_rows_that_are_missing_from_a_listing_are_noticed_by_the_range(shared_dir: Path) -> None:
+    lines = sample(shared_dir, "gridengine/samples/qstat-ext-urg-pri.txt").splitlines()
+    part = "\n".join(line for line in lines if not line.lstrip().startswith("590"))
+    doubts = [doubt for row in read_table(part, None, []).rows for doubt in row.doubts]
+    assert any("jobs that aren't listed" in doubt for doubt in doubts)
+
+
+def test_variants_of_a_listing_stand_beside_it_and_tell_who_moves(shared_dir: Path) -> None:
+    text = sample(shared_dir, "gridengine/samples/qstat-ext-urg-pri.txt")
+    table = read_table(text, None, ["exclude_running", "linear_urgency", "even_split"])
+    assert len(table.variants) == 3
+    assert "Even split needs shares" in table.notes[-1]
+    moved = {row.job: row.others[0].moved for row in table.rows if row.place}
+    assert sum(moved.values()) == 0
+    assert any(moved.values())
+    assert all(len(row.others) == 3 for row in table.rows)
+
+
+def test_listings_of_sprio_are_rebuilt_from_weights_and_factors(shared_dir: Path) -> None:
+    names = [f"slurm/samples/sprio-{kind}.txt" for kind in ("n-l", "l", "w")]
+    table = read_table(sample(shared_dir, *names), None, [])
+    assert totals(table) == {"38": "64908", "30": "60579", "40": "44921"}
+    assert not any(row.doubts for row in table.rows)
+    assert "job size 87.5 = 0.875 × 100 (weight)" in table.rows[0].lines
+    alone = read_table(sample(shared_dir, "slurm/samples/sprio-l.txt"), None, [])
+    assert totals(alone) == totals(table)
+    assert "sprio -w" in alone.notes[-1]
+
+
+def test_a_case_shows_the_amendments_beside_8_1_9() -> None:
+    table = read_table(json.dumps(GE_CASE), None, ["even_split", "default_zero"])
+    assert [row.place for row in table.rows] == [1, 2, None, None]
+    assert [row.state for row in table.rows] == ["pending", "pending", "held", "running"]
+    assert len(table.variants) == 3
+    first = table.rows[0]
+    assert float(first.total) == pytest.approx(sum(float(cell.amount) for cell in first.cells), abs=2e-5)
+    assert first.lines[0].startswith("priority ")
+
+
+def test_the_variant_that_a_case_names_itself_is_shown_without_being_asked_for() -> None:
+    case = {**GE_CASE, "config": {**GE_CASE["config"], "variant": "default_zero"}}
+    assert len(read_table(json.dumps(case), None, []).variants) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        ("", "text", "nothing is here"),
+        ("hello", "line 1", "no listing begins like this"),
+        ("job-ID prior name user state slots\n 7 x\n", "line 2", "no row of a job"),
+        ("job-ID prior name user state slots\n 7 x j ada qw 1\n", "line 2", 'prior is "x"'),
+        ("job-ID prior name user state slots\n 7 nan j ada qw 1\n", "line 2", 'prior is "nan"'),
+        ("job-ID prior name user state slots\n" + " 7 0.5 j ada qw 1\n" * 2, "line 3", "is on line 2 already"),
+        ("JOBID PRIORITY SITE NICE\n 1 2\n", "line 2", "2 cells below a header of 4"),
+        ("JOBID PRIORITY SITE NICE\n 1 2 3 much\n", "line 2", 'NICE is "much"'),
+        ("JOBID PRIORITY AGE\nWeights 1\n", "line 3", "no job"),
+        ("<a>\n<b>\n</a>", "line 3", "mismatched tag"),
+        ('<!DOCTYPE a [<!ENTITY b "c">]>\n<a>&b;</a>', "line 1", "document type"),
+        ("<job_info><job_list>\n<JB_owner>ada</JB_owner></job_list></job_info>", "line 2", "no JB_job_number"),
+        ('{"algorithm": {"name": "sam"}, "jobs": []}', "shares", "is missing"),
+        ('{"algorithm": ', "text", "no JSON"),
+        ("[1, 2]", "text", "one case"),
+        ('{"config": {"weight_ticket": 1, "variant": "odd"}, "jobs": []}', "config.variant", "odd"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_line(text: str, where: str, what: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        read_table(text, None, [])
+    (field,) = refused.value.fields
+    assert field.where == where
+    assert what in field.message
+
+
+def test_a_page_takes_so_many_jobs_and_shows_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = {
+        "algorithm": {"name": "slurm-multifactor"},
+        "weights": {},
+        "jobs": [{"id": i} for i in range(MOST_ROWS + 5)],
+    }
+    table = read_table(json.dumps(case), None, [])
+    assert (len(table.rows), table.n_jobs, table.n_hidden) == (MOST_ROWS, MOST_ROWS + 5, 5)
+    monkeypatch.setattr(job_reading, "MOST_JOBS", 10)
+    with pytest.raises(TooLarge):
+        read_table(json.dumps(case), None, [])
+
+
+def test_the_page_works_without_scripts_and_keeps_what_was_typed(as_alice: Client) -> None:
+    assert as_alice.get("/jobs/").status_code == 200
+    answer = as_alice.post("/jobs/", {"text": json.dumps(GE_CASE), "variants": ["even_split"], "weight_urgency": "0,5"})
+    html = answer.content.decode()
+    assert answer.status_code == 200
+    assert answer.headers["Cache-Control"].startswith("max-age=0")
+    assert "How 2 comes to" in html
+    assert re.search(r'value="even_split" checked', html)
+    assert 'value="0,5"' in html
+    wrong = as_alice.post("/jobs/", {"text": "hello", "weight_ticket": "much"})
+    assert wrong.status_code == 422
+    assert "Write a weight such as 0.5" in wrong.content.decode()
+    assert as_alice.post("/jobs/", {"text": "hello"}).content.decode().count("no listing begins like this") == 1
+
+
+def test_the_fragment_is_the_result_alone_and_leads_to_the_page(as_alice: Client) -> None:
+    assert as_alice.get("/jobs/_result").headers["Location"] == "/jobs/"
+    answer = as_alice.post("/jobs/_result", {"text": json.dumps(GE_CASE)}, headers={"HX-Request": "true"})
+    html = answer.content.decode()
+    assert html.startswith('<div id="result"')
+    assert "<form" not in html
+    nothing = as_alice.post("/jobs/_result", {}, headers={"HX-Request": "true"})
+    assert nothing.status_code == 422
+    assert "Paste something first" in nothing.content.decode()
+
+
+@pytest.mark.parametrize("name", [each.name for each in EXAMPLES])
+def test_every_example_is_taken_apart_without_a_doubt(as_alice: Client, name: str) -> None:
+    answer = as_alice.get(f"/jobs/?example={name}")
+    html = answer.content.decode()
+    assert answer.status_code == 200
+    assert 'class="note warn"' not in html.partition('id="result"')[2]
+    assert "<details" in html
+    assert as_alice.get("/jobs/?example=nothing").status_code == 200
+
+
+def test_what_is_pasted_is_shown_as_text(as_alice: Client) -> None:
+    case = {"algorithm": {"name": "slurm-multifactor"}, "weights": {}, "jobs": [{"id": "<script>alert(1)</script>"}]}
+    html = as_alice.post("/jobs/", {"text": json.dumps(case)}).content.decode()
+    assert "<script>alert" not in html
+    assert "&lt;script&gt;alert(1)" in html
