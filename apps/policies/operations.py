@@ -268,6 +268,23 @@ def _lock(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     return {"entry": str(node.uid), "locked": locked}
 
 
+def _set_kind(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.changeable(operation, root_too=True)
+    kind = edit.clean("kind", clean_kind, operation.get("kind", node.kind))
+    n_children = edit.tree.n_children(node.uid)
+    is_group = operation.get("is_group", node.is_group and kind != RESERVE)
+    if not isinstance(is_group, bool) or (is_group and kind == RESERVE):
+        raise edit.refusal("is_group", "must be true or false, and false for a reserve")
+    if n_children and not is_group:
+        raise edit.refusal("entry", f"has {n_children:,} children: move or archive them first")
+    if kind == RESERVE and (node.shares is None or node.parent_uid is None or node.members):
+        raise edit.refusal("kind", "a reserve has shares of its own and no members, and isn't the root")
+    edit.touch(node.uid, "kind")
+    edit.touch(node.uid, "is_group")
+    edit.tree.replace(node, kind=kind, is_group=is_group)
+    return {"entry": str(node.uid), "kind": kind, "is_group": is_group}
+
+
 def _set_dates(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.changeable(operation)
     dates = edit.clean("dates", read_dates, operation.get("dates"))
@@ -331,6 +348,7 @@ KINDS: dict[str, _Kind] = {
     "restore": _Kind(_restore, ("entry", "parent", "name"), "edit_structure"),
     "set_scope": _Kind(_set_scope, ("entry", "scope", "sources"), "edit_structure"),
     "lock": _Kind(_lock, ("entry", "locked"), "edit_structure"),
+    "set_kind": _Kind(_set_kind, ("entry", "kind", "is_group"), "edit_structure"),
     "set_dates": _Kind(_set_dates, ("entry", "dates"), "edit_shares"),
     "set_members": _Kind(_set_members, ("entry", "members"), "edit_structure"),
     "adjust_usage": _Kind(

@@ -25,7 +25,7 @@ def columns_of(nodes: Iterable[Node], *, policy_slug: str = "", number: int = 0)
     by_name = sorted(range(len(rows)), key=lambda row: rows[row].name)
     rank = np.empty(len(rows), dtype=np.int64)
     rank[by_name] = np.arange(len(rows))
-    order, parent = _breadth_first(parent_row, rank)
+    order, parent = breadth_first(parent_row, rank)
     ordered = [rows[row] for row in order.tolist()]
     kind_names, kind_code = _coded([node.kind for node in ordered])
     return TreeColumns(
@@ -117,7 +117,7 @@ def _with_new_shape(base: TreeColumns, changes: Changes) -> TreeColumns:
             touched.add(after.parent_uid)
     rank = np.arange(len(names), dtype=np.int64)  # siblings that nobody joined keep their order
     _rank_by_name(rank, parent_row, names, [row_of(uid) for uid in touched if uid is not None])
-    order, parent = _breadth_first(parent_row, rank)
+    order, parent = breadth_first(parent_row, rank)
     return _gathered(base, changes, kept, added, names, order, parent)
 
 
@@ -174,7 +174,7 @@ def _rank_by_name(rank: IndexArray, parent_row: IndexArray, names: Sequence[str]
     rank[by_name] = np.arange(len(by_name))
 
 
-def _breadth_first(parent_row: IndexArray, rank: IndexArray) -> tuple[IndexArray, npt.NDArray[np.int32]]:
+def breadth_first(parent_row: IndexArray, rank: IndexArray) -> tuple[IndexArray, npt.NDArray[np.int32]]:
     """Order rows level by level, siblings by rank; return the order and each entry's parent in it."""
     n = len(parent_row)
     by_parent = np.lexsort((rank, parent_row))[1:]  # the root's −1 sorts first

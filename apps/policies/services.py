@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from apps.accounts.actor import Actor
 from apps.accounts.audit import record
 from apps.errors import FieldProblem, Invalid, NotAllowed
-from apps.policies.adoption import adopt
+from apps.policies.adoption import adopt, next_revision
 from apps.policies.algorithm_fit import refuse_misfit
 from apps.policies.authority import ActorGuard
 from apps.policies.change_sets import (
@@ -24,7 +24,8 @@ from apps.policies.change_sets import (
     settings_of,
 )
 from apps.policies.columns import Node
-from apps.policies.document import Document, read_document
+from apps.policies.declared import Declared
+from apps.policies.document import read_document
 from apps.policies.effects import effect_of
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.names import clean_name, clean_text
@@ -178,7 +179,7 @@ def change_settings(
 
 
 def publish_document(
-    *, policy_slug: str, document: Mapping[str, Any] | Document, reason: str, at: datetime, actor: Actor
+    *, policy_slug: str, document: Mapping[str, Any] | Declared, reason: str, at: datetime, actor: Actor
 ) -> Revision:
     """A whole tree at once; entries are recognised by uid, else by path, and those left out are archived.
 
@@ -186,12 +187,13 @@ def publish_document(
     """
     _require_admin(actor, policy_slug)
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
-    read = document if isinstance(document, Document) else read_document(document)
+    read = document if isinstance(document, Declared) else read_document(document)
     with transaction.atomic():
         policy = lock_policy(policy.pk)
         settings = settings_of(policy, policy.head_number)
         wanted = PolicySettings.from_json(read.settings, base=settings) if read.settings else settings
-        following = adopt(read, load_tree(policy), wanted)
+        head = load_tree(policy)
+        following = next_revision(head, adopt(read, head), wanted)
         if not following.closed and not following.n_opened and wanted == settings:
             return Revision.objects.defer("tree").get(policy=policy, number=policy.head_number)
         summary = [{

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -45,6 +46,41 @@ def load_yaml(text: bytes | str) -> Any:
             result = _scalar(event)
             _put(stack, result, event)
     return result
+
+
+def yaml_places(text: str) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    """Where each value of a good text begins: its address (keys and numbers from the outside in) and its line."""
+    stack: list[_Place] = []
+    for event in yaml.parse(text, Loader=_Parser):
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            stack.pop()
+        elif isinstance(event, yaml.NodeEvent):
+            top = stack[-1] if stack else None
+            if top is not None and top.awaits_key and isinstance(event, yaml.ScalarEvent):
+                top.key, top.awaits_key = event.value, False
+                continue
+            address = () if top is None else (*top.address, top.step())
+            yield address, line
+            if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+                stack.append(_Place(address, is_mapping=isinstance(event, yaml.MappingStartEvent)))
+
+
+class _Place:
+    """A mapping or list whose values are being counted."""
+
+    __slots__ = ("address", "awaits_key", "is_mapping", "key", "n")
+
+    def __init__(self, address: tuple[str | int, ...], *, is_mapping: bool) -> None:
+        self.address, self.is_mapping, self.awaits_key = address, is_mapping, is_mapping
+        self.key, self.n = "", -1
+
+    def step(self) -> str | int:
+        if self.is_mapping:
+            self.awaits_key = True
+            return self.key
+        self.n += 1
+        return self.n
 
 
 class _Open:

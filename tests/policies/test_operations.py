@@ -248,10 +248,34 @@ def test_the_64th_level_is_the_last(tree: TreeColumns) -> None:
         apply(tree, [*operations[:63], {"op": "move", "entry": "/physics", "parent": path.rsplit("/", 2)[0]}])
 
 
+def test_a_kind_is_changed_and_an_entry_becomes_a_group_or_a_leaf(tree: TreeColumns) -> None:
+    change = {"op": "set_kind", "entry": "/biology/lab", "kind": "user", "is_group": False}
+    lab = apply(tree, [change]).node(tree.index_of_path("/biology/lab") or 0)
+    assert (lab.kind, lab.is_group) == ("user", False)
+    again = apply(tree, [change, {"op": "set_kind", "entry": "/biology/lab", "kind": "team"}])
+    assert not again.node(again.index_of_path("/biology/lab") or 0).is_group
+    assert apply(tree, [{"op": "set_kind", "entry": "/", "kind": "site"}]).kind[0] == "site"
+
+
+@pytest.mark.parametrize(
+    ("operation", "said"),
+    [
+        ({"entry": "/physics", "is_group": False}, "has 2 children"),
+        ({"entry": "/physics", "kind": "reserve"}, "has 2 children"),
+        ({"entry": "/", "kind": "reserve"}, "children"),
+        ({"entry": "/reserve", "is_group": True}, "false for a reserve"),
+        ({"entry": "/physics", "kind": ""}, "must not be empty"),
+    ],
+)
+def test_a_kind_that_the_entry_can_not_be_is_refused(tree: TreeColumns, operation: dict[str, Any], said: str) -> None:
+    with pytest.raises(Invalid, match=said):
+        apply(tree, [{"op": "set_kind", **operation}])
+
+
 def test_every_operation_of_the_registry_is_tested_here() -> None:
     assert set(KINDS) == {
         "set_shares", "add", "rename", "move", "archive", "restore", "set_scope", "lock", "set_policy",
-        "set_dates", "set_members", "adjust_usage",
+        "set_dates", "set_members", "adjust_usage", "set_kind",
     }  # fmt: skip
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Any, ClassVar
+from urllib.parse import quote
 
-from django.http import HttpResponseBase
+from django.http import HttpResponse, HttpResponseBase
 from django.utils.cache import patch_vary_headers
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
@@ -19,7 +20,9 @@ from apps.api.rendering import JSONRenderer
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed
 from apps.api.v1.moments import moment_of
 from apps.policies import selectors
-from apps.policies.document import dump_document, to_document
+from apps.policies.exports import Export
+from apps.policies.formats.base import Format
+from apps.policies.formats.registry import get_format, list_formats
 from apps.policies.settings import PolicySettings
 from apps.priorities.sight import load_whole_tree
 
@@ -94,35 +97,55 @@ class RevisionListView(APIView):
         return listed(RevisionSerializer(revisions[:_PAGE], many=True).data, place)
 
 
-class YAMLDocumentRenderer(BaseRenderer):
-    media_type = "application/yaml"
-    format = "yaml"
-    charset = "utf-8"
+class DocumentQuerySerializer(MomentSerializer):
+    format = serializers.ChoiceField(
+        required=False, choices=[each.name for each in list_formats()], help_text="Instead of Accept"
+    )
 
-    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> str:
-        return "" if data is None else dump_document(data, as_yaml=True)
+
+def _renderer(format: Format) -> type[BaseRenderer]:
+    """For choosing by Accept; the text is written by the format itself."""
+    return type(f"{format.name}Renderer", (BaseRenderer,), {"media_type": format.media_type, "format": format.name})
+
+
+_BY_ACCEPT: tuple[type[BaseRenderer], ...] = (
+    JSONRenderer,
+    *(_renderer(each) for each in list_formats() if each.name != "json"),
+)
+_ANSWERS: dict[Any, Any] = {
+    (200, each.media_type): dict if each.name == "json" else str for each in list_formats()
+}  # fmt: skip
 
 
 class DocumentView(APIView):
     scopes: ClassVar[Scopes] = READ
-    renderer_classes = (JSONRenderer, YAMLDocumentRenderer)
+    renderer_classes = _BY_ACCEPT
 
     @extend_schema(
         operation_id="get_document",
-        parameters=[MomentSerializer, OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER)],
-        responses={(200, "application/json"): dict, (200, "application/yaml"): str, 304: None},
+        parameters=[DocumentQuerySerializer, OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER)],
+        responses={**_ANSWERS, 304: None},
     )
     def get(self, request: Request, policy: str) -> HttpResponseBase:
-        """The whole tree as our document, which can be published again."""
-        moment, actor = moment_of(asked(MomentSerializer, request).get("at")), actor_of(request)
+        """The whole tree as our document, which can be imported again, or in the format of a scheduler.
+
+        `Fairshare-Dropped` says what of the policy the format has no place for.
+        """
+        query, actor = asked(DocumentQuerySerializer, request), actor_of(request)
         found = selectors.get_policy(slug=policy, actor=actor)
-        revision = selectors.get_revision(policy=found, at=moment)
+        revision = selectors.get_revision(policy=found, at=moment_of(query.get("at")))
         tree = load_whole_tree(policy=found, number=revision.number, at=clock.now(), actor=actor)
-        tag = f'"{revision.number}-{request.accepted_renderer.format}"'
+        format = get_format(query.get("format") or request.accepted_renderer.format)
+        tag = f'"{revision.number}-{format.name}"'
         if tag in request.headers.get("If-None-Match", ""):
-            response = Response(status=304)
+            response = HttpResponse(status=304)
         else:
-            response = Response(to_document(tree, PolicySettings.from_stored(revision.settings)))
+            export = Export(format, tree, PolicySettings.from_stored(revision.settings))
+            kind = format.media_type if format.name == "json" else f"{format.media_type}; charset=utf-8"
+            response = HttpResponse(export.text(), content_type=kind)
+            response["Content-Disposition"] = f'inline; filename="{export.file_name}"'
+            if export.dropped:
+                response["Fairshare-Dropped"] = quote("; ".join(export.dropped), safe=" ;:,/")[:2_000]
         response["ETag"], response["Cache-Control"] = tag, "private"
         patch_vary_headers(response, ["Accept", "Authorization", "Cookie"])
         return response

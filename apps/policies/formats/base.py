@@ -1,0 +1,67 @@
+"""What a file format of policies is: how it is read and written, and what of a policy it has no place for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from apps.errors import FieldProblem, Invalid
+from apps.policies.columns import TreeColumns
+from apps.policies.declared import Declared
+from apps.policies.document import Address
+from apps.policies.settings import PolicySettings
+
+
+def same(tree: TreeColumns) -> TreeColumns:
+    """Fits what has a place for everything."""
+    return tree
+
+
+@dataclass(frozen=True)
+class Format:
+    """One way to write a policy down.
+
+    fit: the tree as the format can say it, entry by entry (the same rows): without what it has no place for, with
+    names and numbers that it can carry. What differs from the tree is what an export drops; an import compares a file
+    with the fitted tree, so that a file that was exported changes nothing.
+    looks_like: whether a text is probably this; asked to say what a file of the wrong format is instead.
+    """
+
+    name: str
+    label: str
+    reference: str
+    sample: str
+    media_type: str
+    suffix: str
+    carries: tuple[str, ...]
+    read: Callable[[str], Declared]
+    write: Callable[[TreeColumns, PolicySettings], Iterator[str]]
+    looks_like: Callable[[str], bool]
+    fit: Callable[[TreeColumns], TreeColumns] = same
+    has_settings: bool = False
+
+
+def not_this(label: str, line: int, message: str) -> Invalid:
+    """The file isn't of the format at all."""
+    return Invalid(f"The file is no {label}: line {line}: {message}.", code="bad_document")
+
+
+def wrong(line: int, message: str) -> Invalid:
+    """One place of the file that makes reading on pointless."""
+    said = f"line {line}: {message}."
+    return Invalid(said, code="bad_document", fields=[FieldProblem(f"line {line}", message)])
+
+
+def line_finder(places: Callable[[], Iterable[tuple[Address, int]]]) -> Callable[[Sequence[Address]], list[int]]:
+    """Lines of values by address; what isn't there has the line of the nearest thing around it."""
+
+    def find(addresses: Sequence[Address]) -> list[int]:
+        wanted = {address[:n] for address in addresses for n in range(len(address) + 1)}
+        found = {address: line for address, line in places() if address in wanted}
+        return [_nearest(found, address) for address in addresses]
+
+    return find
+
+
+def _nearest(found: dict[Address, int], address: Address) -> int:
+    return next((found[address[:n]] for n in range(len(address), -1, -1) if address[:n] in found), 1)

@@ -1,0 +1,295 @@
+"""A table with one row for each entry, for spreadsheets: path, kind, shares and more."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from apps.policies.columns import TreeColumns
+from apps.policies.declared import Declaration, Declared
+from apps.policies.document import plain
+from apps.policies.formats.base import Format, not_this, wrong
+from apps.policies.names import PARENT, RESERVE
+from apps.policies.settings import PolicySettings
+
+COLUMNS = ("path", "kind", "shares", "scope", "sources", "locked", "uid")
+_OTHER_NAMES = {"percent": "percent", "share": "shares", "entry": "path"}
+_CARRIES = {
+    "kind": ("kind", "is_group"), "shares": ("shares",), "percent": ("shares",), "scope": ("scope", "scope_sources"),
+    "locked": ("locked",),
+}  # fmt: skip
+_FORMULA = re.compile(r"\s*[=+\-@\t\r＝＋－＠]")
+_NUMBER = re.compile(r"(\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
+_AMBIGUOUS = re.compile(r"\d{1,3}(?:[.,]\d{3})*,\d{3}")
+_LEAVES = ("user", RESERVE)
+_YES, _NO = frozenset({"true", "yes", "1"}), frozenset({"false", "no", "0", ""})
+
+
+def neutral(cell: str) -> str:
+    """A text that a spreadsheet would run as a formula gets an apostrophe, and so does one that has it already."""
+    return f"'{cell}" if _FORMULA.match(cell.lstrip("'")) else cell
+
+
+def restored(cell: str) -> str:
+    """What `neutral` was given; ValueError for a formula."""
+    if cell.startswith("'") and _FORMULA.match(cell.lstrip("'")):
+        return cell[1:]
+    if _FORMULA.match(cell):
+        raise ValueError(
+            f"{cell[:40]!r} would be run as a formula; if it is meant as text, put an apostrophe before it"
+        )
+    return cell
+
+
+def read(text: str) -> Declared:
+    table = _Table(text)
+    rows = [row for row in table if row]
+    taken = _Taken(table)
+    for row in sorted(rows, key=lambda row: row.depth):
+        taken.take(row)
+    taken.check_percentages()
+    carries = {value for column in table.columns for value in _CARRIES.get(column, ())}
+    return taken.finish(carries=frozenset(carries), says=taken.says)
+
+
+class _Row:
+    """One line with its cells by column and its path taken apart."""
+
+    __slots__ = ("cells", "formula", "line", "steps")
+
+    def __init__(self, line: int, cells: dict[str, str]) -> None:
+        self.line, self.cells = line, cells
+        path = cells["path"].strip()
+        self.formula = ""
+        try:
+            path = restored(path)
+        except ValueError as error:
+            self.formula = str(error)
+        self.steps = path.strip("/").split("/") if path.strip("/") else []
+
+    @property
+    def depth(self) -> int:
+        return len(self.steps)
+
+    def __bool__(self) -> bool:
+        return any(self.cells.values())
+
+
+class _Table:
+    """Lines of a text as rows: whatever separates the cells, and whatever the order of the columns."""
+
+    def __init__(self, text: str) -> None:
+        first = next((line for line in text.split("\n") if line.strip()), "")
+        counts = {mark: first.count(mark) for mark in ",;\t"}
+        self._mark = max(counts, key=lambda mark: counts[mark])
+        self._reader = csv.reader(io.StringIO(text, newline=""), delimiter=self._mark, strict=True)
+        names = [name.strip().lower() for name in next(self._lines(), [])]
+        self.columns = [_OTHER_NAMES.get(name, name) for name in names]
+        known = {*COLUMNS, "percent"}
+        if "path" not in self.columns:
+            raise not_this("CSV table", 1, f"its first line names no column path; known are {', '.join(COLUMNS)}")
+        unknown = [name for name in self.columns if name not in known]
+        if unknown or len(set(self.columns)) != len(self.columns) or {"shares", "percent"} <= set(self.columns):
+            said = f"{unknown[0]!r:.40} is unknown" if unknown else "a column is there twice"
+            raise wrong(1, f"{said}; known are {', '.join(COLUMNS)}, or percent for shares")
+
+    def _lines(self) -> Iterator[list[str]]:
+        try:
+            for cells in self._reader:
+                if any(cell.strip() for cell in cells):
+                    yield cells
+        except csv.Error as error:
+            raise not_this("CSV table", self._reader.line_num, str(error)) from None
+
+    def __iter__(self) -> Iterator[_Row]:
+        for cells in self._lines():
+            line = self._reader.line_num
+            if len(cells) > len(self.columns) and any(cells[len(self.columns) :]):
+                said = f"has {len(cells)} cells, the first line {len(self.columns)}"
+                raise wrong(line, f"{said}; put cells with {self._mark} in quotes")
+            yield _Row(line, dict(zip(self.columns, [*cells, *[""] * len(self.columns)], strict=False)))
+
+
+class _Taken(Declaration):
+    """Rows, parents before children, as entries; what lies on the way to a row and has none says nothing itself."""
+
+    def __init__(self, table: _Table) -> None:
+        super().__init__()
+        self.says: list[bool] = []
+        self._columns = table.columns
+        self._percent: dict[int, float] = {}
+        self.add(-1, "root")
+        self.says.append(False)
+
+    def take(self, row: _Row) -> None:
+        if row.formula:
+            self.problem(-1, "path", row.formula, row.line)
+            return
+        parent = self._way_to(row)
+        if parent is None:
+            return
+        cells = row.cells
+        if not row.steps:
+            if self.says[0]:
+                self.problem(0, "path", f"is there twice, first in line {self.line[0]}", row.line)
+            self.line[0], self.says[0] = row.line, True
+            if kind := self._text(0, cells, "kind", row.line):
+                self.kind[0] = self._kind(0, kind)
+            self._set_more(0, cells)
+            return
+        at = len(self.name)
+        entry = self.add(parent, row.steps[-1], line=row.line, place="path", uid=cells.get("uid", "").strip() or None)
+        if entry < 0:
+            return
+        self.says.append(True)
+        kind = self._text(at, cells, "kind", row.line)
+        self.kind[at] = self._kind(at, kind) if kind else 0
+        self.is_group[at] = kind not in _LEAVES and "kind" in cells
+        self._set_shares(at, cells)
+        self._set_more(at, cells)
+
+    def _way_to(self, row: _Row) -> int | None:
+        """The row above, made where the table has none."""
+        entry = 0
+        for step in row.steps[:-1]:
+            known = self.child(entry, step)
+            if known is None:
+                known = self.add(entry, step, line=row.line, place="path")
+                if known < 0:
+                    return None
+                self.says.append(False)
+            entry = known
+        return entry
+
+    def _text(self, at: int, cells: dict[str, str], column: str, line: int) -> str:
+        try:
+            return restored(cells.get(column, "").strip())
+        except ValueError as error:
+            self.problem(at, column, str(error), line)
+            return ""
+
+    def _set_shares(self, at: int, cells: dict[str, str]) -> None:
+        column = "percent" if "percent" in cells else "shares"
+        if column not in cells:
+            return
+        try:
+            shares = self._number(at, cells[column].strip(), is_percent=column == "percent")
+        except ValueError as error:
+            self.problem(at, column, str(error))
+            return
+        self.shares.pop()
+        self.inherit.pop()
+        self._weigh(at, shares)
+
+    def _number(self, at: int, text: str, *, is_percent: bool) -> float | str:
+        if text.lower() in (PARENT, "inherit"):
+            return PARENT
+        number = text.removesuffix("%").rstrip()
+        is_percent = is_percent or number != text
+        if not text:
+            raise ValueError(f'is empty; write a number, or "{PARENT}"')
+        if _AMBIGUOUS.fullmatch(number):
+            dot, bare = number.replace(".", "").replace(",", "."), number.replace(",", "").replace(".", "")
+            raise ValueError(f"{number!r} may be {bare} or {dot}; write it as one of these")
+        if not _NUMBER.fullmatch(number):
+            raise ValueError(f'{text[:40]!r} is no number from 0 up, and not "{PARENT}"')
+        value = float(number.replace(",", "."))
+        if is_percent:
+            if value > 100:
+                raise ValueError(f"{text[:40]} is more than 100 %")
+            self._percent[at] = value
+        return value
+
+    def _set_more(self, at: int, cells: dict[str, str]) -> None:
+        line = self.line[at]
+        scope = self._text(at, cells, "scope", line)
+        sources = self._text(at, cells, "sources", line)
+        if scope or sources:
+            self.set_scope(at, scope, [slug.strip() for slug in sources.split(";") if slug.strip()])
+        locked = cells.get("locked", "").strip().lower()
+        if locked in _YES:
+            self.set_locked(at, True)
+        elif locked not in _NO:
+            self.problem(at, "locked", f"{locked[:20]!r} is neither yes nor no")
+
+    def check_percentages(self) -> None:
+        """Percentages are those of a whole group, and make 100 together."""
+        for parent, names in list(self._children.items()):
+            given = [child for child in names.values() if child in self._percent]
+            if not given:
+                continue
+            total = sum(self._percent[child] for child in given)
+            missing = [child for child in names.values() if child not in self._percent and self.says[child]]
+            if missing:
+                self.problem(missing[0], "shares", "has no percentage, and others beside it have")
+            elif total > 100 + 1e-6:
+                self.problem(given[0], "shares", f"the entries below {self.path(parent)} have {total:.6g} % together")
+            elif total < 100 - 0.1:
+                message = f"the entries below {self.path(parent)} have only {total:.6g} % together"
+                self.problem(given[0], "shares", f"{message}; add one of kind {RESERVE} with the rest")
+
+
+def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
+    yield ",".join(COLUMNS) + "\r\n"
+    paths = _paths(tree)
+    for path, node in zip(paths, tree.nodes(), strict=True):
+        shares = "" if path == "/" else PARENT if node.shares is None else json.dumps(plain(node.shares))
+        sources = ";".join(node.scope_sources)
+        cells = [_quoted(path), _quoted(node.kind), shares, node.scope, _quoted(sources), "yes" if node.locked else ""]
+        yield ",".join([*cells, str(node.uid)]) + "\r\n"
+
+
+def _quoted(text: str) -> str:
+    return '"' + neutral(text).replace('"', '""') + '"' if text else ""
+
+
+def _paths(tree: TreeColumns) -> list[str]:
+    paths = ["/"]
+    for parent, name in zip(tree.parent[1:].tolist(), tree.name[1:], strict=True):
+        paths.append(f"{paths[parent]}/{name}" if parent else f"/{name}")
+    return paths
+
+
+def fit(tree: TreeColumns) -> TreeColumns:
+    """Without dates, rules for members, the root's own name, and the difference between empty groups and leaves."""
+    leaf_codes = [code for code, kind in enumerate(tree.kind_names) if kind in _LEAVES]
+    sources: dict[int, Any] = {
+        i: slugs for i, slugs in tree.scope_sources.items() if not any(";" in slug for slug in slugs)
+    }
+    return replace(
+        tree, name=["root", *tree.name[1:]], is_group=(tree.n_children > 0) | ~np.isin(tree.kind_code, leaf_codes),
+        dates={}, members={}, scope_sources=sources,
+    )  # fmt: skip
+
+
+def _looks_like(text: str) -> bool:
+    first = next((line for line in text.split("\n") if line.strip()), "")
+    return "path" in re.split(r'[,;\t"\s]+', first.lower())
+
+
+FORMAT = Format(
+    name="csv",
+    label="CSV table",
+    reference="https://www.rfc-editor.org/rfc/rfc4180",
+    sample="""\
+path,kind,shares
+/physics,vo,30
+/physics/alice,user,2
+/physics/bob,user,parent
+/reserve,reserve,20
+""",
+    media_type="text/csv",
+    suffix=".csv",
+    carries=("uid", "name", "kind", "shares", "inherit", "scope", "locks"),
+    read=read,
+    write=write,
+    looks_like=_looks_like,
+    fit=fit,
+)

@@ -1,0 +1,187 @@
+"""Grid Engine's share tree, as `qconf -sstree` shows it and `qconf -Astree` reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from apps.policies.columns import TreeColumns
+from apps.policies.declared import Declaration, Declared
+from apps.policies.document import plain
+from apps.policies.formats.base import Format, not_this, wrong
+from apps.policies.formats.fitting import coded_kinds, plain_names, plain_word, whole_shares
+from apps.policies.settings import PolicySettings
+
+LABEL = "share tree of Grid Engine"
+PROJECT = "project"
+MOST_SHARES = 4_294_967_295
+_KEYS = ("id", "name", "type", "shares", "childnodes", "version")
+_LINE = re.compile(r"\s*([a-z]+)\s*=\s*(.*?)\s*")
+
+
+class _Node(NamedTuple):
+    line: int
+    values: dict[str, tuple[str, int]]
+
+
+def read(text: str) -> Declared:
+    nodes = _nodes(text)
+    found = Declaration()
+    children = {id: _children(found, node) for id, node in nodes.items()}
+    top = _root(found, nodes, children)
+    found.add(-1, "root", line=nodes[top].line)
+    level = [(0, child) for child in children[top]]
+    reached = {top}
+    while level:
+        following = []
+        for parent, id in level:
+            row = _take(found, parent, nodes[id], is_group=bool(children[id]))
+            reached.add(id)
+            following += [(row, child) for child in children[id]] if row >= 0 else []
+        level = following
+    if not found.problems:
+        for id in sorted(set(nodes) - reached):
+            found.problem(
+                -1, f"id={id}", "isn't reached from the root: it lies in a cycle below itself", nodes[id].line
+            )
+    return found.finish(carries=frozenset({"kind", "shares"}))
+
+
+def _nodes(text: str) -> dict[int, _Node]:
+    nodes: dict[int, _Node] = {}
+    node: _Node | None = None
+    for line, raw in enumerate(text.split("\n"), 1):
+        if not raw.strip() or raw.startswith("#"):
+            continue
+        match = _LINE.fullmatch(raw)
+        if match is None or match[1] not in _KEYS or (node is None and match[1] not in ("id", "version")):
+            if node is None:
+                raise not_this(LABEL, line, f"{raw.strip()[:60]!r} isn't id=0, with which one begins")
+            raise wrong(line, f"{raw.strip()[:60]!r} isn't one of {', '.join(_KEYS)} with =")
+        key, value = match[1], match[2]
+        if key == "id":
+            id = _whole(value, line, "id")
+            if id in nodes:
+                raise wrong(line, f"id={id} is there twice, first in line {nodes[id].line}")
+            node = nodes[id] = _Node(line, {})
+        elif node is not None:
+            if key in node.values:
+                raise wrong(line, f"{key} is there twice in one node")
+            node.values[key] = (value, line)
+    if not nodes:
+        raise not_this(LABEL, 1, "there is no node in it")
+    return nodes
+
+
+def _children(found: Declaration, node: _Node) -> list[int]:
+    value, line = node.values.get("childnodes", ("NONE", node.line))
+    if value.upper() == "NONE" or not value:
+        return []
+    return [_whole(part.strip(), line, "childnodes") for part in value.split(",")]
+
+
+def _root(found: Declaration, nodes: dict[int, _Node], children: dict[int, list[int]]) -> int:
+    """The node that is nobody's child; every other one is a child of exactly one."""
+    parent: dict[int, int] = {}
+    for id, below in children.items():
+        for child in below:
+            line = nodes[id].values["childnodes"][1]
+            if child not in nodes:
+                raise wrong(line, f"childnodes names id={child}, which isn't there")
+            if child in parent:
+                raise wrong(line, f"id={child} is a child of id={parent[child]} already: this is a cycle or no tree")
+            parent[child] = id
+    tops = [id for id in nodes if id not in parent]
+    if not tops:
+        raise wrong(1, "every node is the child of another: the tree is a cycle without a root")
+    if len(tops) > 1:
+        raise wrong(
+            nodes[tops[1]].line,
+            f"id={tops[1]} is no child of any node, and neither is id={tops[0]}: one root is needed",
+        )
+    return tops[0]
+
+
+def _take(found: Declaration, parent: int, node: _Node, *, is_group: bool) -> int:
+    name, line = node.values.get("name", (None, node.line))
+    row = found.add(parent, name, line=line, is_group=is_group)
+    if row < 0:
+        return row
+    kind, line = node.values.get("type", ("0", node.line))
+    if kind not in ("0", "1"):
+        found.problem(row, "type", f"{kind[:20]!r} is neither 0 (user) nor 1 (project)", line)
+    elif kind == "1":
+        found.kind[row] = found._kind(row, PROJECT)
+    shares, line = node.values.get("shares", ("1", node.line))
+    if not re.fullmatch(r"\d{1,10}", shares) or int(shares) > MOST_SHARES:
+        found.problem(row, "shares", f"{shares[:40]!r} is no whole number from 0 to {MOST_SHARES:,}", line)
+    else:
+        found.shares[row] = float(shares)
+    return row
+
+
+def _whole(text: str, line: int, key: str) -> int:
+    if not re.fullmatch(r"\d{1,10}", text):
+        raise wrong(line, f"{key}: {text[:40]!r} is no number")
+    return int(text)
+
+
+def fit(tree: TreeColumns) -> TreeColumns:
+    """Names without blanks, whole shares (1 where they are inherited), and projects told from everything else."""
+    names = plain_names(tree, [plain_word(name) for name in tree.name], np.zeros(len(tree), dtype=np.bool_))
+    kind_names, kind_code = coded_kinds([PROJECT if kind == PROJECT else "" for kind in tree.kind])
+    none = np.zeros(len(tree), dtype=np.bool_)
+    counted = replace(tree, shares=np.where(tree.inherit, 1.0, tree.shares), inherit=none)
+    return replace(
+        counted, name=names, kind_names=kind_names, kind_code=kind_code, is_group=tree.n_children > 0, locked=none,
+        shares=whole_shares(counted, MOST_SHARES), scope_code=np.zeros(len(tree), dtype=np.uint8), scope_sources={},
+        dates={}, members={},
+    )  # fmt: skip
+
+
+def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
+    """The tree is a fitted one."""
+    shares = tree.shares.tolist()
+    for i, kind in enumerate(tree.kind):
+        below = ",".join(map(str, tree.children(i))) or "NONE"
+        name = tree.name[i] if i else "Root"
+        yield f"id={i}\nname={name}\ntype={int(kind == PROJECT)}\nshares={plain(shares[i])}\nchildnodes={below}\n"
+
+
+def _looks_like(text: str) -> bool:
+    return bool(re.search(r"^id=\d+$", text, re.MULTILINE) and re.search(r"^childnodes=", text, re.MULTILINE))
+
+
+FORMAT = Format(
+    name="ge",
+    label="Grid Engine share tree",
+    reference="https://man.archlinux.org/man/extra/gridengine/share_tree.5.en",
+    sample="""\
+id=0
+name=Root
+type=0
+shares=1
+childnodes=1,2
+id=1
+name=physics
+type=1
+shares=300
+childnodes=NONE
+id=2
+name=default
+type=0
+shares=100
+childnodes=NONE
+""",
+    media_type="text/x-sge-sharetree",
+    suffix=".sstree",
+    carries=("name", "project or not", "shares"),
+    read=read,
+    write=write,
+    looks_like=_looks_like,
+    fit=fit,
+)

@@ -1,0 +1,111 @@
+"""Our own document as JSON: everything that a policy is, one entry on each line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from apps.errors import Invalid
+from apps.policies.columns import TreeColumns
+from apps.policies.declared import Declared
+from apps.policies.document import Address, entry_values, head_values, read_document, walk
+from apps.policies.formats.base import Format, line_finder
+from apps.policies.settings import PolicySettings
+
+_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')
+
+
+def parse(text: str) -> Any:
+    """The objects in a text, or Invalid with the line; numbers that JSON can't carry are refused."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        raise Invalid(f"The document is no JSON: line {error.lineno}: {error.msg}.", code="bad_document") from None
+    except RecursionError:
+        raise Invalid("The document is nested too deeply.", code="bad_document") from None
+    except ValueError as error:
+        raise Invalid(f"The document can't be read: {str(error)[:200]}.", code="bad_document") from None
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is no number that may stand here")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {twice!r:.60} is there twice in one object")
+    return found
+
+
+def read(text: str) -> Declared:
+    return read_document(parse(text), line_finder(lambda: json_places(text)))
+
+
+def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
+    head = json.dumps(head_values(tree, settings), ensure_ascii=False, allow_nan=False)
+    yield f'{head[:-1]},\n"root":'
+    nodes = list(tree.nodes())
+    is_first = True
+    for i, level in walk(tree):
+        if i < 0:
+            yield "]}"
+        else:
+            entry = json.dumps(entry_values(tree, i, nodes[i]), ensure_ascii=False, allow_nan=False)
+            yield ("" if is_first else ",") + "\n" + " " * level
+            yield f'{entry[:-1]}, "children": [' if tree.is_group[i] else entry
+        is_first = i >= 0 and bool(tree.is_group[i])
+    yield "}\n"
+
+
+def json_places(text: str) -> Iterator[tuple[Address, int]]:
+    """Where each value of a good text begins: its address (keys and numbers from the outside in) and its line."""
+    line = 1
+    open_: list[list[Any]] = []  # [address, key or number of the next value]
+    for match in _PIECE.finditer(text):
+        piece = match[0]
+        if piece == "\n":
+            line += 1
+        elif piece in "]}":
+            open_.pop()
+        elif piece == ",":
+            top = open_[-1]
+            top[1] = top[1] + 1 if isinstance(top[1], int) else None
+        elif piece == ":":
+            pass
+        elif open_ and open_[-1][1] is None:
+            open_[-1][1] = json.loads(piece)
+        else:
+            address = (*open_[-1][0], open_[-1][1]) if open_ else ()
+            yield address, line
+            if piece in "[{":
+                open_.append([address, 0 if piece == "[" else None])
+
+
+def _looks_like(text: str) -> bool:
+    return text.lstrip()[:1] in ("{", "[")
+
+
+FORMAT = Format(
+    name="json",
+    label="JSON document",
+    reference="https://www.rfc-editor.org/rfc/rfc8259",
+    sample="""\
+{"policy": "grid", "root": {"name": "grid", "children": [
+  {"name": "physics", "kind": "vo", "shares": 30, "children": [
+    {"name": "alice", "kind": "user", "shares": 2},
+    {"name": "bob", "kind": "user", "shares": "parent"}]},
+  {"name": "reserve", "kind": "reserve", "shares": 20}]}}
+""",
+    media_type="application/json",
+    suffix=".json",
+    carries=("settings", "uid", "name", "kind", "shares", "inherit", "scope", "locks", "dates", "rules for members"),
+    read=read,
+    write=write,
+    looks_like=_looks_like,
+    has_settings=True,
+)

@@ -1,0 +1,83 @@
+"""From any tree to any other by operations that are allowed one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID, uuid5
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.policies.columns import Node, TreeColumns
+from apps.policies.difference import difference
+from apps.policies.operations import work_out
+from apps.policies.reshape import columns_of
+from tests.policies.share_trees import trees
+
+SPACE = UUID("6f9619ff-8b86-4011-b42d-00c04fc964ff")
+POOL = [uuid5(SPACE, str(i)) for i in range(10)]
+ROOT, A, B, C, D = POOL[:5]
+
+
+def led_to(before: TreeColumns, after: TreeColumns, lost: Sequence[Node] = ()) -> list[str]:
+    def archived(uid: UUID) -> list[Node]:
+        return [node for node in lost if node.uid == uid]
+
+    operations = difference(before, after, archived=archived)
+    if operations:
+        outcome = work_out(before, operations, archived=archived)
+        assert outcome.tree.same_as(after)
+    else:
+        assert before.same_as(after)
+    return [operation["op"] for operation in operations]
+
+
+@given(trees(pool=POOL, most=10), trees(pool=POOL, most=10))
+def test_operations_lead_from_any_tree_to_any_other(before: TreeColumns, after: TreeColumns) -> None:
+    led_to(before, after)
+
+
+@given(trees())
+def test_equal_trees_differ_by_nothing(tree: TreeColumns) -> None:
+    assert difference(tree, columns_of(tree.nodes())) == []
+
+
+@given(trees(pool=POOL, most=10), trees(pool=POOL, most=10), st.data())
+def test_entries_that_were_here_before_come_back_as_themselves(
+    before: TreeColumns, after: TreeColumns, data: st.DataObject
+) -> None:
+    gone = [node for node in after.nodes() if before.index_of_uid(node.uid) is None]
+    lost = [replace(node, name=f"old {i}", shares=3.0) for i, node in enumerate(gone) if data.draw(st.booleans())]
+    kinds = led_to(before, after, lost)
+    assert kinds.count("restore") == len(lost)
+
+
+def tree_of(*nodes: Node) -> TreeColumns:
+    return columns_of([Node(ROOT, None, "root"), *nodes])
+
+
+def test_two_entries_that_swap_their_names_make_room_for_each_other() -> None:
+    before = tree_of(Node(A, ROOT, "a"), Node(B, ROOT, "b"))
+    assert led_to(before, tree_of(Node(A, ROOT, "b"), Node(B, ROOT, "a"))) == ["rename", "rename", "rename"]
+
+
+def test_a_parent_and_its_child_change_places_without_a_circle() -> None:
+    before = tree_of(Node(A, ROOT, "a"), Node(B, A, "b"))
+    assert led_to(before, tree_of(Node(B, ROOT, "b"), Node(A, B, "a"))) == ["move", "move"]
+
+
+def test_what_leaves_an_archived_entry_is_moved_before_it_goes() -> None:
+    before = tree_of(Node(A, ROOT, "a"), Node(B, A, "b"), Node(C, A, "c"))
+    assert led_to(before, tree_of(Node(B, ROOT, "a"))) == ["archive", "rename", "move", "archive"]
+
+
+def test_a_subtree_that_goes_whole_is_one_operation() -> None:
+    before = tree_of(Node(A, ROOT, "a"), Node(B, A, "b"), Node(C, B, "c"), Node(D, ROOT, "d"))
+    assert led_to(before, tree_of(Node(D, ROOT, "d"))) == ["archive"]
+
+
+def test_a_group_becomes_a_reserve_after_its_children_have_left() -> None:
+    before = tree_of(Node(A, ROOT, "a"), Node(B, A, "b"))
+    after = tree_of(Node(A, ROOT, "a", "reserve", 2.0, is_group=False), Node(B, ROOT, "b"))
+    assert led_to(before, after) == ["set_shares", "move", "set_kind"]
