@@ -150,7 +150,10 @@ class Shell:
         if self.policy:
             pages = ("policy", "entry", "shares")
             tree = Item(_("Policy tree"), self.policy.url, "list-tree", current=self._is_at(*pages))
-            sections.append(Section(_("Policy"), [tree]))
+            address = reverse("dashboard:algorithm", kwargs={"policy": self.policy.slug})
+            here = self._is_at("algorithm", "compare")
+            algorithm = Item(_("Algorithm"), address, "adjustments-horizontal", current=here)
+            sections.append(Section(_("Policy"), [tree, algorithm]))
         data = self._item(_("Usage sources"), "database-import", "sources", "source", "upload", "import")
         sections.append(Section(_("Data"), [data]))
         return sections

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.views import entry, jobs, me, overview, policy, preferences, sign_in, tokens, usage
+from apps.dashboard.views import algorithm, entry, jobs, me, overview, policy, preferences, sign_in, tokens, usage
 
 app_name = "dashboard"
 _NODE = "policy/<slug:policy>/n/<uuid:uid>"
@@ -21,6 +21,8 @@ urlpatterns = [
     path("policy/<slug:policy>/_rows", policy.rows, name="policy-rows"),
     path("policy/<slug:policy>/_search", policy.search, name="policy-search"),
     path("policy/<slug:policy>/_panel", policy.panel, name="policy-panel"),
+    path("policy/<slug:policy>/algorithm/", algorithm.algorithm, name="algorithm"),
+    path("policy/<slug:policy>/algorithm/compare/", algorithm.compare, name="compare"),
     path(f"{_NODE}/", entry.find, name="entry-find"),
     path(f"{_NODE}/_preview", entry.preview, name="shares-preview"),
     path(f"{_NODE}/_shares", entry.change_shares, name="shares"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -174,3 +174,9 @@ def initials(name: str) -> str:
 def times(count: int) -> range:
     """Something to loop over: one guide per ancestor."""
     return range(max(0, int(count)))
+
+
+@register.filter
+def at(items: Sequence[Any], index: int) -> Any:
+    """{% with column=columns|at:forloop.counter0 %}: what stands at the same place of another list."""
+    return items[index]

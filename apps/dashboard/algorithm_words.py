@@ -1,0 +1,203 @@
+"""Algorithms in words: what each is, what is declared of it, and its own numbers with over or under beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isinf
+from typing import Any
+
+from django.utils import formats
+from django.utils.translation import gettext as _
+
+from apps.dashboard import presentation
+from apps.dashboard.figures.bullet import USUAL_TOLERANCE, State, Tolerance
+from apps.dashboard.presentation import Balance
+from apps.engine.algorithms import Algorithm, all_algorithms, brought_algorithms, get_algorithm
+from apps.engine.errors import BadParameter
+from apps.engine.operators import Properties
+
+_NEAR = 1e-9  # a level fairshare this near to 1 is on target
+_MOST_TIMES = 1e6
+_OF_THE_GROUP = frozenset({"slurm-fair-tree"})
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One declared property, and whether it holds."""
+
+    holds: bool
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An algorithm as pages show it."""
+
+    name: str
+    label: str
+    formula: str
+    component: str
+    reference: str
+    package: str
+    takes_inherit: bool
+    properties: Sequence[Told]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNumber:
+    """A number of an algorithm's own: its name there, the number, and what it means for this entry."""
+
+    name: str
+    title: str
+    value: str
+    exact: str
+    balance: Balance | None
+    words: str
+
+
+def describe(name: str, settings: Mapping[str, Any] | None = None) -> Described | None:
+    """With the parameters that decide its properties; None for one whose package is gone."""
+    try:
+        algorithm = get_algorithm(name)
+    except BadParameter:
+        return None
+    return Described(
+        name=algorithm.name,
+        label=algorithm.label,
+        formula=algorithm.formula,
+        component=algorithm.component,
+        reference=algorithm.reference,
+        package=brought_algorithms().package.get(name, ""),
+        takes_inherit=algorithm.takes_inherit,
+        properties=properties_in_words(algorithm.properties(settings or defaults_of(algorithm))),
+    )
+
+
+def defaults_of(algorithm: Algorithm) -> dict[str, Any]:
+    """Every parameter at its default, those that don't apply left out."""
+    settings: dict[str, Any] = {"name": algorithm.name}
+    for parameter in algorithm.parameters:
+        if parameter.applies(settings):
+            settings[parameter.name] = parameter.default
+    return settings
+
+
+def label_of(settings: Mapping[str, Any]) -> str:
+    """Short, for heads of columns: Aequus, relative; Slurm: Fair Tree."""
+    found = all_algorithms().get(str(settings.get("name", "")))
+    label = str(settings.get("name", "")) if found is None else found.label.removesuffix(": priority vectors")
+    label = label.removesuffix(": deviations by level")
+    return f"{label}, {settings['operator']}" if settings.get("operator") else label
+
+
+def parameters_in_words(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(label, value) of everything set, in the registry's order."""
+    try:
+        parameters = get_algorithm(str(settings.get("name", ""))).parameters
+    except BadParameter:
+        return [(name, str(value)) for name, value in settings.items() if name != "name"]
+    return [(one.label, typed(settings[one.name])) for one in parameters if one.name in settings]
+
+
+def typed(value: object) -> str:
+    """A value of a parameter as somebody would type it."""
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return str(value)
+
+
+def properties_in_words(declared: Properties) -> list[Told]:
+    """Plain sentences, whether it holds or not."""
+    return [
+        Told(
+            declared.isolation,
+            _("Groups are isolated") if declared.isolation else _("Groups are not isolated"),
+            _("What other groups use never changes the order inside a group.")
+            if declared.isolation
+            else _("What other groups use can change the order inside a group."),
+        ),
+        Told(
+            declared.proportional_redistribution,
+            _("Unused share goes in proportion")
+            if declared.proportional_redistribution
+            else _("Unused share doesn’t go in proportion"),
+            _("What nobody uses goes to the active siblings in proportion to their shares.")
+            if declared.proportional_redistribution
+            else _("What nobody uses goes to the active siblings otherwise than by their shares."),
+        ),
+        Told(
+            declared.scale_invariance,
+            _("Only proportions count") if declared.scale_invariance else _("Amounts count as well"),
+            _("All shares or all usage of a group times the same number changes nothing.")
+            if declared.scale_invariance
+            else _("All shares or all usage of a group times the same number can change its order."),
+        ),
+        Told(
+            declared.boundaries,
+            _("The ends are fixed") if declared.boundaries else _("The ends are not fixed"),
+            _("Who has no share comes last, who used nothing comes first.")
+            if declared.boundaries
+            else _("Who has no share isn’t always last, who used nothing isn’t always first."),
+        ),
+    ]
+
+
+def own_numbers(
+    columns: Mapping[str, float | None], algorithm: Mapping[str, Any], tolerance: Tolerance = USUAL_TOLERANCE
+) -> list[OwnNumber]:
+    """What an algorithm tells of an entry besides what all of them do; what doesn't exist is left out."""
+    name = str(algorithm.get("name", ""))
+    return [_own(key, value, name, tolerance) for key, value in columns.items() if value is not None]
+
+
+def _own(key: str, value: float, algorithm: str, tolerance: Tolerance) -> OwnNumber:
+    if key in ("level_fs", "weight"):
+        title = _("Level fairshare") if key == "level_fs" else _("Weight")
+        return OwnNumber(
+            key, title, quotient(value), f"{value!r}", _balance_of(value, tolerance), _quotient_words(value)
+        )
+    of = _("of its group") if algorithm in _OF_THE_GROUP else _("of everything")
+    parts = {
+        "norm_shares": (_("Promised, as a part"), of),
+        "effective_usage": (_("Used, as a part"), of),
+        "norm_usage": (_("Used, of everything"), ""),
+    }
+    if key in parts:
+        title, words = parts[key]
+        return OwnNumber(key, title, presentation.percent(value), f"{value!r}", None, words)
+    return OwnNumber(key, key, quotient(value), f"{value!r}", None, "")
+
+
+def quotient(value: float) -> str:
+    """A number of any size, short: 1.49, 0.0032, 2.1e9, ∞."""
+    if isinf(value):
+        return "∞" if value > 0 else f"{presentation.MINUS}∞"
+    if value == 0 or 1e-3 <= abs(value) < _MOST_TIMES:
+        digits = 2 if abs(value) >= 1 or value == 0 else 4
+        return formats.number_format(round(value, digits), digits, force_grouping=True).rstrip("0").rstrip(".,")
+    return f"{value:.2g}"
+
+
+def _balance_of(value: float, tolerance: Tolerance) -> Balance | None:
+    """By the policy's relative tolerance; nothing is said of who has no shares."""
+    if value == 0:
+        return None
+    if value == inf or value >= 2.0**64:
+        return Balance(State.IDLE, "", _("nothing used"))
+    if abs(1 / value - 1) <= max(tolerance.relative, _NEAR):
+        return Balance(State.ON, "", _("on target"))
+    return Balance(State.UNDER, "", _("under")) if value > 1 else Balance(State.OVER, "", _("over"))
+
+
+def _quotient_words(value: float) -> str:
+    if value == inf or value >= 2.0**64:
+        return _("Nothing was used, so it goes before everybody beside it that used something.")
+    if value == 0:
+        return _("It has no shares, so everybody beside it with shares goes before it.")
+    if abs(value - 1) <= _NEAR:
+        return _("It used exactly its part.")
+    if value > 1:
+        return _("Its part is %(times)s times what it used.") % {"times": quotient(value)}
+    return _("It used %(times)s times its part.") % {"times": quotient(1 / value)}

@@ -1,0 +1,204 @@
+"""The same tree with the same usage under several algorithms, side by side; nothing of it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.accounts.actor import Actor
+from apps.engine.algorithms import PriorityResult, all_algorithms, read_algorithm
+from apps.engine.errors import BadParameter
+from apps.errors import FieldProblem, Invalid
+from apps.policies.algorithm_fit import refuse_misfit
+from apps.policies.scope import rules_all
+from apps.policies.settings import PolicySettings
+from apps.priorities.carried import simulate
+from apps.priorities.selectors.rows import PolicyView, open_view
+
+MOST_ALGORITHMS = 4
+MOST_LEAVES = 100
+I8 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PolicyAlgorithm:
+    """What a policy is decided by, and which algorithms its tree can't have, with the reason."""
+
+    policy_slug: str
+    policy_name: str
+    revision: int
+    as_of: datetime | None
+    settings: PolicySettings
+    misfits: Mapping[str, str]
+    may_change: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One algorithm of the comparison; `refused` says why it can't be used on this tree."""
+
+    algorithm: Mapping[str, Any]
+    n_ranked: int
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a leaf stands under one algorithm. `moved`: places nearer to the front than under the first; < 0 back."""
+
+    rank: int | None
+    factor: float | None
+    moved: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedLeaf:
+    """One leaf under all of them; `spread` is the distance between its best and its worst rank."""
+
+    uid: UUID
+    name: str
+    path: str
+    kind: str
+    standings: tuple[Standing, ...]
+    spread: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything the page shows. `as_of` None: no usage is known yet, so there is nothing to compare."""
+
+    policy_slug: str
+    policy_name: str
+    revision: int
+    as_of: datetime | None
+    settings: PolicySettings
+    sides: tuple[Side, ...]
+    leaves: tuple[ComparedLeaf, ...]
+    n_leaves: int  # that the actor may see and somebody ranks
+    n_moved: int  # of these
+    by_rank: bool
+
+
+def get_algorithm_page(*, policy_slug: str, actor: Actor) -> PolicyAlgorithm:
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    reasons = {name: _misfit(view, {"name": name}) for name in all_algorithms()}
+    return PolicyAlgorithm(
+        policy_slug=view.policy.slug,
+        policy_name=view.policy.name,
+        revision=view.revision,
+        as_of=view.as_of,
+        settings=view.settings,
+        misfits={name: reason for name, reason in reasons.items() if reason},
+        may_change=rules_all(actor),
+    )
+
+
+def compare_algorithms(
+    *, policy_slug: str, algorithms: Sequence[Mapping[str, Any]], by_rank: bool = False, actor: Actor
+) -> Comparison:
+    """Visible leaves under up to four algorithms, those that move furthest first, or in the order of the first one.
+
+    An empty mapping stands for the policy's own algorithm. Raises Invalid for one that can't be read.
+    """
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    if not 1 <= len(algorithms) <= MOST_ALGORITHMS:
+        problem = FieldProblem("algorithms", f"must be 1 to {MOST_ALGORITHMS}")
+        raise Invalid(f"{problem.where} {problem.message}.", fields=[problem])
+    wanted = [read_or_refuse(given) if given else dict(view.settings.algorithm) for given in algorithms]
+    results = [simulate(view.snapshot, view.tree, algorithm=settings) for settings in wanted]
+    leaves, spread = _leaves(view, results)
+    order = np.argsort(-spread, kind="stable")
+    if by_rank or not spread.any():
+        order = np.argsort(_ranks(results, leaves)[0], kind="stable")
+    shown = order[:MOST_LEAVES]
+    return Comparison(
+        policy_slug=view.policy.slug,
+        policy_name=view.policy.name,
+        revision=view.revision,
+        as_of=view.as_of,
+        settings=view.settings,
+        sides=tuple(_side(view, *each) for each in zip(wanted, results, strict=True)),
+        leaves=tuple(_leaf(view, results, int(leaves[at]), int(spread[at])) for at in shown.tolist()),
+        n_leaves=len(leaves),
+        n_moved=int((spread > 0).sum()),
+        by_rank=by_rank,
+    )
+
+
+def read_or_refuse(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an algorithm with all its parameters; Invalid with the place."""
+    try:
+        return read_algorithm(given)
+    except BadParameter as error:
+        raise Invalid(
+            f"{error.place}: {error.message}.", code="bad_settings", fields=[FieldProblem(error.place, error.message)]
+        ) from None
+
+
+def _side(view: PolicyView, settings: Mapping[str, Any], result: PriorityResult | None) -> Side:
+    if result is not None:
+        return Side(settings, result.n_ranked)
+    return Side(settings, 0, _misfit(view, settings))
+
+
+def _misfit(view: PolicyView, settings: Mapping[str, Any]) -> str:
+    """Names the first entry that inherits, if the actor may see it."""
+    if settings["name"] not in all_algorithms():
+        return f"{settings['name']} isn't installed here any more."
+    try:
+        refuse_misfit(view.tree, settings)
+    except Invalid as error:
+        first = int(np.argmax(view.tree.inherit))
+        if view.visibility.may_see(first):
+            return error.message
+        return f"{settings['name']} has no inherited shares, and an entry that you don't see inherits its own."
+    return ""
+
+
+def _leaves(view: PolicyView, results: Sequence[PriorityResult | None]) -> tuple[I8, I8]:
+    """Visible entries that at least one of them ranks as leaves, in the order of the tree, and how far they move."""
+    ranked = np.zeros(len(view.tree), dtype=np.bool_)
+    for result in results:
+        if result is not None:
+            ranked |= result.is_ranked
+    leaves = np.flatnonzero(ranked & view.visibility.mask)
+    if not len(leaves):
+        return leaves, np.zeros(0, dtype=np.int64)
+    ranks = np.ma.masked_equal(_ranks(results, leaves, missing=0), 0)
+    spread = (ranks.max(axis=0) - ranks.min(axis=0)).filled(0)
+    return leaves, np.asarray(spread, dtype=np.int64)
+
+
+def _ranks(results: Sequence[PriorityResult | None], leaves: I8, *, missing: int = np.iinfo(np.int64).max) -> I8:
+    """(algorithms, leaves); `missing` where there is none."""
+    rows = [
+        np.full(len(leaves), missing)
+        if result is None
+        else np.where(result.has_rank[leaves], result.rank[leaves], missing)
+        for result in results
+    ]
+    return np.array(rows, dtype=np.int64)
+
+
+def _leaf(view: PolicyView, results: Sequence[PriorityResult | None], i: int, spread: int) -> ComparedLeaf:
+    tree = view.tree
+    ranks = [int(result.rank[i]) if result is not None and result.has_rank[i] else None for result in results]
+    standings = []
+    for result, rank in zip(results, ranks, strict=True):
+        factor = float(result.factor[i]) if result is not None and result.has_factor[i] else None
+        moved = None if rank is None or ranks[0] is None else ranks[0] - rank
+        standings.append(Standing(rank, factor, moved))
+    return ComparedLeaf(
+        uid=tree.uuid(i),
+        name=tree.name[i],
+        path=tree.path(i),
+        kind=tree.kind_names[int(tree.kind_code[i])],
+        standings=tuple(standings),
+        spread=spread,
+    )
