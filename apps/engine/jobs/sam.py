@@ -58,7 +58,7 @@ def solve(case: Mapping[str, Any]) -> dict[str, Any]:
     shares = _read_weights(case, "shares", classes, is_required=True)
     received = _read_weights(case, "benefit", classes)
     is_booked = _read_booking(case)
-    jobs = _read_jobs(case)
+    jobs = _read_jobs(case, classes)
     unit = _unit([*received.values(), *(benefit for _, _, benefit in jobs)])
     had = {group: amount / unit for group, amount in received.items()}
     ledger = Ledger(shares=_parts(shares), received=had, total=math.fsum(had.values()))
@@ -113,8 +113,8 @@ def _read_booking(case: Mapping[str, Any]) -> bool:
     return booked != _LATER
 
 
-def _read_jobs(case: Mapping[str, Any]) -> list[tuple[str, str, float]]:
-    """Id, group and benefit of every job in order of arrival."""
+def _read_jobs(case: Mapping[str, Any], classes: _Classes) -> list[tuple[str, str, float]]:
+    """Id, group and benefit of every job in order of arrival; nobody books a priority job's, so it may be absent."""
     algorithm = case.get("algorithm") or {}
     refuse_unknown(algorithm, ("name", "benefit"), "algorithm")
     named = algorithm.get("benefit")
@@ -125,7 +125,8 @@ def _read_jobs(case: Mapping[str, Any]) -> list[tuple[str, str, float]]:
         if not isinstance(group, str) or not group:
             what = "is missing" if group is None else f"{shown(group)} can't be used"
             raise BadCase(f"{what}; the name of a group is allowed", place=f"{place}.group")
-        found.append((job_id, group, _read_benefit(job, place, function)))
+        is_booked = group not in classes.groups or job.get("benefit") is not None
+        found.append((job_id, group, _read_benefit(job, place, function) if is_booked else 0.0))
     return found
 
 

@@ -63,7 +63,11 @@ def test_booked_later_decides_each_job_by_the_same_books() -> None:
 def test_priority_jobs_are_neither_booked_nor_counted() -> None:
     jobs = solved(
         benefit={"g1": 23, "g2": 26, "raw-data": 1e9},
-        jobs=[{"id": "p", "group": "raw-data", "benefit": 1e9}, {"id": "f", "group": "g1", "benefit": 1}],
+        jobs=[
+            {"id": "p", "group": "raw-data"},
+            {"id": "q", "group": "raw-data", "benefit": 1e9},
+            {"id": "f", "group": "g1", "benefit": 1},
+        ],
     )
     assert (jobs["p"]["queue"], jobs["p"]["priority"], jobs["p"]["fraction_after"]) == ("priority", 10, None)
     assert jobs["f"]["fraction_after"] == 0.48

@@ -10,6 +10,7 @@ from apps.engine.case_text import shown
 from apps.engine.errors import BadCase
 
 MOST_ROWS = 10_000
+_LARGEST = 1e30  # urgencies of memory requests come to 1e20; sums and products of these stay finite
 RUNNING, PENDING, ASIDE = "running", "pending", "aside"  # aside: held, suspended, in error; in none of the lists
 
 
@@ -46,7 +47,7 @@ def read_cell(text: str, column: str, line: int) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value) or "_" in text:
+    if not abs(value) <= _LARGEST or "_" in text:  # NaN isn't, either
         raise bad_line(line, f"{column} is {shown(text)}, and a number stands there; copy whole lines, with the header")
     return value
 

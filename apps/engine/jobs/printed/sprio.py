@@ -68,8 +68,11 @@ def _read_tres(text: str, number: int) -> float:
 
 
 def _read_weights(header: list[str], cells: list[str], number: int) -> dict[str, float]:
-    """Numbers stand below the last columns; those on the left are empty."""
+    """Numbers stand below the last columns; those on the left are empty, and TRES may be: it has a weight for each."""
     names = header[header.index("PRIORITY") + 1 :]
+    if names[-1:] == ["TRES"]:
+        names = names[:-1]
+        cells = cells[:-1] if "=" in cells[-1] else cells
     if len(cells) - 1 > len(names):
         raise bad_line(number, f"{len(cells) - 1} weights below {len(names)} columns; {_REMEDY}")
     pairs = list(zip(reversed(names), reversed(cells[1:]), strict=False))
