@@ -20,16 +20,24 @@ from apps.engine.installed import Installed, load_installed, require_name, requi
 ON_TARGET_TOLERANCE = 1e-12
 PAPER = "Rodrigo, Östberg, Elmroth: Priority Operators for Fairshare Scheduling"
 ENTRY_POINT_GROUP = "fairshare.operators"
+_NEWTON_STEPS = 16
 
 
 @dataclass(frozen=True)
 class Properties:
-    """What is declared to hold; tests check it and pages say it."""
+    """What is declared to hold; tests check it and pages say it.
+
+    The last four hold for nearly everything, and are said where they don't.
+    """
 
     isolation: bool  # depends on the entry's own sibling group alone
     proportional_redistribution: bool  # unused share goes to active siblings in proportion to their shares
     scale_invariance: bool  # shares and usage of a group may be multiplied without changing a priority
     boundaries: bool  # target 0 gives the lowest, actual 0 the highest priority
+    order_in_groups: bool = True  # what cousins use never turns the order inside a group
+    monotone: bool = True  # more shares never lower a priority, more usage never raises it
+    order_independent: bool = True  # in which order siblings are listed decides nothing
+    sign: bool = True  # above 0 below target and below 0 above it, where all usage is at the leaves
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ class Operator:
         """Where the actual in 0..1 has the priority nearest to this one, for targets > 0; needs the inverse."""
         if self.inverse is None:
             raise BadParameter(f"{self.name} has no inverse", place="operator")
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             state: FloatArray = np.clip(self.inverse(priority, target), 0.0, 1.0)
         return state
 
@@ -193,17 +201,24 @@ def _combined(k: float) -> Operator:
         return mixed
 
     def inverse(p: FloatArray, t: FloatArray) -> FloatArray:
-        """Below target the root of a quadratic; above it a cubic without a handy root: halved ninety times."""
-        under = np.maximum(p, 0.0)
-        with np.errstate(invalid="ignore"):  # 0/0 on target, where it isn't taken
-            below = t - 2.0 * under / (k + np.sqrt(k * k + 4.0 * (1.0 - k) * under / (t * t)))
-        low = np.broadcast_to(t, np.shape(p + t)).astype(np.float64)
-        high = np.minimum(low - np.minimum(p, 0.0) / max(k, 1e-9), 1e9)
-        for _ in range(90):
-            middle = (low + high) / 2
-            is_ahead = off_target(middle * 0.0 + t, middle) > p
-            low, high = np.where(is_ahead, middle, low), np.where(is_ahead, high, middle)
-        state: FloatArray = np.where(p > 0, below, np.where(p < 0, high, t))
+        """Below target the root of a quadratic in t − s; above it Newton's steps, halved where they leave the bracket.
+
+        Each part of the mixture alone bounds s from above: k·(s − t) ≤ −p and (1 − k)·(1 − t/s)² ≤ −p.
+        """
+        if k == 0:
+            return _state_of_gap(_odd_power(p, 0.5), t)
+        under, over = np.maximum(p, 0.0), np.maximum(-p, 0.0)
+        below = t - 2.0 * under / (k + np.sqrt(k * k + 4.0 * (1.0 - k) * under / (t * t)))
+        low, high = t + 0.0 * over, t + over / k
+        if k < 1:
+            high = np.minimum(high, t / np.maximum(1.0 - np.sqrt(over / (1.0 - k)), t / (t + over / k)))
+        above = high
+        for _ in range(_NEWTON_STEPS):
+            excess = -off_target(low * 0.0 + t, above) - over
+            low, high = np.where(excess < 0, above, low), np.where(excess < 0, high, above)
+            step = above - excess / (k + 2.0 * (1.0 - k) * (1.0 - t / above) * t / above**2)
+            above = np.where((step >= low) & (step <= high), step, (low + high) / 2.0)
+        state: FloatArray = np.where(p > 0, below, np.where(p < 0, above, t))
         return state
 
     return Operator(

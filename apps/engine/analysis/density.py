@@ -40,8 +40,9 @@ def local_density(operator: Operator, target: float, resolution: int) -> FloatAr
 
     D(F, p_i, t, r) = I_s(p_i, t) − I_s(p_{i+1}, t), cut to the actuals that exist. Source: operators paper, eq. 18–19.
     """
-    edges = highest_actual(operator, effective_priorities(resolution)[1:], target)
-    return -np.diff(edges, prepend=1.0, append=0.0)
+    inner = highest_actual(operator, effective_priorities(resolution)[1:], target)
+    edges: FloatArray = np.concatenate(([1.0], inner, [0.0]))
+    return edges[:-1] - edges[1:]
 
 
 def input_density(operator: Operator, resolution: int) -> FloatArray:
@@ -51,8 +52,10 @@ def input_density(operator: Operator, resolution: int) -> FloatArray:
     integrated by 64 Gauss–Legendre nodes on the targets at which it lies inside the square, where it is smooth, and is
     constant (0 or 1) on the rest. Source: operators paper, §5.2.
     """
-    at_least = [area_at_least(operator, float(p)) for p in effective_priorities(resolution)]
-    return -np.diff(np.array(at_least), append=0.0)
+    at_least: FloatArray = np.array(
+        [*(area_at_least(operator, float(p)) for p in effective_priorities(resolution)), 0.0]
+    )
+    return at_least[:-1] - at_least[1:]
 
 
 def area_at_least(operator: Operator, priority: float) -> float:

@@ -112,11 +112,13 @@ def job_fractions(
     low, high = region
     edges = np.append(effective_priorities(2**bits), 1.0)
     inside = np.flatnonzero((edges[:-1] >= low - _EDGE) & (edges[:-1] <= high + _EDGE))
-    bottom, top = edges[inside], edges[inside + 1]
+    if not len(inside):
+        return np.empty((len(targets), 0))
+    edges = edges[inside[0] : inside[-1] + 2]
     rows = []
     for target in targets:
-        t = np.full(len(inside), target)
-        most, least = _actuals(operator, bottom, t), _actuals(operator, top, t)
+        actuals = _actuals(operator, edges, np.full(len(edges), target))
+        most, least = actuals[:-1], actuals[1:]
         fraction = _FRACTIONS[reading.formula](most - least, least)
         left_out = ~np.isfinite(fraction)
         if reading.real_states_only:

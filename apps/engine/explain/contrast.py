@@ -36,8 +36,9 @@ class Contrast:
     """Which of two entries is ahead, and why.
 
     decided_by: `level`, the first one whose components differ; `whole_path`, for an algorithm that makes one number of
-    all levels; `sibling_order`, where all components tie and the scheduler takes the order of its tree; `tie`. level:
-    1 for the first below the root, where they differ, or else where their paths part; None for the same vector.
+    all levels; `sibling_order`, where components don't decide but the order in which a scheduler lists the entries of
+    its tree (Slurm: tied accounts, and users whose shares are `parent`, who come first); `tie`. level: 1 for the first
+    below the root, where they differ, or else where their paths part; None for the same vector.
     ahead_step, behind_step: their entries on this level; None where the vector has ended and counts as balance. turn:
     None for a tie; for usage and shares of the entries of this level.
     """
@@ -61,7 +62,7 @@ def contrast(result: PriorityResult, one: int, other: int) -> Contrast:
         decided_by = "tie"
     elif not decides_by_level(result):
         decided_by = "whole_path"
-    elif difference is None:
+    elif difference is None or difference[1] != sign:
         decided_by = "sibling_order"
     at = difference[0] if decided_by == "level" and difference is not None else _parting(mine, theirs)
     if at is None:

@@ -12,6 +12,8 @@ from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.explain.walk import compared_values, lineage, tie_width
 from apps.engine.tree import FairshareTree
 
+_WIDE = 256
+
 
 @dataclass(frozen=True, eq=False)
 class Skeleton:
@@ -80,29 +82,47 @@ class Skeleton:
 
 
 def skeleton(result: PriorityResult, one: int, other: int) -> Skeleton:
-    """The skeleton for two entries; entries without shares are open, so that the same ones compete."""
+    """The skeleton for two entries; entries without shares are open, so that the same ones compete.
+
+    In wide groups what lies beside the paths is added up, kind by kind: only sums over siblings matter to the others.
+    """
     tree = result.tree
-    opened = {0}
+    opened, ends = {0}, {one, other}
     for entry in (one, other):
         while (entry := int(tree.parent[entry])) > 0:
             opened.add(entry)
-    kept, waiting = [0], sorted(opened)
+    kept, waiting = [np.zeros(1, dtype=np.int64)], sorted(opened)
+    shares, usage, group_usage = tree.shares.copy(), result.usage.copy(), result.group_usage.copy()
     while waiting:
-        at = waiting.pop()
-        first = int(tree.first_child[at])
-        children = range(first, first + int(tree.child_count[at]))
-        kept += children
-        dissolved = np.flatnonzero(tree.inherits[first : first + len(children)]) + first
-        waiting += [child for child in dissolved.tolist() if child not in opened]
-        opened.update(dissolved.tolist())
-    entries = np.array(sorted(kept), dtype=np.int64)
+        first, count = int(tree.first_child[at := waiting.pop()]), int(tree.child_count[at])
+        children = np.arange(first, first + count)
+        dissolved = children[tree.inherits[children]].tolist()
+        waiting += [child for child in dissolved if child not in opened]
+        opened.update(dissolved)
+        if count > _WIDE:
+            children = _summed(tree, children, opened | ends, (shares, usage, group_usage))
+        kept.append(children)
+    entries = np.sort(np.concatenate(kept))
     parent = np.searchsorted(entries, tree.parent[entries]).astype(np.int64)
     parent[0] = -1
     small, _ = FairshareTree.from_columns(
-        parent, tree.shares[entries], inherits=tree.inherits[entries], is_group=tree.is_group[entries],
+        parent, shares[entries], inherits=tree.inherits[entries], is_group=tree.is_group[entries],
         is_reserve=tree.is_reserve[entries], is_user=tree.is_user[entries],
     )  # fmt: skip
-    return Skeleton(result, entries, small, result.usage[entries], result.group_usage[entries])
+    return Skeleton(result, entries, small, usage[entries], group_usage[entries])
+
+
+def _summed(tree: FairshareTree, children: IntArray, open_ones: set[int], columns: tuple[FloatArray, ...]) -> IntArray:
+    """Add the closed children of each kind up in the first of them; return the children that remain."""
+    is_closed = ~np.isin(children, list(open_ones))
+    kind = tree.is_group[children] * 4 + tree.is_reserve[children] * 2 + tree.is_user[children] * 1
+    remain = children[~is_closed]
+    for each in np.unique(kind[is_closed]).tolist():
+        alike = children[is_closed & (kind == each)]
+        for column in columns:
+            column[alike[0]] = column[alike].sum()
+        remain = np.append(remain, alike[0])
+    return remain
 
 
 def _tree(tree: FairshareTree, shares: FloatArray) -> FairshareTree:
