@@ -27,7 +27,7 @@ class SlurmClassic:
     def properties(self, settings: Settings) -> operators.Properties:
         """Shares and usage of the whole tree decide, so a priority changes with what others use."""
         return operators.Properties(
-            isolation=False, proportional_redistribution=False, scale_invariance=True, boundaries=False
+            isolation=False, proportional_redistribution=False, scale_invariance=True, boundaries=False, sign=False
         )
 
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:

@@ -28,9 +28,9 @@ class SlurmDepthOblivious:
     takes_inherit = True
 
     def properties(self, settings: Settings) -> operators.Properties:
-        """An account's ratio reaches its members, so a priority changes with what others use."""
+        """An account's ratio reaches its members, so a priority changes with what others use, but not their order."""
         return operators.Properties(
-            isolation=False, proportional_redistribution=False, scale_invariance=True, boundaries=True
+            isolation=False, proportional_redistribution=True, scale_invariance=True, boundaries=True, sign=False
         )
 
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:

@@ -39,8 +39,9 @@ class SlurmFairTree:
     def properties(self, settings: Settings) -> operators.Properties:
         """Levels compare siblings alone, and who is idle leaves the quotients of the others as they were."""
         return operators.Properties(
-            isolation=True, proportional_redistribution=True, scale_invariance=True, boundaries=True
-        )
+            isolation=True, proportional_redistribution=True, scale_invariance=True, boundaries=True,
+            order_independent=settings["ties"] != "as-slurm",
+        )  # fmt: skip
 
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
         """Levels of every entry, ranks and factors of users; `columns` as `sshare` names them."""
