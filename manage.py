@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 
-ENGINE_ALONE = ("compute", "jobs")  # read files, print numbers: no instance, no secrets, no directory to write in
+ENGINE_ALONE = ("compute", "jobs", "simulate")  # read files, print numbers: no instance, no secrets, no directory to write in
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from apps.engine.fast import compiled
-from apps.engine.simulation.columns import Jobs, Nodes, Plan, Rule, State
+from apps.engine.simulation.columns import Books, Column, Nodes, Paths, Plan, Queues, Rule, Sheet
 
 GRIDWIDE, ABSOLUTE, RELATIVE, RELATIVE_N, SIGMOID, SIGMOID_N, SLURM, COMBINED = range(8)
 ON_TARGET_TOLERANCE = 1e-12
@@ -46,32 +46,36 @@ def component(target: float, actual: float, rule: Rule) -> float:
 
 
 @compiled
-def refresh(seen_s: float, nodes: Nodes, rule: Rule, plan: Plan, state: State) -> None:
+def refresh(
+    seen_s: float, nodes: Nodes, paths: Paths, rule: Rule, plan: Plan, books: Books, sheet: Sheet
+) -> None:
     """Usage over all sites as of `seen_s`, and the components of everybody compared by it."""
-    total, pooled, pooled_first = state.pooled_total, nodes.pooled, nodes.pooled_first
+    total, pooled, pooled_first = sheet.measured, paths.pooled, paths.pooled_first
     for n in range(plan.nodes):
         total[n] = 0.0
     for q in range(plan.queues):
-        usage = max(0.0, state.pooled_base[q] + state.pooled_rate[q] * seen_s)
+        usage = max(0.0, books.pooled_base[q] + books.pooled_rate[q] * seen_s)
         for i in range(pooled_first[q], pooled_first[q + 1]):
             total[pooled[i]] += usage
-    for g in range(len(nodes.groups)):
-        begin = nodes.first[nodes.groups[g]]
-        end = begin + nodes.count[nodes.groups[g]]
+    for g in range(len(paths.groups)):
+        begin = nodes.first[paths.groups[g]]
+        end = begin + nodes.count[paths.groups[g]]
         whole = 0.0
         for n in range(begin, end):
             whole += total[n]
         for n in range(begin, end):
             if nodes.is_seat[n]:
-                state.component[n] = rule.pad
+                sheet.component[n] = rule.pad
             else:
-                state.component[n] = component(nodes.target[n], total[n] / whole if whole > 0.0 else 0.0, rule)
+                sheet.component[n] = component(nodes.target[n], total[n] / whole if whole > 0.0 else 0.0, rule)
 
 
 @compiled
-def measure(seen_s: float, site: int, node: int, nodes: Nodes, rule: Rule, plan: Plan, state: State) -> None:
+def measure(
+    seen_s: float, site: int, node: int,
+    nodes: Nodes, rule: Rule, plan: Plan, alive: Column, base: Column, rate: Column, measured: Column,
+) -> None:  # fmt: skip
     """The components of a group's children by the usage that the site has booked; only of those who wait."""
-    base, rate, measured = state.base, state.rate, state.measured
     begin = nodes.first[node]
     end = begin + nodes.count[node]
     slot = site * plan.width
@@ -82,7 +86,7 @@ def measure(seen_s: float, site: int, node: int, nodes: Nodes, rule: Rule, plan:
         whole += usage
     waiting = site * plan.nodes
     for n in range(begin, end):
-        if state.alive[waiting + n] > 0:
+        if alive[waiting + n] > 0:
             if nodes.is_seat[n]:
                 measured[n] = rule.pad
             else:
@@ -90,16 +94,20 @@ def measure(seen_s: float, site: int, node: int, nodes: Nodes, rule: Rule, plan:
 
 
 @compiled
-def choose(now_s: float, site: int, jobs: Jobs, nodes: Nodes, rule: Rule, plan: Plan, state: State) -> int:
+def choose(
+    now_s: float, site: int, order: Column,
+    nodes: Nodes, rule: Rule, plan: Plan, queues: Queues, books: Books, sheet: Sheet,
+) -> int:  # fmt: skip
     """The queue to start from: level by level the child that is furthest ahead among those with pending jobs."""
-    alive, is_shared = state.alive, nodes.is_shared
+    alive, is_shared = queues.alive, nodes.is_shared
     waiting = site * plan.nodes
     node = 0
     while True:
-        values, offset = state.component, site * plan.stride
+        values, offset = sheet.component, site * plan.stride
         if not is_shared[node]:
-            measure(max(0.0, now_s - plan.delay_s), site, node, nodes, rule, plan, state)
-            values, offset = state.measured, 0
+            seen_s = max(0.0, now_s - plan.delay_s)
+            measure(seen_s, site, node, nodes, rule, plan, alive, books.base, books.rate, sheet.measured)
+            values, offset = sheet.measured, 0
         best, second, ahead = -math.inf, -math.inf, node
         begin = nodes.first[node]
         for n in range(begin, begin + nodes.count[node]):
@@ -110,7 +118,7 @@ def choose(now_s: float, site: int, jobs: Jobs, nodes: Nodes, rule: Rule, plan: 
                 elif value > second:
                     second = value
         if best - second <= rule.tie:
-            return choose_among_ties(now_s, site, node, jobs, nodes, rule, plan, state)
+            return choose_among_ties(now_s, site, node, order, nodes, rule, plan, queues, books, sheet)
         node = ahead
         if nodes.queue[node] >= 0:
             return nodes.queue[node]  # type: ignore[no-any-return]
@@ -118,10 +126,11 @@ def choose(now_s: float, site: int, jobs: Jobs, nodes: Nodes, rule: Rule, plan: 
 
 @compiled
 def choose_among_ties(
-    now_s: float, site: int, node: int, jobs: Jobs, nodes: Nodes, rule: Rule, plan: Plan, state: State
-) -> int:
+    now_s: float, site: int, node: int, order: Column,
+    nodes: Nodes, rule: Rule, plan: Plan, queues: Queues, books: Books, sheet: Sheet,
+) -> int:  # fmt: skip
     """The same for all whose ancestors tie, shorter vectors padded; in the end the one whose first job came first."""
-    front, front_value = state.front, state.front_value
+    front, front_value, alive = sheet.front, sheet.front_value, queues.alive
     waiting = site * plan.nodes
     front[0] = node
     n_front = 1
@@ -130,48 +139,48 @@ def choose_among_ties(
         is_open = False
         n_found = plan.nodes  # found ones go behind those they come from
         for i in range(n_front):
-            node = front[i]
-            if nodes.queue[node] >= 0:
-                front[n_found], front_value[n_found] = node, rule.pad
+            above = front[i]
+            if nodes.queue[above] >= 0:
+                front[n_found], front_value[n_found] = above, rule.pad
                 n_found += 1
                 continue
             is_open = True
-            values, offset = state.component, site * plan.stride
-            if not nodes.is_shared[node]:
-                measure(max(0.0, now_s - plan.delay_s), site, node, nodes, rule, plan, state)
-                values, offset = state.measured, 0
-            begin = nodes.first[node]
-            for n in range(begin, begin + nodes.count[node]):
-                if state.alive[waiting + n] > 0:
+            values, offset = sheet.component, site * plan.stride
+            if not nodes.is_shared[above]:
+                seen_s = max(0.0, now_s - plan.delay_s)
+                measure(seen_s, site, above, nodes, rule, plan, alive, books.base, books.rate, sheet.measured)
+                values, offset = sheet.measured, 0
+            begin = nodes.first[above]
+            for n in range(begin, begin + nodes.count[above]):
+                if alive[waiting + n] > 0:
                     front[n_found], front_value[n_found] = n, values[offset + n]
                     n_found += 1
         if is_open:
-            n_front = keep_ahead(n_found, rule, plan, state)
+            n_front = keep_ahead(n_found, rule.tie, plan.nodes, front, front_value)
     place = site * plan.queues
     first = nodes.queue[front[0]]
     for i in range(1, n_front):
         queue = nodes.queue[front[i]]
-        if jobs.order[state.head[place + queue]] < jobs.order[state.head[place + first]]:
+        if order[queues.head[place + queue]] < order[queues.head[place + first]]:
             first = queue
     return first  # type: ignore[no-any-return]
 
 
 @compiled
-def keep_ahead(n_found: int, rule: Rule, plan: Plan, state: State) -> int:
+def keep_ahead(n_found: int, tie: float, begin: int, front: Column, front_value: Column) -> int:
     """Move the found ones that are ahead, or tie with the next one ahead, to the beginning; return how many."""
-    front, front_value = state.front, state.front_value
     low = -math.inf
-    for i in range(plan.nodes, n_found):
+    for i in range(begin, n_found):
         low = max(low, front_value[i])
     is_lower = True
     while is_lower:
         is_lower = False
-        for i in range(plan.nodes, n_found):
-            if front_value[i] < low and low - front_value[i] <= rule.tie:
+        for i in range(begin, n_found):
+            if front_value[i] < low and low - front_value[i] <= tie:
                 low = front_value[i]
                 is_lower = True
     n_front = 0
-    for i in range(plan.nodes, n_found):
+    for i in range(begin, n_found):
         if front_value[i] >= low:
             front[n_front] = front[i]
             n_front += 1

@@ -52,9 +52,7 @@ class Nodes(NamedTuple):
     """Who competes, breadth-first: children of node n are `first[n]` … + `count[n]`.
 
     is_shared: the children's components are kept (by refreshes) instead of measured at each start. is_seat: a queue
-    that has no component of its own: its vector is its parent's. queue: −1 for groups. Then for each queue a run
-    `x_first[q]:x_first[q + 1]` of nodes: `climb` all from its node to the root, `booked` those whose usage at the site
-    it counts in, `pooled` those whose usage over all sites it counts in. groups: nodes with `is_shared`.
+    that has no component of its own: its vector is its parent's. queue: −1 for groups.
     """
 
     first: Column
@@ -63,6 +61,15 @@ class Nodes(NamedTuple):
     is_shared: Column
     is_seat: Column
     queue: Column
+
+
+class Paths(NamedTuple):
+    """For each queue q a run `x_first[q]:x_first[q + 1]` of nodes.
+
+    climb: all from its node to the root. booked: those (and slots behind the nodes) whose usage at the site it counts
+    in. pooled: those whose usage over all sites it counts in. groups: of no queue, the nodes with `is_shared`.
+    """
+
     climb_first: Column
     climb: Column
     booked_first: Column
@@ -103,45 +110,80 @@ class Plan(NamedTuple):
     backfills: bool
 
 
-class State(NamedTuple):
-    """What changes. Usage at time t is `base + rate · t`: at sites by slot, pooled over sites by queue.
+class Queues(NamedTuple):
+    """head, tail: by place, the job numbers that wait (started ones skipped). alive: by site and node, queues below."""
 
-    free, busy_first, n_busy: by site. head, tail: by place, the job numbers that wait (started ones skipped). alive:
-    by site and node, queues below that wait. busy: jobs that run, by site; seat: where in it. told: the starts and ends
-    that usage data will hear of, with a delay. The rest is room to work in.
-    """
-
-    free: Column
     head: Column
     tail: Column
     alive: Column
+
+
+class Books(NamedTuple):
+    """Usage at time t is `base + rate · t`: at sites by slot, pooled over sites by queue."""
+
     base: Column
     rate: Column
     pooled_base: Column
     pooled_rate: Column
-    pooled_total: Column
+
+
+class Sheet(NamedTuple):
+    """Components: kept ones by node (and site), measured ones by node; the rest is room to work in."""
+
     component: Column
     measured: Column
     front: Column
     front_value: Column
-    hidden: Column
+
+
+class Machines(NamedTuple):
+    """free: processors by site. started_s: by job. The last two hold what runs between two calls of a loop."""
+
+    free: Column
     started_s: Column
     running_end_s: Column
     running_job: Column
-    busy_first: Column
-    n_busy: Column
-    busy: Column
+
+
+class Busy(NamedTuple):
+    """Jobs that run, by site, where backfill needs them. seat: where a job is among them; the rest is to work in."""
+
+    first: Column
+    count: Column
+    job: Column
     seat: Column
     due_s: Column
     due_cpus: Column
-    told_s: Column
-    told_job: Column
+    hidden: Column
+
+
+class Told(NamedTuple):
+    """Starts and ends that usage data will hear of with a delay: when, and the job, −1 − job for an end."""
+
+    at_s: Column
+    job: Column
+
+
+class State(NamedTuple):
+    """What changes."""
+
+    queues: Queues
+    books: Books
+    sheet: Sheet
+    machines: Machines
+    busy: Busy
+    told: Told
     counters: Column
 
 
 def indexable(record: Record) -> Record:
     """The record as the loops take it now: arrays for machine code, else lists, which plain Python indexes faster."""
-    if fast.is_on():
-        return record
-    columns = (value.tolist() if isinstance(value, np.ndarray) else value for value in record)
+    return record if fast.is_on() else _listed(record)
+
+
+def _listed(record: Record) -> Record:
+    columns = (
+        _listed(value) if isinstance(value, tuple) else value.tolist() if isinstance(value, np.ndarray) else value
+        for value in record
+    )
     return type(record)(*columns)

@@ -12,7 +12,7 @@ from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.parameters import Settings
 from apps.engine.operators import DEFAULT_K, get_operator
 from apps.engine.simulation import choosing
-from apps.engine.simulation.columns import Nodes, Rule
+from apps.engine.simulation.columns import Nodes, Paths, Rule
 from apps.engine.simulation.scenario import Scenario
 
 _KINDS = {
@@ -52,7 +52,7 @@ def _rule(
     return Rule(kind, exponent, mix, 2.0, resolution, float(coarse), tie, pad)
 
 
-def nodes_of(scenario: Scenario, entries: IntArray, *, keeps_queues: bool) -> Nodes:
+def nodes_of(scenario: Scenario, entries: IntArray, *, keeps_queues: bool) -> tuple[Nodes, Paths]:
     """The competing entries, and below them a seat for each queue that has no component of its own.
 
     Those are queues of entries whose shares are *inherit*, and of groups that run jobs themselves: their vector is
@@ -79,7 +79,7 @@ def nodes_of(scenario: Scenario, entries: IntArray, *, keeps_queues: bool) -> No
     return _nodes(tables, queue_nodes, keeps_queues=keeps_queues)
 
 
-def flat_nodes(n_queues: int) -> Nodes:
+def flat_nodes(n_queues: int) -> tuple[Nodes, Paths]:
     """All queues below one root, compared by the components they are given."""
     tables = _Tables(
         parent=[-1] + [0] * n_queues,
@@ -87,8 +87,7 @@ def flat_nodes(n_queues: int) -> Nodes:
         is_shared=np.arange(n_queues + 1) == 0,
         target=np.zeros(n_queues + 1),
     )
-    nodes = _nodes(tables, list(range(1, n_queues + 1)), keeps_queues=True)
-    return nodes._replace(groups=np.zeros(0, dtype=np.int64))
+    return _nodes(tables, list(range(1, n_queues + 1)), keeps_queues=True)
 
 
 class _Tables(NamedTuple):
@@ -100,7 +99,7 @@ class _Tables(NamedTuple):
     target: FloatArray
 
 
-def _nodes(tables: _Tables, queue_nodes: list[int], *, keeps_queues: bool) -> Nodes:
+def _nodes(tables: _Tables, queue_nodes: list[int], *, keeps_queues: bool) -> tuple[Nodes, Paths]:
     parent = np.array(tables.parent, dtype=np.int64)
     n = len(parent)
     count = np.bincount(parent[1:], minlength=n).astype(np.int64)
@@ -113,10 +112,9 @@ def _nodes(tables: _Tables, queue_nodes: list[int], *, keeps_queues: bool) -> No
     if keeps_queues:
         booked = [[*path, n + number] for number, path in enumerate(booked)]
     is_group_shared = tables.is_shared & (count > 0)
-    return Nodes(
-        1 + np.cumsum(count) - count, count, tables.target, tables.is_shared, tables.is_seat, queue,
-        *_runs(climbs), *_runs(booked), *_runs(pooled), np.flatnonzero(is_group_shared).astype(np.int64),
-    )  # fmt: skip
+    nodes = Nodes(1 + np.cumsum(count) - count, count, tables.target, tables.is_shared, tables.is_seat, queue)
+    groups = np.flatnonzero(is_group_shared).astype(np.int64)
+    return nodes, Paths(*_runs(climbs), *_runs(booked), *_runs(pooled), groups)
 
 
 def _breadth_first(parent: list[int]) -> list[int]:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from apps.engine import fast
 from apps.engine.arrays import FloatArray
+from apps.engine.parameters import Settings
 from apps.engine.simulation import loop
-from apps.engine.simulation.columns import N_EVENTS, NEXT_ARRIVAL, indexable
-from apps.engine.simulation.contest import nodes_of, rule_of
+from apps.engine.simulation.columns import N_EVENTS, State, indexable
+from apps.engine.simulation.contest import flat_nodes, flat_rule, nodes_of, rule_of
 from apps.engine.simulation.metrics import report
+from apps.engine.simulation.sam_station import booked_shares, run_sam
 from apps.engine.simulation.scenario import Scenario, read_scenario
 from apps.engine.simulation.sites import empty_state, plan_of
+from apps.engine.simulation.views import AGING_STEP_S, Aging, Recompute, ages
 from apps.engine.simulation.workload import Workload, draw
 
 Progress = Callable[[float], None]
+_PROGRESS_STEPS = 50
 
 
 def simulate(
-    scenario: object, *, seed: int | None = None, traces: Mapping[str, str] | None = None, progress: Progress | None = None
+    scenario: object,
+    *,
+    seed: int | None = None,
+    traces: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The result of one scenario as the contract has it; the same scenario and seed give the same numbers.
 
@@ -30,31 +38,116 @@ def simulate(
     """
     read = read_scenario(scenario, seed=seed, traces=traces or {})
     workload = draw(read)
-    started_s, events, extra = _run(read, workload, progress or (lambda part: None))
-    has_started = started_s >= 0
-    has_finished = has_started & (started_s + workload.jobs.run_s <= read.end_s)
+    ran = _run_sam(read, workload, progress) if read.sam else _run(read, workload, read.algorithm or {}, progress)
+    has_started = ran.started_s >= 0
+    has_finished = has_started & (ran.started_s + workload.jobs.run_s <= read.end_s)
     return {
         "id": read.id,
         "seed": read.seed,
         "jobs": {
-            "submitted": len(started_s),
+            "submitted": len(ran.started_s),
             "started": int(has_started.sum()),
             "finished": int(has_finished.sum()),
         },
-        **report(read, workload.entries, workload.jobs, started_s),
-        "events": events,
-        **extra,
+        **report(read, workload.entries, workload.jobs, ran.started_s),
+        "events": ran.events,
+        **ran.more,
+        **_traces(read, workload),
     }
 
 
-def _run(scenario: Scenario, workload: Workload, progress: Progress) -> tuple[FloatArray, int, dict[str, Any]]:
-    assert scenario.algorithm is not None
-    nodes = nodes_of(scenario, workload.entries, keeps_queues=False)
-    plan = plan_of(scenario, len(workload.entries), nodes, is_flat=False, keeps_queues=False)
+class _Ran(NamedTuple):
+    """When each job started (negative for never), how many events the loop had, and what else there is to tell."""
+
+    started_s: FloatArray
+    events: int
+    more: dict[str, Any]
+
+
+class _Step:
+    """Something done at 0, and again at regular instants before the end."""
+
+    def __init__(self, every_s: float, action: Callable[[float], None]) -> None:
+        self.every_s, self.action, self.n_done = every_s, action, 0
+
+    @property
+    def next_s(self) -> float:
+        return self.n_done * self.every_s
+
+    def act(self, now_s: float) -> None:
+        if now_s >= self.next_s:
+            self.n_done += 1
+            self.action(now_s)
+
+
+def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: Progress | None) -> _Ran:
+    """The loop in one go, or from step to step where something is renewed that it can't renew itself."""
+    is_flat = scenario.priority_refresh_s > 0
+    keeps_queues = is_flat or ages(scenario.window)
+    n_queues = len(workload.entries)
+    if is_flat:
+        nodes, paths = flat_nodes(n_queues)
+        rule = flat_rule()
+    else:
+        nodes, paths = nodes_of(scenario, workload.entries, keeps_queues=keeps_queues)
+        rule = rule_of(algorithm, scenario.noise.resolution)
+    plan = plan_of(scenario, n_queues, nodes, paths, is_flat=is_flat, keeps_queues=keeps_queues)
     state = indexable(empty_state(scenario, workload, plan))
+    view = (scenario, workload.entries, workload.jobs, paths, plan, state)
+    steps: list[_Step] = []
+    if ages(scenario.window):
+        steps.append(_Step(AGING_STEP_S, Aging(*view).step))
+    if is_flat:
+        recompute = Recompute(*view)
+        steps.append(_Step(scenario.global_refresh_s, recompute.refresh))
+        steps.append(_Step(scenario.priority_refresh_s, recompute.step))
     advance = loop.advance if fast.is_on() else fast.interpreted(loop.advance)
-    advance(
-        scenario.end_s, indexable(workload.arrivals), indexable(workload.leavings), indexable(workload.jobs),
-        indexable(nodes), rule_of(scenario.algorithm, scenario.noise.resolution), plan, state,
-    )  # fmt: skip
-    return np.array(state.started_s), int(state.counters[N_EVENTS]), {}
+    given = tuple(map(indexable, (workload.arrivals, workload.leavings, workload.jobs, nodes, paths)))
+
+    def run_until(until_s: float) -> None:
+        advance(until_s, *given, rule, plan, state)
+
+    _step_through(scenario.end_s, steps, run_until, progress)
+    return _ran(state)
+
+
+def _run_sam(scenario: Scenario, workload: Workload, progress: Progress | None) -> _Ran:
+    run_until, state, line = run_sam(scenario, workload)
+    _step_through(scenario.end_s, [], run_until, progress)
+    ran = _ran(state)
+    return ran._replace(more={"booked_share": booked_shares(scenario, workload.entries, line)})
+
+
+def _ran(state: State) -> _Ran:
+    return _Ran(np.array(state.machines.started_s, dtype=np.float64), int(state.counters[N_EVENTS]), {})
+
+
+def _step_through(
+    end_s: float, steps: list[_Step], run_until: Callable[[float], None], progress: Progress | None
+) -> None:
+    """Run to the end, stopping at every step (in their order where they meet); how it is cut changes no result."""
+    if progress is not None:
+        steps = [*steps, _Step(end_s / _PROGRESS_STEPS, lambda now_s: progress(now_s / end_s))]
+    now_s = 0.0
+    while now_s < end_s:
+        for step in steps:
+            step.act(now_s)
+        now_s = min([end_s, *(step.next_s for step in steps)])
+        run_until(now_s)
+    if progress is not None:
+        progress(1.0)
+
+
+def _traces(scenario: Scenario, workload: Workload) -> dict[str, Any]:
+    """What became of the jobs of logs that were not simulated, by workload line."""
+    told = {
+        stream.place: {
+            "jobs": len(stream.trace) - too_wide,
+            "unmapped": stream.trace.unmapped,
+            "without_run_time": stream.trace.idle,
+            "too_wide": too_wide,
+        }
+        for stream, too_wide in zip(scenario.streams, workload.too_wide, strict=True)
+        if stream.trace is not None
+    }
+    return {"traces": told} if told else {}

@@ -1,0 +1,71 @@
+"""Scenarios that come with the project, and the logs that a scenario names, as text for the engine."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from apps.engine import simulation
+from apps.engine.errors import BadCase
+
+SHIPPED = Path(simulation.__file__).parent / "scenarios"
+MOST_BYTES = 1 << 30  # of a log, unpacked
+
+
+def shipped_scenarios() -> dict[str, str]:
+    """Name and what it shows, of every scenario that comes with the project."""
+    found = {}
+    for path in sorted(SHIPPED.glob("*.json")):
+        scenario = json.loads(path.read_text(encoding="utf-8"))
+        found[path.stem] = str(scenario.get("notes", ""))
+    return found
+
+
+def scenario_path(name: str) -> str:
+    """The file of this name, or the shipped scenario that is called so; anything else as it was given."""
+    shipped = SHIPPED / f"{name}.json"
+    is_name = "/" not in name and "\0" not in name and not Path(name).exists()
+    return str(shipped) if is_name and shipped.is_file() else name
+
+
+class TraceFiles(Mapping[str, str]):
+    """Logs by the name a scenario has for them, looked for beside the scenario and here, and read when asked for."""
+
+    def __init__(self, scenario_files: list[str]) -> None:
+        beside = [Path(name).parent for name in scenario_files if name != "-"]
+        self.directories = list(dict.fromkeys([*beside, Path()]))
+        self.read: dict[Path, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        if "\0" in name:
+            raise KeyError(name)
+        for directory in self.directories:
+            path = directory / name
+            if path.is_file():
+                if path not in self.read:
+                    self.read[path] = _text(path)
+                return self.read[path]
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, self.read)
+
+    def __len__(self) -> int:
+        return len(self.read)
+
+
+def _text(path: Path) -> str:
+    """Its content, unpacked where it is compressed."""
+    try:
+        with path.open("rb") as plain:
+            is_packed = plain.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if is_packed else path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as problem:
+        raise BadCase(f"{path.name} can't be read: {problem}", place="trace") from None
+    if len(content) > MOST_BYTES:
+        raise BadCase(f"{path.name} has more than {MOST_BYTES >> 20} MB", place="trace")
+    return content.decode("utf-8", errors="replace")
