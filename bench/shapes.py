@@ -31,7 +31,9 @@ def near_ties(n_leaves: int) -> Shape:
     """The standard tree with few shares and usage in proportion to them, times 1 or 2: equal on paper, not in bits."""
     rng = np.random.default_rng(2007)
     tree = _tree(rng, _three_levels(rng, n_leaves), n_leaves, most_shares=7)
-    return tree, tree.shares * _amounts(rng, tree, lambda n: rng.integers(1, 3, n) * 3.0)
+    usage: FloatArray = _amounts(rng, tree, lambda n: rng.integers(1, 3, n).astype(np.float64))
+    usage *= tree.shares * 3.0
+    return tree, usage
 
 
 def all_idle(n_leaves: int) -> Shape:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from apps.engine.arrays import BoolArray, FloatArray, IntArray
+from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray
 from apps.engine.tree import FairshareTree, Grid, Level
 
 # Sums below this stay finite doubles, whatever is rounded on the way.
@@ -98,24 +98,89 @@ def classes_of_scalars(scalars: IntArray, resolution: int) -> Classify:
     """
 
     def classify(level: Level, above: IntArray, n_above: int) -> Classes:
-        key = above * resolution
-        key += scalars[level.lo : level.hi]
-        order, key = _sort_keys(key, n_above * resolution, level.grid, above[level.starts])
-        first = np.empty(len(key), dtype=np.bool_)
-        first[0] = True
-        np.not_equal(key[1:], key[:-1], out=first[1:])
-        heads = key[first]
-        class_in_order = np.cumsum(first, out=key)
-        class_in_order -= 1
-        of_entry = np.empty(len(key), dtype=np.int64)
-        of_entry[order] = class_in_order
-        begin = np.searchsorted(heads, np.arange(n_above + 1) * resolution)
-        balance = np.arange(n_above) * resolution + resolution // 2
-        pad = np.searchsorted(heads, balance)
-        merged = heads[np.minimum(pad, len(heads) - 1)] == balance
-        return Classes(of_entry, len(heads), begin, pad, merged)
+        found = _Found(np.empty(level.hi - level.lo, dtype=np.int64), *np.zeros((3, n_above), dtype=np.int64))
+        here, class_of_group = scalars[level.lo : level.hi], above[level.starts]
+        if level.grid is None:
+            _classify_sorted(found, here, np.arange(len(above)), above, resolution)
+        else:
+            is_shared = np.bincount(class_of_group)[class_of_group] > 1
+            _classify_rows(found, here, level, level.grid, class_of_group, resolution)
+            if is_shared.any():
+                slots = np.flatnonzero(np.repeat(is_shared, level.counts))
+                _classify_sorted(found, here, slots, above, resolution)
+        begin = np.concatenate(([0], np.cumsum(found.size)))
+        of_entry = found.of_entry
+        of_entry += np.repeat(begin[class_of_group], level.counts)
+        return Classes(of_entry, int(begin[-1]), begin, begin[:-1] + found.n_below, found.n_on > 0)
 
     return classify
+
+
+class _Found(NamedTuple):
+    """of_entry: number of each entry's class among those that continue the same class C of the level above. Of each C:
+    size, how many continue it; n_below, n_on: how many of these are below the balance, and on it."""
+
+    of_entry: IntArray
+    size: IntArray
+    n_below: IntArray
+    n_on: IntArray
+
+
+def _classify_sorted(found: _Found, scalars: IntArray, slots: IntArray, above: IntArray, resolution: int) -> None:
+    """Fill in all classes of the level above that the `slots` continue, by one sort of class above and component."""
+    key = above[slots] * resolution
+    key += scalars[slots]
+    n_above = len(found.size)
+    order, key = _sort_keys(key, n_above * resolution)
+    first = np.empty(len(key), dtype=np.bool_)
+    first[0] = True
+    np.not_equal(key[1:], key[:-1], out=first[1:])
+    continued, component = np.divmod(key[first], resolution)
+    size = np.bincount(continued, minlength=n_above)
+    number = np.arange(len(continued)) - (np.cumsum(size) - size)[continued]
+    found.of_entry[slots[order]] = number[np.cumsum(first) - 1]
+    reached = size > 0
+    balance = resolution // 2
+    for values, chosen in ((found.n_below, component < balance), (found.n_on, component == balance)):
+        values[reached] = np.bincount(continued[chosen], minlength=n_above)[reached]
+    found.size[reached] = size[reached]
+
+
+def _classify_rows(
+    found: _Found, scalars: IntArray, level: Level, grid: Grid, class_of_group: IntArray, resolution: int
+) -> None:
+    """The same for groups each of which continues a class of its own: sorted one by one, some at a time in the cache.
+
+    Rows of component and place in the group, in the narrowest integers that hold both.
+    """
+    width, balance = grid.filled.shape[1], resolution // 2
+    place_bits = (width - 1).bit_length()
+    is_narrow = (resolution - 1).bit_length() + place_bits <= 31
+    kind = np.dtype(np.int32 if is_narrow else np.int64)
+    columns = np.arange(width, dtype=kind)
+    step = max(1, 2 * CHUNK // width)
+    for number in range(0, len(level.counts), step):
+        groups = slice(number, number + step)
+        filled, starts, counts = grid.filled[groups], level.starts[groups], level.counts[groups]
+        heads = starts - starts[0]
+        rows = np.full(filled.shape, np.iinfo(kind).max >> place_bits, dtype=kind)
+        rows[filled] = scalars[starts[0] : starts[-1] + counts[-1]]
+        rows <<= place_bits
+        rows |= columns
+        rows.sort(axis=1)
+        key = rows[filled]
+        component = key >> place_bits
+        first = np.empty(len(key), dtype=np.bool_)
+        np.not_equal(component[1:], component[:-1], out=first[1:])
+        first[heads] = True
+        running = np.cumsum(first)
+        running -= np.repeat(running[heads], counts)
+        key &= (1 << place_bits) - 1
+        found.of_entry[key + np.repeat(starts, counts)] = running
+        continued = class_of_group[groups]
+        found.size[continued] = np.add.reduceat(first, heads, dtype=np.int64)
+        found.n_below[continued] = np.add.reduceat(first & (component < balance), heads, dtype=np.int64)
+        found.n_on[continued] = np.add.reduceat(component == balance, heads, dtype=np.int64)
 
 
 def classes_of_numbers(values: FloatArray, tolerance: float) -> Classify:
@@ -141,14 +206,10 @@ def classes_of_numbers(values: FloatArray, tolerance: float) -> Classify:
     return classify
 
 
-def _sort_keys(
-    key: IntArray, limit: int, grid: Grid | None = None, class_of_group: IntArray | None = None
-) -> tuple[IntArray, IntArray]:
+def _sort_keys(key: IntArray, limit: int) -> tuple[IntArray, IntArray]:
     """Return (stable order, sorted keys) of keys in 0..limit − 1, by one sort of key and index packed if they fit.
 
-    `key` is used up: at a million entries, memory that isn't allocated again is a third of the time. With a grid, and
-    the class that each group continues, the groups are sorted one by one and put in order first; the final sort then
-    merges only the groups that continue the same class.
+    `key` is used up: at a million entries, memory that isn't allocated again is a third of the time.
     """
     index_bits = (len(key) - 1).bit_length()
     if (limit - 1).bit_length() + index_bits > 63:
@@ -156,11 +217,6 @@ def _sort_keys(
         return order, key[order]
     key <<= index_bits
     key |= np.arange(len(key))
-    if grid is not None and class_of_group is not None:
-        by_class = np.argsort(class_of_group, kind="stable")
-        rows = np.append(key, np.iinfo(np.int64).max)[grid.position[by_class]]
-        rows.sort(axis=1)
-        key = rows[grid.filled[by_class]]
     key.sort(kind="stable")
     order = key & ((1 << index_bits) - 1)
     key >>= index_bits

@@ -156,7 +156,7 @@ def count_ahead(listing: Listing, ruler: Ruler, manners: Manners) -> IntArray:
 
 
 def _merge(level: Level, by_block: IntArray, heads: IntArray) -> tuple[tuple[Lists, ...], IntArray]:
-    """Lists of a level put together: those at by_block[heads[j]:heads[j + 1]] become list j; and the entries in them."""
+    """Lists of a level put together, those at by_block[heads[j]:heads[j + 1]] to list j; and the entries in them."""
     counts = level.counts[by_block]
     begin = np.cumsum(counts) - counts
     slot = np.arange(level.lo, level.hi) + np.repeat(level.starts[by_block] - begin, counts)
