@@ -46,9 +46,7 @@ def component(target: float, actual: float, rule: Rule) -> float:
 
 
 @compiled
-def refresh(
-    seen_s: float, nodes: Nodes, paths: Paths, rule: Rule, plan: Plan, books: Books, sheet: Sheet
-) -> None:
+def refresh(seen_s: float, nodes: Nodes, paths: Paths, rule: Rule, plan: Plan, books: Books, sheet: Sheet) -> None:
     """Usage over all sites as of `seen_s`, and the components of everybody compared by it."""
     total, pooled, pooled_first = sheet.measured, paths.pooled, paths.pooled_first
     for n in range(plan.nodes):

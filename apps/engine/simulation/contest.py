@@ -9,8 +9,8 @@ import numpy as np
 from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
-from apps.engine.parameters import Settings
 from apps.engine.operators import DEFAULT_K, get_operator
+from apps.engine.parameters import Settings
 from apps.engine.simulation import choosing
 from apps.engine.simulation.columns import Nodes, Paths, Rule
 from apps.engine.simulation.scenario import Scenario

@@ -43,9 +43,7 @@ BACKFILL_DEPTH = 100  # pending jobs of one entry that are looked at for backfil
 
 
 @compiled
-def book(
-    amount: float, slope: float, place: int, is_local: bool, paths: Paths, plan: Plan, books: Books
-) -> None:
+def book(amount: float, slope: float, place: int, is_local: bool, paths: Paths, plan: Plan, books: Books) -> None:
     """Add to usage as a line over time: `amount + slope · t`."""
     queue = place % plan.queues
     if not is_local:

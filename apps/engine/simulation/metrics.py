@@ -71,9 +71,7 @@ def report(scenario: Scenario, entries: IntArray, jobs: Jobs, started_s: FloatAr
 
 def _told(policy: Policy, share: FloatArray, group: FloatArray) -> dict[str, float | None]:
     return {
-        path: float(share[entry]) if group[entry] > 0 else None
-        for entry, path in enumerate(policy.paths)
-        if entry > 0
+        path: float(share[entry]) if group[entry] > 0 else None for entry, path in enumerate(policy.paths) if entry > 0
     }
 
 

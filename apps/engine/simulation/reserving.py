@@ -26,9 +26,7 @@ def drop_busy(site: int, job: int, busy: Busy) -> None:
 
 
 @compiled
-def reservation(
-    now_s: float, site: int, needed: int, jobs: Jobs, machines: Machines, busy: Busy
-) -> tuple[float, int]:
+def reservation(now_s: float, site: int, needed: int, jobs: Jobs, machines: Machines, busy: Busy) -> tuple[float, int]:
     """(instant, left over): by when `needed` processors are free if all jobs run as long as they requested.
 
     A job that has run longer than it requested is taken to end now.

@@ -101,8 +101,8 @@ def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: 
         recompute = Recompute(*view)
         steps.append(_Step(scenario.global_refresh_s, recompute.refresh))
         steps.append(_Step(scenario.priority_refresh_s, recompute.step))
-    advance = loop.advance if fast.is_on() else fast.interpreted(loop.advance)
-    given = tuple(map(indexable, (workload.arrivals, workload.leavings, workload.jobs, nodes, paths)))
+    advance: Callable[..., None] = loop.advance if fast.is_on() else fast.interpreted(loop.advance)
+    given: tuple[Any, ...] = tuple(map(indexable, (workload.arrivals, workload.leavings, workload.jobs, nodes, paths)))
 
     def run_until(until_s: float) -> None:
         advance(until_s, *given, rule, plan, state)

@@ -107,7 +107,9 @@ def first_in_line(site: int, line: Line, state: State) -> int:
 
 
 @compiled
-def start(now_s: float, site: int, job: int, running: list[tuple[float, int]], jobs: Jobs, line: Line, state: State) -> None:
+def start(
+    now_s: float, site: int, job: int, running: list[tuple[float, int]], jobs: Jobs, line: Line, state: State
+) -> None:
     """The job runs from now on."""
     state.machines.started_s[job] = now_s
     state.machines.free[site] -= jobs.cpus[job]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +26,8 @@ def run_sam(scenario: Scenario, workload: Workload) -> tuple[Callable[[float], N
     plan = plan_of(scenario, n_queues, nodes, paths, is_flat=True, keeps_queues=False)
     state = indexable(empty_state(scenario, workload, plan))
     line = indexable(empty_line(scenario, workload.entries, len(workload.jobs.place)))
-    given = tuple(map(indexable, (workload.arrivals, workload.leavings, workload.jobs)))
-    advance = sam_queue.advance if fast.is_on() else fast.interpreted(sam_queue.advance)
+    given: tuple[Any, ...] = tuple(map(indexable, (workload.arrivals, workload.leavings, workload.jobs)))
+    advance: Callable[..., None] = sam_queue.advance if fast.is_on() else fast.interpreted(sam_queue.advance)
     return (lambda until_s: advance(until_s, *given, line, state)), state, line
 
 

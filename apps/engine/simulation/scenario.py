@@ -115,9 +115,7 @@ def read_scenario(given: object, *, seed: int | None, traces: Mapping[str, str])
         priority_refresh_s=_read_priority_refresh(given, algorithm),
         backfill=read_flag(given, "backfill", default=False),
         sam=sam,
-        streams=read_streams(
-            given.get("workload"), end_s=hours * HOUR_S, sites=sites, policy=policy, traces=traces
-        ),
+        streams=read_streams(given.get("workload"), end_s=hours * HOUR_S, sites=sites, policy=policy, traces=traces),
         report_h=_read_reports(given.get("report_h"), given["hours"]),
     )
     _refuse_endless(scenario)
@@ -186,12 +184,12 @@ def _read_scopes(given: Mapping[str, Any], policy: Policy) -> BoolArray:
         own[path] = entry.get("scope")
         waiting += [(f"{path}/{child['name']}", child) for child in entry.get("children", [])]
     found = np.zeros(policy.tree.n_entries, dtype=np.bool_)
-    for entry, path in enumerate(policy.paths):
+    for row, path in enumerate(policy.paths):
         scope = own[path]
         if scope is None:
-            found[entry] = entry > 0 and found[policy.tree.parent[entry]]
+            found[row] = row > 0 and found[policy.tree.parent[row]]
         elif isinstance(scope, str) and scope in SCOPES:
-            found[entry] = scope == "global"
+            found[row] = scope == "global"
         else:
             raise BadCase(f"{shown(scope)} can't be used; local or global is allowed", place=f"policy{path}.scope")
     return found

@@ -71,7 +71,7 @@ def _read_rules(line: Mapping[str, Any], place: str, policy: Policy) -> list[_Ru
         given, where = [{"entry": line.get("entry")}], place
     if not isinstance(given, list) or not given:
         raise BadCase(
-            'must be a list of rules such as {"user": 4, "group": 1, "entry": "/vo/{user}"}; the first that fits counts',
+            'must be a list of rules such as {"user": 4, "entry": "/vo/{user}"}; the first that fits counts',
             place=where,
         )
     return [_read_rule(rule, where if "map" not in line else f"{where}[{i}]", policy) for i, rule in enumerate(given)]
@@ -84,7 +84,9 @@ def _read_rule(rule: object, place: str, policy: Policy) -> _Rule:
     path = rule.get("entry")
     if not isinstance(path, str) or not path.startswith("/"):
         what = "is missing" if path is None else f"{shown(path)} can't be used"
-        raise BadCase(f"{what}; a path is allowed, in which {{user}} and {{group}} stand for them", place=f"{place}.entry")
+        raise BadCase(
+            f"{what}; a path is allowed, in which {{user}} and {{group}} stand for them", place=f"{place}.entry"
+        )
     if "{user}" not in path and "{group}" not in path and path not in policy.entry_at:
         raise BadCase(f"{shown(path)} is not in the policy", place=f"{place}.entry")
     return _Rule(_read_number_of(rule, "user", place), _read_number_of(rule, "group", place), path)

@@ -102,7 +102,8 @@ class Aging(Views):
         by_place = np.bincount(self.jobs.place[runs], amount, minlength=self.plan.sites * self.plan.queues)
         found[:-1] = by_place.reshape(self.plan.sites, self.plan.queues)
         found[-1] = found[:-1].sum(axis=0)
-        return found * (np.array(self.approach) == PREDICTIVE)[:, np.newaxis]
+        found[np.array(self.approach) != PREDICTIVE] = 0.0
+        return found
 
 
 class Recompute(Views):

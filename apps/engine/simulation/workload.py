@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
+from apps.engine.errors import BadCase
 from apps.engine.simulation.columns import Arrivals, Jobs, Leavings
 from apps.engine.simulation.scenario import Scenario
 from apps.engine.simulation.streams import MOST_JOBS, Site, Span, Stream
-from apps.engine.errors import BadCase
 
 # What is drawn for a stream; the place in this list seeds it, so that one doesn't disturb the others.
 _DRAWN = ("arrivals", "run", "factor", "site", "loss")
@@ -142,7 +143,11 @@ def _of_trace(stream: Stream, random: dict[str, np.random.Generator], sites: tup
         entry=trace.entry,
         is_lost=np.zeros(len(trace), dtype=np.bool_),
     )
-    return _Drawn(*(column[kept] for column in jobs))
+    return _Drawn(*_rows(jobs, kept))
+
+
+def _rows(jobs: _Drawn, kept: BoolArray) -> Iterator[Any]:
+    yield from (column[kept] for column in jobs)
 
 
 def _count_too_wide(stream: Stream, sites: tuple[Site, ...]) -> int:

@@ -16,7 +16,9 @@ from apps.engine.simulation import simulate
 
 
 class Command(BaseCommand):
-    help = "Simulate scenarios (JSON, one or a list) from files, '-', or by the name of one that comes with the project."
+    help = (
+        "Simulate scenarios (JSON, one or a list) from files, '-', or by the name of one that comes with the project."
+    )
     requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own shape; a check might open the database
 
     def add_arguments(self, parser: ArgumentParser) -> None:
