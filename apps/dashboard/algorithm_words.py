@@ -15,10 +15,11 @@ from apps.dashboard.figures.bullet import USUAL_TOLERANCE, State, Tolerance
 from apps.dashboard.presentation import Balance
 from apps.engine.algorithms import Algorithm, all_algorithms, brought_algorithms, get_algorithm
 from apps.engine.errors import BadParameter
-from apps.engine.operators import Properties
+from apps.engine.operators import DEFAULT_K, Properties, get_operator
 
 _NEAR = 1e-9  # a level fairshare this near to 1 is on target
 _MOST_TIMES = 1e6
+_TELLING = ("level_fs", "weight", "effective_usage")
 _OF_THE_GROUP = frozenset({"slurm-fair-tree"})
 
 
@@ -43,6 +44,7 @@ class Described:
     package: str
     takes_inherit: bool
     properties: Sequence[Told]
+    operator: str  # with its formula, "" for an algorithm without operators
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class OwnNumber:
     title: str
     value: str
     exact: str
-    balance: Balance | None
+    balance: Balance | None  # with the number as its amount
     words: str
 
 
@@ -72,7 +74,18 @@ def describe(name: str, settings: Mapping[str, Any] | None = None) -> Described 
         package=brought_algorithms().package.get(name, ""),
         takes_inherit=algorithm.takes_inherit,
         properties=properties_in_words(algorithm.properties(settings or defaults_of(algorithm))),
+        operator=_operator(settings or defaults_of(algorithm)),
     )
+
+
+def _operator(settings: Mapping[str, Any]) -> str:
+    if not settings.get("operator"):
+        return ""
+    try:
+        operator = get_operator(settings["operator"], k=settings.get("k", DEFAULT_K))
+    except BadParameter:
+        return ""
+    return f"{operator.label}: F = {operator.formula}"
 
 
 def defaults_of(algorithm: Algorithm) -> dict[str, Any]:
@@ -152,6 +165,25 @@ def own_numbers(
     return [_own(key, value, name, tolerance) for key, value in columns.items() if value is not None]
 
 
+def own_number(
+    columns: Mapping[str, float | None], name: str, algorithm: Mapping[str, Any], tolerance: Tolerance
+) -> OwnNumber | None:
+    """One of them; None where the entry has none."""
+    value = columns.get(name)
+    return None if value is None else _own(name, value, str(algorithm.get("name", "")), tolerance)
+
+
+def telling_column(names: Sequence[str]) -> str:
+    """Which of an algorithm's own columns says most about who goes first; "" where there is none."""
+    return next((name for name in _TELLING if name in names), next(iter(names), ""))
+
+
+def title_of(name: str) -> str:
+    """The head of a column."""
+    titles = {"level_fs": _("Level fairshare"), "weight": _("Weight"), "effective_usage": _("Effective usage")}
+    return titles.get(name, name)
+
+
 def _own(key: str, value: float, algorithm: str, tolerance: Tolerance) -> OwnNumber:
     if key in ("level_fs", "weight"):
         title = _("Level fairshare") if key == "level_fs" else _("Weight")
@@ -187,8 +219,8 @@ def _balance_of(value: float, tolerance: Tolerance) -> Balance | None:
     if value == inf or value >= 2.0**64:
         return Balance(State.IDLE, "", _("nothing used"))
     if abs(1 / value - 1) <= max(tolerance.relative, _NEAR):
-        return Balance(State.ON, "", _("on target"))
-    return Balance(State.UNDER, "", _("under")) if value > 1 else Balance(State.OVER, "", _("over"))
+        return Balance(State.ON, quotient(value), _("on target"))
+    return Balance(State.UNDER if value > 1 else State.OVER, quotient(value), _("under") if value > 1 else _("over"))
 
 
 def _quotient_words(value: float) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
 from uuid import UUID
 
 from django.urls import reverse
@@ -13,6 +15,7 @@ from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
 from apps.dashboard import presentation
+from apps.dashboard.algorithm_words import OwnNumber, own_number
 from apps.dashboard.figures import bullet
 from apps.dashboard.figures.bullet import Bullet, State, Tolerance
 from apps.dashboard.presentation import Balance
@@ -36,6 +39,7 @@ class Line:
     bar: Bullet | None
     numbers: tuple[float | None, float | None]  # actual and target, as the bar shows them
     tolerance: Tolerance
+    own: OwnNumber | None = None
     more: None = None
 
     @property
@@ -116,8 +120,13 @@ def draw_lines(
     width: int = bullet.TREE_WIDTH,
     against_target: bool = False,
     first_index: int = 2,
+    own_column: str = "",
+    algorithm: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Line]:
-    """Siblings share one scale; with `against_target` each bar has its own, and all ticks stand in one line."""
+    """Siblings share one scale; with `against_target` each bar has its own, and all ticks stand in one line.
+
+    own_column: which of the algorithm's own numbers is told of each.
+    """
     scales = {} if against_target else sibling_scales(entries, of=of, tolerance=tolerance)
     lines = []
     for index, entry in enumerate(entries, start=first_index):
@@ -141,6 +150,7 @@ def draw_lines(
                 bar=bar,
                 numbers=(actual, target),
                 tolerance=tolerance,
+                own=own_number(entry.columns, own_column, algorithm, tolerance),
             )
         )
     return lines

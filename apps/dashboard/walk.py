@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.dashboard import lines, presentation
+from apps.dashboard.algorithm_words import OwnNumber, own_number
 from apps.dashboard.figures import bullet
 from apps.dashboard.figures.bullet import USUAL_TOLERANCE, Bullet, State
 from apps.dashboard.presentation import Balance
@@ -33,6 +34,8 @@ class Level:
     ahead: str
     step: WalkStep
     vector: str
+    own: Sequence[OwnNumber | None]
+    own_names: Sequence[str]
     url: str
 
 
@@ -65,6 +68,8 @@ def tell(mine: MyPriority) -> Story:
 
 def _verdict(mine: MyPriority) -> str:
     """Where somebody stands, by thirds: words first, rank after them."""
+    if mine.rank is None and mine.provisional:
+        return _("Being worked out")
     if mine.rank is None or not mine.of:
         return _("Not ranked")
     numbers = {"rank": presentation.count(mine.rank), "of": presentation.count(mine.of)}
@@ -79,6 +84,10 @@ def _verdict(mine: MyPriority) -> str:
 
 
 def _reason(mine: MyPriority, deciding: Level | None) -> str:
+    if mine.why_unranked:
+        return mine.why_unranked
+    if deciding is None and not mine.levels_decide:
+        return _("Nobody else is ranked, so nothing sets you apart.")
     if deciding is None:
         return _("You and everybody above you are on target: no level sets you apart.")
     step = deciding.step
@@ -129,8 +138,20 @@ def _level(mine: MyPriority, index: int) -> Level:
         ahead=_ahead(step, is_last=is_last),
         step=step,
         vector=str(mine.vector[index]) if index < len(mine.vector) else presentation.UNKNOWN,
+        own=_own_numbers(mine, step),
+        own_names=_own_names(mine),
         url=lines.entry_url(mine.policy_slug, step.uid, step.name),
     )
+
+
+def _own_numbers(mine: MyPriority, step: WalkStep) -> list[OwnNumber | None]:
+    """The same columns on every level: what doesn't exist on this one is None."""
+    about = {"name": mine.algorithm}
+    return [own_number(step.columns, name, about, USUAL_TOLERANCE) for name in _own_names(mine)]
+
+
+def _own_names(mine: MyPriority) -> list[str]:
+    return list({name: None for each in mine.walk for name, value in each.columns.items() if value is not None})
 
 
 def _balance(step: WalkStep, known: float | None) -> Balance:
@@ -195,14 +216,29 @@ def _ahead(step: WalkStep, *, is_last: bool) -> str:
 
 def _total(mine: MyPriority) -> str:
     if mine.rank is None:
-        return _("This entry is not ranked, so the scheduler gets the fallback factor of the policy.")
-    vector = ", ".join(presentation.signed(value) for value in mine.priorities)
-    return _(
-        "The levels are compared from the top; the first difference decides. Your priorities are (%(vector)s), "
-        "which places you %(rank)s of %(of)s. As a number between 0 and 1 this is %(factor)s."
-    ) % {
-        "vector": vector,
+        return _("This entry is not ranked. The scheduler gets the factor %(factor)s.") % {
+            "factor": presentation.factor(mine.factor)
+        }
+    numbers = {
+        "vector": ", ".join(presentation.signed(value) for value in mine.priorities),
         "rank": presentation.count(mine.rank),
         "of": presentation.count(mine.of),
         "factor": presentation.factor(mine.factor),
+        "algorithm": mine.algorithm,
     }
+    if not mine.levels_decide:
+        text = _(
+            "%(algorithm)s makes one number of shares and usage on the whole way, and compares everybody by it. "
+            "This places you %(rank)s of %(of)s. As a number between 0 and 1 this is %(factor)s."
+        )
+    elif mine.compares == "ranks":
+        text = _(
+            "%(algorithm)s walks the tree from the top, at each level the group that used least of its part first. "
+            "This places you %(rank)s of %(of)s. As a number between 0 and 1 this is %(factor)s."
+        )
+    else:
+        text = _(
+            "The levels are compared from the top; the first difference decides. Your priorities are (%(vector)s), "
+            "which places you %(rank)s of %(of)s. As a number between 0 and 1 this is %(factor)s."
+        )
+    return text % numbers

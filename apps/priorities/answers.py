@@ -288,6 +288,12 @@ class ServedSnapshot:
         return rows, depth_of
 
     @cached_property
+    def own_columns(self) -> tuple[str, ...]:
+        """Names of the algorithm's own columns that have any number."""
+        columns = self.values.columns.items()
+        return tuple(name for name, column in columns if column.exists is None or bool(column.exists.any()))
+
+    @cached_property
     def actual_global(self) -> npt.NDArray[np.float64]:
         """The product of `actual` root→entry; 0 where an entry doesn't compete."""
         contest, entry_of, seat, is_whole = self.tree.engine_tree().competition

@@ -112,7 +112,7 @@ class TreeGrid {
     note.className = "noterow";
     const cell = document.createElement("th");
     cell.setAttribute("role", "rowheader");
-    cell.colSpan = 5;
+    cell.colSpan = this.table.tHead.rows[0].cells.length;
     const name = document.createElement("span");
     name.className = "name muted";
     for (let level = 0; level < this.level(row); level += 1) {

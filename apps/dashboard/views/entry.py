@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps import clock
-from apps.dashboard import lines, presentation
+from apps.dashboard import algorithm_words, lines, presentation
 from apps.dashboard.actor import actor_of
 from apps.dashboard.figures import bullet
 from apps.dashboard.forms.shares import Shares, SharesForm, read_shares
@@ -182,6 +182,8 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
         "handed_out": lines.whole_of(page.children),
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
         "crumbs": [*crumbs, {"label": page.entry.name}],
+        "own_numbers": algorithm_words.own_numbers(page.entry.columns, page.algorithm, tolerance),
+        "algorithm_label": algorithm_words.label_of(page.algorithm),
         "policy": slug,
         "uid": page.entry.uid,
     }

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_safe
 
-from apps.dashboard import lines
+from apps.dashboard import algorithm_words, lines
 from apps.dashboard.actor import actor_of
 from apps.dashboard.figures import bullet
 from apps.dashboard.htmx import SeeOther, fragment
@@ -92,11 +92,20 @@ def panel(request: HttpRequest, policy: str) -> HttpResponse:
 
 
 def rows_context(page: TreePage, *, of: str) -> dict[str, Any]:
+    own_column = algorithm_words.telling_column(page.own_columns)
     drawn = lines.draw_lines(
-        page.rows, policy_slug=page.policy_slug, tolerance=lines.tolerance_of(page.settings), of=of
+        page.rows,
+        policy_slug=page.policy_slug,
+        tolerance=lines.tolerance_of(page.settings),
+        of=of,
+        own_column=own_column,
+        algorithm=page.algorithm,
     )
     return {
         "page": page,
+        "own_column": own_column,
+        "own_title": algorithm_words.title_of(own_column),
+        "n_columns": 6 if own_column else 5,
         "of": of,
         "lines": list(lines.with_more(drawn, page.more, policy_slug=page.policy_slug)),
         "n_lines": len(drawn) + 1,
@@ -120,6 +129,7 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
         "chosen_line": own,
         "chosen_parent": parent,
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
+        "own_numbers": algorithm_words.own_numbers(page.entry.columns, page.algorithm, tolerance),
     }
 
 

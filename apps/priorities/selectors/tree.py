@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import Actor
@@ -43,6 +44,8 @@ class TreePage:
     more: list[MoreRow]
     query: str = ""
     n_matches: int = 0
+    algorithm: dict[str, Any] = field(default_factory=dict)  # that the numbers were computed with
+    own_columns: tuple[str, ...] = ()  # which it has of its own, by its scheduler's names
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,8 @@ def get_tree_page(
         more=page.more,
         query=query,
         n_matches=n_matches,
+        algorithm=view.snapshot.algorithm if view.snapshot else view.settings.algorithm,
+        own_columns=view.snapshot.own_columns if view.snapshot else (),
     )
 
 
