@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 
 from apps.engine.decay import Window
 from apps.engine.errors import BadParameter
-from apps.engine.explain import Balance, recovery, recovery_in_window, recovery_range
-from apps.engine.explain.recovery import History
+from apps.engine.explain import (
+    Balance,
+    History,
+    half_life_s_of,
+    has_closed_form,
+    recovery,
+    recovery_in_window,
+    recovery_range,
+)
 from tests import oracles_analysis
 
 DAY_S = 86_400.0
@@ -138,6 +145,14 @@ def test_a_window_forgets_so_that_rest_alone_brings_it_back() -> None:
         (Window(aging="step", granularity_s=DAY_S, factor=0.5), 1.0, 0.1, "recovers"),
         (Window(aging="step", granularity_s=DAY_S, factor=0.5), 1e-9, 0.1, "not_within_horizon"),
         (Window(), 1e-9, 0.1, "not_within_horizon"),
+        (Window(aging="pbs"), 0.0, 0.0, "never_if_nobody_runs"),
+        (Window(aging="pbs"), 1.0, 0.9, "not_at_this_pace"),
+        (Window(aging="pbs"), 1.0, 0.1, "recovers"),
+        (Window(aging="slurm"), 0.0, 0.0, "never_if_nobody_runs"),
+        (Window(aging="lsf"), 1.0, 0.9, "not_at_this_pace"),
+        (Window(aging="gridengine"), 1.0, 0.1, "recovers"),
+        (Window(aging="flux", half_life_s=DAY_S), 1.0, 0.9, "not_at_this_pace"),
+        (Window(aging="flux", half_life_s=DAY_S), 0.0, 0.0, "recovers"),
     ],
 )
 def test_every_window_has_its_outcomes(window: Window, group_rate: float, share: float, outcome: str) -> None:
@@ -169,3 +184,52 @@ def test_what_is_no_pace_or_balance_is_refused() -> None:
         recovery_in_window(
             history(1), target=0.4, as_of_s=1e6, window=Window(), group_rate=1.0, share=0.1, horizon_s=float("inf")
         )
+
+
+@pytest.mark.parametrize(
+    ("window", "half_life_s"),
+    [
+        (Window(), None),
+        (Window(aging="exponential", half_life_s=5 * DAY_S), 5 * DAY_S),
+        (Window(aging="lsf", hist_hours=5.0), 5 * 3600 * np.log(2) / np.log(10)),
+        (Window(aging="lsf", hist_hours=0.0), None),
+        (Window(aging="lsf", hist_hours=0.01), 36 * np.log(2) / np.log(10)),
+        (Window(aging="gridengine", halftime_h=0.01), 1e-3),
+        (Window(aging="slurm", half_life_s=7 * DAY_S), 7 * DAY_S * np.log(2) / 0.693),
+    ],
+)
+def test_laws_that_fade_all_usage_alike_have_a_closed_form(window: Window, half_life_s: float | None) -> None:
+    assert has_closed_form(window)
+    found = half_life_s_of(window)
+    assert found == (None if half_life_s is None else pytest.approx(half_life_s, rel=1e-5))
+
+
+def test_the_closed_form_of_a_scheduler_law_agrees_with_its_hours() -> None:
+    past = history(5)
+    as_of_s = float(past.hour_start_s[-1] + 3600)
+    window = Window(aging="gridengine", halftime_h=72.0)
+    weight = 2.0 ** (-(as_of_s - past.hour_start_s - 3600) / (half_life_s_of(window) or 1.0))
+    balance = Balance(float((weight * past.own_usage).sum()), float((weight * past.group_usage).sum()), 0.4)
+    closed = recovery(balance, group_rate=0.1, share=0.2, half_life_s=half_life_s_of(window))
+    hourly = recovery_in_window(
+        past, target=0.4, as_of_s=as_of_s, window=window, group_rate=0.1, share=0.2, horizon_s=60 * DAY_S
+    )
+    assert closed.in_s is not None
+    assert hourly.in_s == pytest.approx(closed.in_s, abs=2 * 3600)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        Window(length_s=DAY_S),
+        Window(aging="linear", length_s=DAY_S),
+        Window(aging="pbs"),
+        Window(aging="flux"),
+        Window(aging="step", granularity_s=DAY_S, factor=0.5),
+        Window(aging="exponential", half_life_s=DAY_S, length_s=DAY_S),
+    ],
+)
+def test_other_windows_have_none_and_say_so(window: Window) -> None:
+    assert not has_closed_form(window)
+    with pytest.raises(BadParameter, match="closed form"):
+        half_life_s_of(window)

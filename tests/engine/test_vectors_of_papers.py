@@ -1,4 +1,7 @@
-"""The published definitions in numbers: every section of the operator and grid-wide vectors but the densities."""
+"""The published definitions in numbers: every section of the operator and grid-wide vectors.
+
+The densities and figure 17 are in test_analysis and test_analysis_job_size.
+"""
 
 from __future__ import annotations
 

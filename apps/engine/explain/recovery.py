@@ -14,11 +14,16 @@ from typing import Literal
 import numpy as np
 
 from apps.engine.arrays import FloatArray
-from apps.engine.decay import BUCKET_S, Window, bucket_weights
+from apps.engine.decay import BUCKET_S, Window, bucket_weights, weights
 from apps.engine.errors import BadParameter
 
 Outcome = Literal["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]
 _TIE = 1e-12
+_FADED = 1e-200
+_AT_ONCE_S = 1e-3  # half-life of what is gone within a second
+# Weight by w(a + b) = w(a) · w(b): usage of any age fades alike. `pbs` too multiplies all at once, at its instants.
+_GEOMETRIC = ("none", "exponential", "slurm", "gridengine", "lsf")
+_SCALES_ALIKE = (*_GEOMETRIC, "pbs")
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,24 @@ def recovery(balance: Balance, *, group_rate: float, share: float, half_life_s: 
     return _recovers(half_life_s * math.log1p(excess / pull) / math.log(2.0))
 
 
+def has_closed_form(window: Window) -> bool:
+    """Does `recovery` hold for this window? Where usage fades by the same part in equal times and never ends."""
+    return window.reach_s is None and window.aging in _GEOMETRIC
+
+
+def half_life_s_of(window: Window) -> float | None:
+    """The half-life that `recovery` takes for this window, None where nothing fades; BadParameter where none fits."""
+    if not has_closed_form(window):
+        raise BadParameter(f"aging {window.aging!r} or the window's end has no closed form", place="window")
+    for age_s in (86_400.0, 3600.0, 60.0, 1.0):
+        left = float(weights(np.array([age_s]), window)[0])
+        if left == 1.0:
+            return None
+        if left > _FADED:
+            return -age_s * math.log(2.0) / math.log(left)
+    return _AT_ONCE_S
+
+
 def _recovers(in_s: float) -> Recovery:
     return Recovery("recovers", in_s) if math.isfinite(in_s) else Recovery("not_within_horizon", None)
 
@@ -137,9 +160,9 @@ def recovery_in_window(
 ) -> Recovery:  # fmt: skip
     """The same for any window and aging, hour by hour: the first full hour from now at which the balance has turned.
 
-    Each hour's buckets are weighted as a recompute would weight them; new usage comes in evenly. With a window of
-    length L nothing old is left after L: what hasn't turned until then stays, `not_at_this_pace`. A group whose window
-    has run empty is on target: nobody has used anything.
+    Each hour's buckets are weighted as a recompute would weight them; new usage comes in evenly. Where a window or its
+    law reaches back for some time only, nothing old is left after that: what hasn't turned until then stays,
+    `not_at_this_pace`. A group whose window has run empty is on target: nobody has used anything.
     """
     _check_pace(group_rate, share)
     if not BUCKET_S <= horizon_s < math.inf:
@@ -147,11 +170,11 @@ def recovery_in_window(
     start = _balance_after(history, 0, target, as_of_s, window, group_rate, share)
     if start == 0:
         return ON_TARGET
-    settled_s = math.inf if window.length_s is None else window.length_s + 2 * BUCKET_S
+    settled_s = math.inf if window.reach_s is None else window.reach_s + 2 * BUCKET_S
     for hours in range(1, math.ceil(min(horizon_s, settled_s) / BUCKET_S) + 1):
         if _balance_after(history, hours, target, as_of_s, window, group_rate, share) * start <= 0:
             return Recovery("recovers", float(hours * BUCKET_S))
-    if group_rate == 0.0 and settled_s == math.inf and window.aging in ("none", "exponential"):
+    if group_rate == 0.0 and settled_s == math.inf and window.aging in _SCALES_ALIKE:
         return Recovery("never_if_nobody_runs", None)
     if settled_s <= horizon_s or _stays(target, share, start, group_rate, window):
         return Recovery("not_at_this_pace", None)
@@ -160,7 +183,7 @@ def recovery_in_window(
 
 def _stays(target: float, share: float, sign: int, group_rate: float, window: Window) -> bool:
     """Without an end of the window, does new usage hold the entry on its side? Where aging keeps proportions."""
-    scales_alike = window.length_s is None and window.aging in ("none", "exponential")
+    scales_alike = window.reach_s is None and window.aging in _SCALES_ALIKE
     return scales_alike and group_rate > 0 and (share - target) * sign >= 0
 
 
