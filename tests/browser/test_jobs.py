@@ -42,6 +42,7 @@ def test_a_case_is_answered_with_and_without_scripts(grid: Grid, visit: Open, sc
     page.fill("#id_text", CASE)
     page.get_by_role("button", name="Take apart").click()
     expect(page.locator("#verdict")).to_have_text("One job waits: 38.")
+    expect(page.locator("#verdict")).to_be_focused()
     page.get_by_text("How 38 comes to 1").click()
     expect(page.locator(".lines")).to_contain_text("sum -5 = 0 (site)")
     expect(page.locator("#id_text")).to_have_value(CASE)

@@ -91,3 +91,19 @@ def test_standard_input_is_read_without_a_database_or_an_instance(tmp_path: Path
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)[0]["jobs"]["j1"]["fraction_after"] == 0.48
     assert not (tmp_path / "absent").exists()
+
+
+def test_every_real_set_of_grid_engine_jobs_is_taken_without_naming_an_algorithm(shared_dir: Path) -> None:
+    path = shared_dir / "vectors/gridengine/cases.json"
+    cases = json.loads(path.read_text())
+    assert not any("algorithm" in case for case in cases)
+    status, results, errors = run(str(path))
+    assert (status, errors) == (0, [])
+    assert [result["id"] for result in results] == [case["id"] for case in cases]
+    for case, result in zip(cases, results, strict=True):
+        for job in case["jobs"]:
+            if job["state"] in ("pending", "running"):
+                width = case.get("tolerance", {}).get("prior", 0.6e-5)
+                assert abs(result["jobs"][job["id"]]["prior"] - case["expected"][job["id"]]["prior"]) <= width, job[
+                    "id"
+                ]
