@@ -26,6 +26,7 @@ from apps.policies.scope import (
 )
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_archived, load_tree
+from apps.policies.whole_trees import document_outcome, is_document
 
 _LONGEST_REASON = 4_000
 _DECIDE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE, Verb.APPROVE)
@@ -138,6 +139,10 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
         return load_archived(policy, uid)
 
     head = load_tree(policy)
+    guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, besides=(Verb.PUBLISH,))
+    if is_document(change_set):
+        guard.may_set_policy(0)
+        return document_outcome(change_set, policy, head, policy.head_number)
     head_settings = settings_of(policy, policy.head_number)
     if change_set.base_number != policy.head_number:
         found = conflicts(
@@ -149,7 +154,6 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
             shown = [c for c in found if c.entry is None or _sees(seen.mask, head, c.entry)]
             hidden = FieldConflict(None, "an entry outside your view", "entry", None, None, None)
             raise EditConflict(shown or [hidden], base_number=change_set.base_number, head_number=policy.head_number)
-    guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, besides=(Verb.PUBLISH,))
     return work_out(head, change_set.operations, settings=head_settings, guard=guard, archived=archived)
 
 

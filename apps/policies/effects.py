@@ -14,6 +14,7 @@ from apps.policies.models import ChangeSet
 from apps.policies.operations import Outcome, work_out
 from apps.policies.scope import Visibility, visible_entries
 from apps.policies.trees import load_archived, load_tree
+from apps.policies.whole_trees import document_outcome, is_document
 
 _MOST = 200
 _SAME = 1e-12
@@ -23,12 +24,7 @@ def effect_of(change_set: ChangeSet, *, actor: Actor, at: datetime) -> dict[str,
     """Against its base. Entries that the actor may not see are counted, not shown."""
     policy = change_set.policy
     base = load_tree(policy, change_set.base_number)
-    outcome = work_out(
-        base,
-        change_set.operations,
-        settings=settings_of(policy, change_set.base_number),
-        archived=lambda uid: load_archived(policy, uid),
-    )
+    outcome = _outcome(change_set, base)
     sees = visible_entries(policy=policy, tree=base, actor=actor, at=at)
     stated = [_stated(outcome, uid) for uid in outcome.changes if _may_see(sees, outcome, uid)]
     effective = [step for step in _effective(outcome) if _may_see(sees, outcome, UUID(step["entry"]))]
@@ -40,6 +36,18 @@ def effect_of(change_set: ChangeSet, *, actor: Actor, at: datetime) -> dict[str,
         "n_effective": len(effective),
         "n_outside_view": len(outcome.changes) - len(stated),
     }
+
+
+def _outcome(change_set: ChangeSet, base: TreeColumns) -> Outcome:
+    policy = change_set.policy
+    if is_document(change_set):
+        return document_outcome(change_set, policy, base, change_set.base_number)
+    return work_out(
+        base,
+        change_set.operations,
+        settings=settings_of(policy, change_set.base_number),
+        archived=lambda uid: load_archived(policy, uid),
+    )
 
 
 def _may_see(sees: Visibility, outcome: Outcome, uid: UUID) -> bool:

@@ -85,6 +85,23 @@ class ChangeSet(models.Model):
         return f"change set {self.pk}"
 
 
+class ProposedTree(models.Model):
+    """The whole tree that a change set of the one operation `document` is to put in force, as a blob like a revision's.
+
+    For what comes to more operations than a change set holds. Kept until it is published.
+    """
+
+    change_set = models.OneToOneField(
+        ChangeSet, on_delete=models.CASCADE, primary_key=True, related_name="proposed_tree"
+    )
+    settings = models.JSONField()
+    tree = models.BinaryField()
+    tree_digest = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return f"the tree of change set {self.change_set_id}"
+
+
 class Revision(models.Model):
     """An immutable published state of a policy."""
 

@@ -36,10 +36,11 @@ from apps.policies.scope import require_policy, require_scope, rules_all
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_archived, load_tree
+from apps.policies.whole_trees import forget_tree, is_document, summary
 
 __all__ = [
     "change_settings", "change_shares", "effect_of", "make_change_set", "make_policy", "move_on", "new_change_set",
-    "propose_change_set", "publish_change_set", "publish_document", "publish_locked",
+    "propose_change_set", "publish_change_set", "publish_document", "publish_locked", "replace_tree", "require_admin",
     "update_change_set", "withdraw_change_set",
 ]  # fmt: skip
 
@@ -53,7 +54,7 @@ def make_policy(
     at: datetime, actor: Actor, description: str = "", is_sample: bool = False,
 ) -> Policy:  # fmt: skip
     """A policy with a root and nothing below it, in force as revision 1."""
-    _require_admin(actor, slug)
+    require_admin(actor, slug)
     problems = []
     if not _SLUG.fullmatch(slug):
         problems.append(FieldProblem("slug", "must be 1–64 of a–z, 0–9 and -, beginning with a letter or digit"))
@@ -88,14 +89,14 @@ def _publish_first(policy: Policy, settings: PolicySettings, actor: Actor, at: d
 
 def make_change_set(
     *, policy_slug: str, base_revision: int | None = None, operations: Sequence[Mapping[str, Any]], reason: str = "",
-    effective_at: datetime | None = None, at: datetime, actor: Actor,
+    effective_at: datetime | None = None, origin: str = ChangeSet.Origin.HAND, at: datetime, actor: Actor,
 ) -> ChangeSet:  # fmt: skip
     """A draft: checked whole against its base, affecting nobody. Whether it may be published is asked at publish."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     base, reason = _existing_base(policy, base_revision), clean_reason(reason)
     with transaction.atomic():
         resolved = _checked(policy, base, operations, actor, at)
-        change_set = new_change_set(policy, base, resolved, reason, effective_at, actor, at)
+        change_set = new_change_set(policy, base, resolved, reason, effective_at, actor, at, origin)
         record(
             actor=actor, verb="changeset.drafted", at=at, policy_slug=policy.slug, reason=reason,
             subject=f"change set {change_set.pk}", details={"base": base, "n_operations": len(operations)},
@@ -185,7 +186,7 @@ def publish_document(
 
     A document that says what is in force already changes nothing and gives back the head.
     """
-    _require_admin(actor, policy_slug)
+    require_admin(actor, policy_slug)
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     read = document if isinstance(document, Declared) else read_document(document)
     with transaction.atomic():
@@ -196,14 +197,17 @@ def publish_document(
         following = next_revision(head, adopt(read, head), wanted)
         if not following.closed and not following.n_opened and wanted == settings:
             return Revision.objects.defer("tree").get(policy=policy, number=policy.head_number)
-        summary = [{
-            "op": "document", "n_entries": len(following.tree), "n_opened": following.n_opened,
-            "n_closed": len(following.closed),
-        }]  # fmt: skip
-        change_set = new_change_set(policy, policy.head_number, summary, require_reason(reason), None, actor, at)
-        return publish(
-            policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at
-        )
+        return replace_tree(policy, following, reason, ChangeSet.Origin.HAND, actor, at)
+
+
+def replace_tree(
+    policy: Policy, following: NextRevision, reason: str, origin: str, actor: Actor, at: datetime
+) -> Revision:
+    """Put a whole tree in force. The policy is locked, and the caller has asked whether the actor may."""
+    refuse_misfit(following.tree, following.settings.algorithm)
+    said = require_reason(reason)
+    change_set = new_change_set(policy, policy.head_number, summary(following), said, None, actor, at, origin)
+    return publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=said, at=at)
 
 
 def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revision:
@@ -218,9 +222,12 @@ def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revisio
     change_set.operations = outcome.operations
     change_set.save(update_fields=["operations", "reason"])
     following = NextRevision.of_outcome(outcome)
-    return publish(
+    revision = publish(
         policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at
     )
+    if is_document(change_set):
+        forget_tree(change_set)
+    return revision
 
 
 def _checked(
@@ -271,7 +278,8 @@ def _existing_base(policy: Policy, number: int | None) -> int:
     return wanted
 
 
-def _require_admin(actor: Actor, slug: str) -> None:
+def require_admin(actor: Actor, slug: str) -> None:
+    """Whole trees are an administrator's."""
     require_policy(actor, slug)
     require_scope(actor, _WRITE)
     whole = actor.token is None or actor.token.subtree_uid is None

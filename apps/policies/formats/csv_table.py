@@ -125,7 +125,7 @@ class _Taken(Declaration):
         self.says: list[bool] = []
         self._columns = table.columns
         self._percent: dict[int, float] = {}
-        self.add(-1, "root")
+        self.add(-1, "root", is_group=True)
         self.says.append(False)
 
     def take(self, row: _Row) -> None:
@@ -260,11 +260,12 @@ def _paths(tree: TreeColumns) -> list[str]:
 def fit(tree: TreeColumns) -> TreeColumns:
     """Without dates, rules for members, the root's own name, and the difference between empty groups and leaves."""
     leaf_codes = [code for code, kind in enumerate(tree.kind_names) if kind in _LEAVES]
+    has_children = (tree.n_children > 0) | (tree.parent < 0)
     sources: dict[int, Any] = {
         i: slugs for i, slugs in tree.scope_sources.items() if not any(";" in slug for slug in slugs)
     }
     return replace(
-        tree, name=["root", *tree.name[1:]], is_group=(tree.n_children > 0) | ~np.isin(tree.kind_code, leaf_codes),
+        tree, name=["root", *tree.name[1:]], is_group=has_children | ~np.isin(tree.kind_code, leaf_codes),
         dates={}, members={}, scope_sources=sources,
     )  # fmt: skip
 

@@ -76,11 +76,12 @@ def whole_shares(tree: TreeColumns, most: float) -> F8:
     Each group of competitors is multiplied by the smallest power of ten that makes all of its shares whole; what is
     too large or too fine is rounded, and 1 stands for anything above 0.
     """
-    above = competitors(tree)
+    above, given = competitors(tree), tree.shares.copy()
+    given[0] = 0  # the root competes with nobody
     largest = np.zeros(len(tree))
-    np.maximum.at(largest, above, tree.shares)
+    np.maximum.at(largest, above, given)
     power = np.ones(len(tree))
-    odd = np.unique(above[tree.shares != np.rint(tree.shares)])
+    odd = np.unique(above[given != np.rint(given)])
     open_ = np.zeros(len(tree), dtype=np.bool_)
     open_[odd] = True
     for digits in range(1, _MOST_DIGITS + 1):
@@ -88,11 +89,13 @@ def whole_shares(tree: TreeColumns, most: float) -> F8:
         if not members.any():
             break
         power[open_ & (largest * 10.0**digits <= most)] = 10.0**digits
-        scaled = tree.shares[members] * 10.0**digits
+        scaled = given[members] * 10.0**digits
         unfinished = np.abs(scaled - np.rint(scaled)) > 1e-9 * np.maximum(scaled, 1)
         still = np.zeros(len(tree), dtype=np.bool_)
         still[above[members][unfinished]] = True
         open_ &= still & (largest * 10.0 ** (digits + 1) <= most)
     power = np.where(largest * power > most, most / np.maximum(largest, 1), power)
-    shares = np.rint(tree.shares * power[above])
-    return np.where((tree.shares > 0) & (shares < 1), 1.0, shares)
+    shares = np.rint(given * power[above])
+    shares = np.where((given > 0) & (shares < 1), 1.0, shares)
+    shares[0] = tree.shares[0]
+    return shares

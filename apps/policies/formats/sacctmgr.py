@@ -33,7 +33,7 @@ class Associations(Declaration):
 
     def __init__(self) -> None:
         super().__init__()
-        self.accounts: dict[str, int] = {ROOT: self.add(-1, ROOT)}
+        self.accounts: dict[str, int] = {ROOT: self.add(-1, ROOT, is_group=True)}
         self.unread: Counter[str] = Counter()
 
     def account(self, name: str, parent: str, shares: float | str, line: int) -> None:
@@ -157,7 +157,7 @@ def _options(found: Associations, text: str, line: int) -> tuple[str, dict[str, 
 
 def is_account(tree: TreeColumns) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Groups, and what is left over on purpose: an account without users has shares and never usage."""
-    return np.asarray(tree.is_group | tree.is_reserve | (tree.n_children > 0))
+    return np.asarray(tree.is_group | tree.is_reserve | (tree.parent < 0))
 
 
 def fit(tree: TreeColumns) -> TreeColumns:

@@ -12,6 +12,7 @@ from apps.policies.declared import Declared
 from apps.policies.document import plain
 from apps.policies.formats import sacctmgr
 from apps.policies.formats.base import Format, not_this
+from apps.policies.formats.fitting import plain_word
 from apps.policies.formats.sacctmgr import ROOT, Associations
 from apps.policies.names import PARENT
 from apps.policies.settings import PolicySettings
@@ -56,7 +57,9 @@ def _obey(found: Associations, words: list[str], line: int) -> None:
     kind = {"accounts": "account", "users": "user"}.get(kind, kind)
     if verb in _ONLY_SHOWN:
         return
-    if kind not in ("account", "user"):
+    if kind == "cluster" and verb in _ADD:
+        found.not_read(_options(words[2:])[1], frozenset({"name", "names"}))
+    elif kind not in ("account", "user"):
         found.unread[f"{verb} {kind}"] += 1
     elif verb in _ADD:
         _add(found, kind, words[2:], line)
@@ -134,6 +137,7 @@ def _listed(options: dict[str, str], *keys: str) -> list[str]:
 def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
     """The tree is a fitted one."""
     yield f"# {tree.policy_slug} revision {tree.number}; sacctmgr -i < this file\n"
+    yield f"add cluster Name={plain_word(tree.policy_slug) or 'cluster'} Fairshare=1\n"
     shares, inherit, accounts = tree.shares.tolist(), tree.inherit.tolist(), tree.is_group.tolist()
     for parent in np.flatnonzero(tree.n_children).tolist():
         above = tree.name[parent] if parent else ROOT

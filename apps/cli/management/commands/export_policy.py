@@ -1,0 +1,50 @@
+"""`manage.py export_policy --policy SLUG --format FORMAT`: a policy as a file on standard output."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from typing import Any
+
+from apps.accounts.actor import COMMAND
+from apps.cli.commands import OperatorCommand
+from apps.clock import now
+from apps.errors import FieldProblem, Invalid
+from apps.policies.exports import export_policy
+from apps.policies.formats.registry import FORMATS
+
+
+class Command(OperatorCommand):
+    help = "Writes a policy to standard output; what the format has no place for is listed on standard error."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--policy", required=True, help="its slug")
+        parser.add_argument("--format", required=True, help=f"one of {', '.join(FORMATS)}")
+        parser.add_argument("--at", help="a revision's number, or a time with its zone; without it: now")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        export = export_policy(
+            policy_slug=options["policy"], format=options["format"], moment=_moment(options["at"]), at=now(),
+            actor=COMMAND,
+        )  # fmt: skip
+        self.stdout.ending = ""
+        for piece in export.pieces():
+            self.stdout.write(piece)
+        for what in export.dropped:
+            self.stderr.write(f"left out: {what}")
+
+
+def _moment(text: str | None) -> int | datetime | None:
+    """A number of up to nine digits is a revision; everything else must be a time."""
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return int(text)
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        instant = datetime.min  # noqa: DTZ901 - without a zone, so refused below
+    if instant.tzinfo is None:
+        message = "is neither a revision nor a time such as 2026-01-31T12:00:00Z"
+        raise Invalid(f"--at {message}.", fields=[FieldProblem("--at", message)])
+    return instant.astimezone(UTC)

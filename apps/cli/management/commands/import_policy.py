@@ -1,0 +1,89 @@
+"""`manage.py import_policy --policy SLUG --format FORMAT FILE`: what a file would change, as a change set."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from apps.accounts.actor import COMMAND
+from apps.cli.commands import OperatorCommand
+from apps.clock import now
+from apps.errors import FieldProblem, Invalid
+from apps.policies.comparison import TargetChange
+from apps.policies.formats.registry import FORMATS
+from apps.policies.imports import ImportPlan, PolicyImport, import_policy, plan_import
+
+_MOST_LINES = 20
+
+
+class Command(OperatorCommand):
+    help = (
+        "Compares a file with the policy in force and makes a change set of what differs. Without --publish it is a "
+        "draft. Entries that the file leaves out are archived, unless --keep-missing is given."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("file", help="the file; - for standard input; gzip is unpacked")
+        parser.add_argument("--policy", required=True, help="its slug")
+        parser.add_argument("--format", required=True, help=f"one of {', '.join(FORMATS)}")
+        parser.add_argument("--keep-missing", action="store_true", help="entries that the file leaves out stay")
+        parser.add_argument("--dry-run", action="store_true", help="only say what would change")
+        parser.add_argument("--publish", action="store_true", help="put it in force")
+        parser.add_argument("--reason", default="", help="why; needed with --publish")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["publish"] and options["dry_run"]:
+            raise Invalid("--publish and --dry-run exclude each other.", fields=[FieldProblem("--dry-run", "is given")])
+        if options["publish"] and not options["reason"].strip():
+            raise Invalid("--publish needs --reason.", fields=[FieldProblem("--reason", "is missing")])
+        wanted: dict[str, Any] = {
+            "policy_slug": options["policy"], "format": options["format"], "content": _content(options["file"]),
+            "keep_missing": options["keep_missing"], "at": now(), "actor": COMMAND,
+        }  # fmt: skip
+        if options["dry_run"]:
+            self._tell(PolicyImport(plan_import(**wanted)))
+            return
+        self._tell(import_policy(**wanted, publish=options["publish"], reason=options["reason"]))
+
+    def _tell(self, done: PolicyImport) -> None:
+        plan = done.plan
+        base = f"revision {plan.policy.head_number} of {plan.policy.slug}"
+        if plan.ignored:
+            self.stderr.write(f"not read, because no policy has it: {', '.join(plan.ignored)}")
+        if plan.is_empty:
+            self.stdout.write(f"nothing to change: {base} says what the file says")
+            return
+        what = "dry run" if done.change_set is None else f"change set {done.change_set.pk}"
+        self.stdout.write(f"{what} on {base}: {counts_in_words(plan)}")
+        for change in plan.comparison.targets[:_MOST_LINES]:
+            self.stdout.write(f"  {change.path}: {_percent(change, before=True)} → {_percent(change, before=False)}")
+        more = plan.comparison.n_targets - min(len(plan.comparison.targets), _MOST_LINES)
+        if more > 0:
+            self.stdout.write(f"  and {more:,} more targets")
+        if done.revision is not None:
+            self.stdout.write(f"published as revision {done.revision.number}")
+        elif done.change_set is not None:
+            self.stderr.write("Nobody is affected yet: publish the change set, or add --publish --reason TEXT.")
+
+
+def counts_in_words(plan: ImportPlan) -> str:
+    """`3 added, 1 archived; settings: window`."""
+    words = ", ".join(f"{n:,} {what}" for what, n in plan.comparison.counts() if n)
+    settings = f"settings: {', '.join(plan.changed_settings)}" if plan.changed_settings else ""
+    return "; ".join(part for part in (words, settings) if part)
+
+
+def _percent(change: TargetChange, *, before: bool) -> str:
+    value = change.before if before else change.after
+    return "none" if value is None else f"{100 * value:.4g} %"
+
+
+def _content(name: str) -> bytes:
+    if name == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise Invalid(f"{name}: {error.strerror}.", fields=[FieldProblem("file", "can't be read")]) from error

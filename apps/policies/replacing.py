@@ -1,0 +1,56 @@
+"""A whole tree in place of the one in force, for what is too much for single operations: at once, or as a draft."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import record
+from apps.errors import Stale
+from apps.policies.adoption import next_revision
+from apps.policies.algorithm_fit import refuse_misfit
+from apps.policies.change_sets import clean_reason
+from apps.policies.columns import TreeColumns
+from apps.policies.models import ChangeSet, Revision
+from apps.policies.publishing import lock_policy
+from apps.policies.selectors import get_policy
+from apps.policies.services import new_change_set, replace_tree, require_admin
+from apps.policies.settings import PolicySettings
+from apps.policies.trees import load_tree
+from apps.policies.whole_trees import keep_tree, summary
+
+
+def publish_tree(
+    *, policy_slug: str, tree: TreeColumns, settings: PolicySettings, base_revision: int, reason: str, origin: str,
+    at: datetime, actor: Actor,
+) -> Revision:  # fmt: skip
+    """In force at once, in place of the tree of `base_revision`, which must still be the head."""
+    require_admin(actor, policy_slug)
+    policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
+    with transaction.atomic():
+        policy = lock_policy(policy.pk)
+        if policy.head_number != base_revision:
+            raise Stale(f"{policy.slug} is at revision {policy.head_number} by now, not {base_revision}: do it again.")
+        return replace_tree(policy, next_revision(load_tree(policy), tree, settings), reason, origin, actor, at)
+
+
+def propose_tree(
+    *, policy_slug: str, tree: TreeColumns, settings: PolicySettings, base_revision: int, reason: str, origin: str,
+    at: datetime, actor: Actor,
+) -> ChangeSet:  # fmt: skip
+    """A draft of the same: it can be published while `base_revision` is the head."""
+    require_admin(actor, policy_slug)
+    policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
+    following = next_revision(load_tree(policy, base_revision), tree, settings)
+    refuse_misfit(tree, settings.algorithm)
+    said = clean_reason(reason)
+    with transaction.atomic():
+        change_set = new_change_set(policy, base_revision, summary(following), said, None, actor, at, origin)
+        keep_tree(change_set, tree, settings)
+        record(
+            actor=actor, verb="changeset.drafted", at=at, policy_slug=policy.slug, reason=said,
+            subject=f"change set {change_set.pk}", details={"base": base_revision, "n_changed": following.n_changed},
+        )  # fmt: skip
+    return change_set

@@ -1,0 +1,79 @@
+"""Taking a whole policy of 100,000 entries from a file, and writing one.
+
+The anchor is PyYAML alone: its C parser's events for the same file, thrown away. What comes on top of that is ours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import yaml
+
+from bench.report import BenchLine
+
+N_GROUPS, N_USERS = 1_000, 99
+LONGEST_S = 30.0
+SLUG = "bench-formats"
+
+
+def measure() -> list[BenchLine]:
+    from apps.accounts.actor import COMMAND
+    from apps.clock import now
+    from apps.policies.exports import export_policy
+    from apps.policies.imports import import_policy
+    from apps.policies.models import Policy
+    from apps.policies.services import make_policy
+
+    make_policy(slug=SLUG, name=SLUG, at=now(), actor=COMMAND)
+    anchor_s = min(_seconds(lambda: _events(_yaml())) for _ in range(2))
+    content = _yaml().encode()
+
+    def take(text: bytes, format: str = "yaml") -> None:
+        import_policy(policy_slug=SLUG, format=format, content=text, publish=True, reason="x", at=now(), actor=COMMAND)
+
+    first_s = _seconds(lambda: take(content))
+    assert Policy.objects.get(slug=SLUG).head_number == 2
+    same_s = min(_seconds(lambda: take(content)) for _ in range(2))
+    changed = content.replace(b"shares: 3\n", b"shares: 4\n", 500)
+    changed_s = _seconds(lambda: take(changed))
+    assert Policy.objects.get(slug=SLUG).head_number == 3
+    lines = [
+        BenchLine("import of a 100,000-entry YAML, published / seconds allowed", first_s / LONGEST_S, 1.0,
+                  f"{first_s:.1f} s; {len(content) / 2**20:.1f} MB; {first_s / anchor_s:.1f} × parser events alone"),
+        BenchLine("the same with 500 shares changed / seconds allowed", changed_s / LONGEST_S, 1.0,
+                  f"{changed_s:.1f} s"),
+        BenchLine("the same again, nothing to change / parser events alone", same_s / anchor_s, None,
+                  f"{same_s:.1f} s"),
+    ]  # fmt: skip
+    for name in ("yaml", "json", "csv", "sacctmgr", "sacctmgr-script", "ge"):
+        export = export_policy(policy_slug=SLUG, format=name, at=now(), actor=COMMAND)
+        write_s = _seconds(export.text)
+        text = export.text().encode()
+        read_s = _seconds(lambda text=text, name=name: take(text, name))  # type: ignore[misc]
+        lines.append(
+            BenchLine(f"{name}: writing and comparing 100,000 entries / parser events alone",
+                      (write_s + read_s) / anchor_s, None, f"{write_s:.1f} s and {read_s:.1f} s")
+        )  # fmt: skip
+    assert Policy.objects.get(slug=SLUG).head_number == 3, "exports ask for nothing"
+    return lines
+
+
+def _yaml() -> str:
+    lines = [f"policy: {SLUG}", "root:", "  name: grid", "  children:"]
+    for group in range(N_GROUPS):
+        lines += [f"  - name: group{group}", "    kind: vo", f"    shares: {1 + group % 50}", "    children:"]
+        for user in range(N_USERS):
+            lines += [f"    - name: user{group}-{user}", "      kind: user", f"      shares: {1 + user % 7}"]
+    return "\n".join(lines) + "\n"
+
+
+def _events(text: str) -> None:
+    for _ in yaml.parse(text, Loader=yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):
+        pass
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started

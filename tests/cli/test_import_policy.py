@@ -1,0 +1,280 @@
+"""Policies in and out of files by the operator's commands; the counts are those of the files."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from apps.accounts.actor import COMMAND
+from apps.clock import now
+from apps.errors import Conflict
+from apps.policies import operations
+from apps.policies.formats.registry import FORMATS
+from apps.policies.models import ChangeSet, Policy, ProposedTree, Revision
+from apps.policies.services import effect_of, make_policy, publish_change_set, publish_document
+from apps.policies.trees import load_tree, load_tree_from_rows
+
+TREE = {
+    "name": "grid", "children": [
+        {"name": "physics", "kind": "vo", "shares": 30, "children": [
+            {"name": "alice", "kind": "user", "shares": 1},
+            {"name": "bob", "kind": "user", "shares": 3, "locked": True},
+        ]},
+        {"name": "biology", "kind": "vo", "shares": 50, "children": [{"name": "lab", "children": []}]},
+        {"name": "reserve", "kind": "reserve", "shares": 20},
+    ],
+}  # fmt: skip
+CSV = "path,kind,shares\n/physics,vo,40\n/physics/alice,user,2\n/physics/carl,user,1\n/reserve,reserve,20\n"
+
+IN_FORCE = ("--publish", "--reason", "x")
+
+Write = Callable[[str | bytes], Path]
+
+
+def run(*arguments: object) -> tuple[str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    call_command(*map(str, arguments), stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def refused(*arguments: object) -> CommandError:
+    with pytest.raises(CommandError) as refusal:
+        run(*arguments)
+    return refusal.value
+
+
+@pytest.fixture
+def grid(db: None) -> Policy:
+    make_policy(slug="grid", name="Grid", at=now(), actor=COMMAND)
+    publish_document(policy_slug="grid", document={"root": TREE}, reason="x", at=now(), actor=COMMAND)
+    return Policy.objects.get()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Write:
+    def write(content: str | bytes) -> Path:
+        path = tmp_path / "policy"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def paths(policy: Policy) -> dict[str, float | None]:
+    policy.refresh_from_db()
+    tree = load_tree(policy)
+    assert load_tree_from_rows(policy).same_as(tree)
+    return {tree.path(i): tree.node(i).shares for i in range(1, len(tree))}
+
+
+def test_a_file_becomes_a_draft_that_affects_nobody(grid: Policy, file: Write) -> None:
+    before = paths(grid)
+    out, err = run("import_policy", "--policy", "grid", "--format", "csv", file(CSV))
+    draft = ChangeSet.objects.get(state="draft")
+    assert out.splitlines() == [
+        f"change set {draft.pk} on revision 2 of grid: 1 added, 3 archived, 2 with new shares",
+        "  /biology/lab: 100 % → none",
+        "  /physics/bob: 75 % → none",
+        "  /biology: 50 % → none",
+        "  /physics/alice: 25 % → 66.67 %",
+        "  /physics: 30 % → 66.67 %",
+        "  /physics/carl: none → 33.33 %",
+        "  /reserve: 20 % → 33.33 %",
+    ]
+    assert "Nobody is affected yet" in err
+    assert draft.origin == "import"
+    assert paths(grid) == before
+
+
+def test_published_it_is_the_tree_of_the_file(grid: Policy, file: Write) -> None:
+    out, _ = run("import_policy", "--policy", "grid", "--format", "csv", "--publish", "--reason", "New year", file(CSV))
+    assert out.splitlines()[-1] == "published as revision 3"
+    assert paths(grid) == {"/physics": 40, "/reserve": 20, "/physics/alice": 2, "/physics/carl": 1}
+    assert Revision.objects.get(number=3).reason == "New year"
+
+
+def test_what_the_file_leaves_out_stays_when_asked(grid: Policy, file: Write) -> None:
+    content = "path,shares\n/physics/alice,7\n"
+    out, _ = run("import_policy", "--policy", "grid", "--format", "csv", "--keep-missing", "--dry-run", file(content))
+    assert out.startswith("dry run on revision 2 of grid: 1 with new shares\n")
+    assert not ChangeSet.objects.filter(state="draft").exists()
+    run(
+        "import_policy",
+        "--policy",
+        "grid",
+        "--format",
+        "csv",
+        "--keep-missing",
+        "--publish",
+        "--reason",
+        "x",
+        file(content),
+    )
+    assert paths(grid)["/physics/alice"] == 7
+    assert len(paths(grid)) == 6
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_importing_an_export_changes_nothing(grid: Policy, file: Write, name: str) -> None:
+    text, dropped = run("export_policy", "--policy", "grid", "--format", name)
+    out, _ = run("import_policy", "--policy", "grid", "--format", name, *IN_FORCE, file(text))
+    assert out == "nothing to change: revision 2 of grid says what the file says\n"
+    assert Policy.objects.get().head_number == 2
+    assert ("left out:" in dropped) == (name not in ("yaml", "json"))
+
+
+def test_an_export_lists_what_it_leaves_out(grid: Policy) -> None:
+    _, err = run("export_policy", "--policy", "grid", "--format", "ge")
+    assert "left out: locks of 1 entry: /physics/bob\n" in err
+    assert "left out: the policy's settings\n" in err
+
+
+def test_a_past_revision_is_exported_and_brought_back_with_its_entries(grid: Policy, file: Write) -> None:
+    before = load_tree(grid)
+    between = now()
+    run("import_policy", "--policy", "grid", "--format", "csv", *IN_FORCE, file(CSV))
+    text, _ = run("export_policy", "--policy", "grid", "--format", "yaml", "--at", 2)
+    assert run("export_policy", "--policy", "grid", "--format", "yaml", "--at", between.isoformat())[0] == text
+    run("import_policy", "--policy", "grid", "--format", "yaml", "--publish", "--reason", "back", file(text))
+    grid.refresh_from_db()
+    assert load_tree(grid).same_as(before)
+    kinds = {operation["op"] for operation in ChangeSet.objects.latest("pk").operations}
+    assert "restore" in kinds
+    assert "add" not in kinds
+
+
+def test_a_moved_and_renamed_entry_is_the_same_by_its_uid(grid: Policy, file: Write) -> None:
+    data = json.loads(run("export_policy", "--policy", "grid", "--format", "json")[0])
+    biology, physics, _ = data["root"]["children"]
+    bob = physics["children"].pop()
+    biology["children"].append({**bob, "name": "rob"})
+    out, _ = run("import_policy", "--policy", "grid", "--format", "json", *IN_FORCE, file(json.dumps(data)))
+    assert "1 moved, 1 renamed" in out
+    grid.refresh_from_db()
+    tree = load_tree(grid)
+    assert str(tree.uuid(tree.index_of_path("/biology/rob") or 0)) == bob["uid"]
+
+
+def test_settings_come_with_a_document(grid: Policy, file: Write) -> None:
+    data = json.loads(run("export_policy", "--policy", "grid", "--format", "json")[0])
+    data["settings"]["fallback_factor"] = 0.25
+    out, _ = run("import_policy", "--policy", "grid", "--format", "json", *IN_FORCE, file(json.dumps(data)))
+    assert "settings: fallback_factor" in out
+    assert Revision.objects.get(number=3).settings["fallback_factor"] == 0.25
+
+
+def test_a_site_s_own_accounts_are_taken_in_from_its_script(grid: Policy, shared_dir: Path, tmp_path: Path) -> None:
+    script = tmp_path / "accounts.gz"
+    shutil.copy(shared_dir / "traces" / "ubhpc-accounts.sacctmgr-script.gz", script)
+    out, err = run("import_policy", "--policy", "grid", "--format", "sacctmgr", *IN_FORCE, script)
+    assert "158 added, 6 archived" in out
+    assert "qos (" in err
+    tree = load_tree(Policy.objects.get())
+    assert (int(tree.inherit.sum()), tree.kind.count("user"), int(tree.is_group.sum()) - 1) == (94, 96, 62)
+    assert set(tree.shares[tree.is_group].tolist()) == {1.0, 100.0}
+    text, _ = run("export_policy", "--policy", "grid", "--format", "sacctmgr-script")
+    assert text.count("add user") == 96
+    assert text.count("Fairshare=parent") == 94
+
+
+def test_slurm_s_dump_and_grid_engine_s_tree_are_taken_in(grid: Policy, shared_dir: Path) -> None:
+    samples = shared_dir / "vectors"
+    dump = samples / "slurm" / "samples" / "sacctmgr-dump-demo.cfg"
+    run("import_policy", "--policy", "grid", "--format", "sacctmgr", *IN_FORCE, dump)
+    assert paths(grid) == {
+        "/biology": 40, "/physics": 60, "/root": 1, "/biology/carol": 10, "/physics/alice": 2, "/physics/bobby": None,
+        "/physics/hep": 3, "/physics/hep/alice": 1,
+    }  # fmt: skip
+    tree = samples / "gridengine" / "samples" / "qconf-sstree.txt"
+    run("import_policy", "--policy", "grid", "--format", "ge", *IN_FORCE, tree)
+    assert paths(grid) == {
+        "/grp1": 300, "/grp2": 100, "/grp1/gea": 60, "/grp1/geb": 40, "/grp2/gec": 10, "/grp2/ged": 30
+    }  # fmt: skip
+
+
+def test_more_than_a_change_set_holds_is_a_draft_of_the_whole_tree(
+    grid: Policy, file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.policies.imports.MOST_OPERATIONS", 3)
+    assert operations.MOST_OPERATIONS == 10_000
+    run("import_policy", "--policy", "grid", "--format", "csv", file(CSV))
+    draft = ChangeSet.objects.get(state="draft")
+    assert [operation["op"] for operation in draft.operations] == ["document"]
+    assert effect_of(draft, actor=COMMAND, at=now())["n_stated"] == 6
+    publish_change_set(id=draft.pk, version=1, reason="x", at=now(), actor=COMMAND)
+    assert paths(grid) == {"/physics": 40, "/reserve": 20, "/physics/alice": 2, "/physics/carl": 1}
+    assert effect_of(ChangeSet.objects.get(pk=draft.pk), actor=COMMAND, at=now())["n_stated"] == 6
+    assert not ProposedTree.objects.exists()
+
+
+def test_a_whole_tree_is_not_put_over_what_others_changed_since(
+    grid: Policy, file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.policies.imports.MOST_OPERATIONS", 0)
+    run("import_policy", "--policy", "grid", "--format", "csv", file(CSV))
+    draft = ChangeSet.objects.get(state="draft")
+    run(
+        "import_policy",
+        "--policy",
+        "grid",
+        "--format",
+        "csv",
+        "--publish",
+        "--reason",
+        "x",
+        file("path,shares\n/a,1\n"),
+    )
+    with pytest.raises(Conflict, match="import the file again"):
+        publish_change_set(id=draft.pk, version=1, reason="x", at=now(), actor=COMMAND)
+    assert list(paths(grid)) == ["/a"]
+    assert ProposedTree.objects.count() == 1
+
+
+def test_all_bad_rows_are_named_at_once_with_status_2_and_nothing_is_changed(grid: Policy, file: Write) -> None:
+    before = paths(grid)
+    bad = "path,kind,shares\n/a,vo,x\n/a/b,user,-1\n/a,vo,2\n/c\u202e,vo,1\n/d,=1+1,3\n/<b>,vo,120%\n"
+    error = refused("import_policy", "--policy", "grid", "--format", "csv", *IN_FORCE, file(bad))
+    assert error.returncode == 2
+    for place in ("line 2, /a: shares", "line 3, /a/b: shares", "line 4", "line 5", "line 6, /d: kind", "line 7"):
+        assert place in str(error)
+    assert paths(grid) == before
+    assert not ChangeSet.objects.filter(state="draft").exists()
+
+
+@pytest.mark.parametrize("name", ["yaml", "csv", "ge"])
+def test_a_new_name_with_markup_is_refused_with_its_line(grid: Policy, file: Write, name: str) -> None:
+    sample = FORMATS[name].sample.replace("physics", "<b>physics")
+    error = refused("import_policy", "--policy", "grid", "--format", name, file(sample))
+    assert error.returncode == 2
+    assert "line " in str(error)
+    assert "/<b>physics" in str(error)
+    assert "leave them out" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("--policy", "grid", "--format", "xls"), 2, "known are yaml"),
+        (("--policy", "none", "--format", "csv"), 1, "There is no policy"),
+        (("--policy", "grid", "--format", "yaml"), 2, "It looks like CSV table: use --format csv"),
+        (("--policy", "grid", "--format", "csv", "--publish"), 2, "--publish needs --reason"),
+        (("--policy", "grid", "--format", "csv", "--publish", "--dry-run", "--reason", "x"), 2, "exclude each other"),
+    ],
+)
+def test_wrong_calls_say_what_to_do(grid: Policy, file: Write, arguments: Any, status: int, said: str) -> None:
+    error = refused("import_policy", *arguments, file(CSV))
+    assert (error.returncode, said in str(error)) == (status, True), error
+
+
+def test_wrong_exports_say_what_to_do(grid: Policy, tmp_path: Path) -> None:
+    for arguments, status in ((("--at", "9"), 1), (("--at", "yesterday"), 2), (("--at", "2026-01-01"), 2)):
+        assert refused("export_policy", "--policy", "grid", "--format", "yaml", *arguments).returncode == status
+    assert refused("import_policy", "--policy", "grid", "--format", "csv", tmp_path / "none").returncode == 2

@@ -1,0 +1,148 @@
+"""What holds for each format there is, on trees with nasty names."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from hypothesis import given, settings
+
+from apps.errors import Invalid, TooLarge
+from apps.policies.columns import Node, TreeColumns
+from apps.policies.formats import __path__ as where_formats_are
+from apps.policies.formats.registry import FORMATS, dropped, get_format, guess_format, list_formats, read_file
+from apps.policies.names import MAX_DEPTH
+from apps.policies.reshape import columns_of
+from tests.policies.formats.round_trip import asked, read, text_of_tree
+from tests.policies.share_trees import NASTY, trees
+
+every = pytest.mark.parametrize("name", list(FORMATS))
+
+
+@every
+@settings(max_examples=60)
+@given(tree=trees())
+def test_importing_an_export_asks_for_nothing(name: str, tree: TreeColumns) -> None:
+    assert asked(name, text_of_tree(name, tree), tree) == []
+
+
+@pytest.mark.parametrize("name", ["yaml", "json"])
+@given(tree=trees())
+def test_our_own_documents_are_read_as_the_tree_they_were(name: str, tree: TreeColumns) -> None:
+    found = read(name, text_of_tree(name, tree)).tree
+    assert found.same_as(tree)
+    assert dropped(get_format(name), tree) == []
+
+
+@every
+def test_every_nasty_name_survives_beside_the_others(name: str) -> None:
+    root = Node(uuid4(), None, "grid")
+    tree = columns_of([root, *(Node(uuid4(), root.uid, each, "user", 1.0, is_group=False) for each in NASTY)])
+    assert asked(name, text_of_tree(name, tree), tree) == []
+    assert len(read(name, text_of_tree(name, tree)).tree) == len(NASTY) + 1
+
+
+@every
+def test_the_sample_is_read_and_recognised(name: str) -> None:
+    format = get_format(name)
+    assert len(read(name, format.sample).tree) >= 3
+    found = guess_format(format.sample)
+    assert found is not None
+    assert found.name == name
+    assert format.label
+    assert format.reference.startswith("https://")
+
+
+@every
+@pytest.mark.parametrize("other", list(FORMATS))
+def test_a_file_of_another_format_is_refused_and_the_right_one_named(name: str, other: str) -> None:
+    if {name, other} <= {"sacctmgr", "sacctmgr-script"} or name == other or {name, other} == {"yaml", "json"}:
+        return  # each reads the other: JSON is YAML
+    with pytest.raises(Invalid) as refusal:
+        read(name, get_format(other).sample)
+    assert f"use --format {other}" in refusal.value.message
+
+
+@every
+def test_line_ends_and_a_byte_order_mark_make_no_difference(name: str) -> None:
+    sample = get_format(name).sample
+    plain = read(name, sample).tree
+    for variant in (sample.replace("\n", "\r\n"), "\ufeff" + sample, sample.rstrip("\n")):
+        found = read(name, variant).tree
+        assert list(found.name) == list(plain.name)
+        assert found.shares.tolist() == plain.shares.tolist()
+
+
+@every
+def test_other_encodings_are_refused_with_line_and_remedy(name: str) -> None:
+    sample = get_format(name).sample.replace("alice", "ålice").replace("physics", "fåsics")
+    for content in (sample.encode("latin-1"), sample.encode("utf-16")):
+        with pytest.raises(Invalid, match="save it as UTF-8") as refusal:
+            read(name, content)
+        assert refusal.value.fields[0].where.startswith("line ")
+
+
+@every
+def test_depth_over_64_is_refused_with_its_place(name: str) -> None:
+    def chain(levels: int) -> TreeColumns:
+        nodes = [Node(uuid4(), None, "root")]
+        for level in range(levels):
+            nodes.append(Node(uuid4(), nodes[-1].uid, f"l{level}"))
+        return columns_of(nodes)
+
+    assert len(read(name, text_of_tree(name, chain(MAX_DEPTH))).tree) == MAX_DEPTH + 1
+    with pytest.raises(Invalid, match="level 64") as refusal:
+        read(name, text_of_tree(name, chain(MAX_DEPTH + 1)))
+    assert refusal.value.fields[0].where.startswith("line ")
+
+
+@every
+def test_a_file_that_expands_without_end_is_refused(name: str) -> None:
+    import gzip
+
+    with pytest.raises(TooLarge):
+        read(name, gzip.compress(b" " * 50_000_000))
+    with pytest.raises(Invalid, match="damaged"):
+        read(name, gzip.compress(get_format(name).sample.encode())[:-9])
+    packed = read(name, gzip.compress(get_format(name).sample.encode()))
+    assert len(packed.tree) >= 3
+
+
+@every
+def test_an_empty_file_is_refused(name: str) -> None:
+    for content in (b"", b"\n\n", b"\0"):
+        with pytest.raises(Invalid):
+            read_file(get_format(name), content)
+
+
+def test_each_format_is_a_file_with_a_test() -> None:
+    modules = [path for folder in where_formats_are for path in Path(folder).glob("*.py")]
+    files = {path.stem for path in modules if "FORMAT = " in path.read_text()}
+    assert len(files) == len(list_formats())
+    tests = {path.stem.removeprefix("test_") for path in Path(__file__).parent.glob("test_*.py")}
+    assert files - tests == set()
+
+
+def test_an_unknown_format_is_refused_with_those_there_are() -> None:
+    with pytest.raises(Invalid, match="known are yaml, json, csv, sacctmgr, sacctmgr-script, ge"):
+        get_format("xls")
+
+
+def test_what_an_export_drops_is_said_with_how_many_entries() -> None:
+    root = Node(uuid4(), None, "grid")
+    locked = [Node(uuid4(), root.uid, f"g{i}", "vo", 0.5, locked=True) for i in range(5)]
+    reserve = dataclasses.replace(
+        locked[0], uid=uuid4(), name="left over", kind="reserve", is_group=False, locked=False
+    )
+    tree = columns_of([root, *locked, reserve])
+    assert dropped(get_format("sacctmgr"), tree) == [
+        "the policy's settings",
+        "uids: moves and new names read back as one entry gone and another one new",
+        "exact shares of 6 entries: /g0, /g1, /g2, …",
+        "empty groups or leaves of 1 entry: /left over",
+        "locks of 5 entries: /g0, /g1, /g2, …",
+        "kinds of 7 entries: /, /g0, /g1, …",
+        "exact names of 1 entry: /left over",
+    ]
