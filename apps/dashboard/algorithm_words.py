@@ -190,15 +190,14 @@ def _own(key: str, value: float, algorithm: str, tolerance: Tolerance) -> OwnNum
         return OwnNumber(
             key, title, quotient(value), f"{value!r}", _balance_of(value, tolerance), _quotient_words(value)
         )
-    of = _("of its group") if algorithm in _OF_THE_GROUP else _("of everything")
-    parts = {
-        "norm_shares": (_("Promised, as a part"), of),
-        "effective_usage": (_("Used, as a part"), of),
-        "norm_usage": (_("Used, of everything"), ""),
+    is_of_group = algorithm in _OF_THE_GROUP
+    titles = {
+        "norm_shares": _("Promised of its group") if is_of_group else _("Promised of everything"),
+        "effective_usage": _("Used of its group") if is_of_group else _("Counted as used"),
+        "norm_usage": _("Used of everything"),
     }
-    if key in parts:
-        title, words = parts[key]
-        return OwnNumber(key, title, presentation.percent(value), f"{value!r}", None, words)
+    if key in titles:
+        return OwnNumber(key, titles[key], presentation.percent(value), f"{value!r}", None, "")
     return OwnNumber(key, key, quotient(value), f"{value!r}", None, "")
 
 

@@ -1,0 +1,185 @@
+"""Pages of a policy's algorithm by request: what they say, what they refuse and keep, and who may decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps import clock
+from apps.accounts.actor import COMMAND
+from apps.engine.algorithms import all_algorithms
+from apps.policies.models import Policy, Revision
+from apps.policies.services import change_settings, change_shares
+from apps.priorities import served
+from tests.dashboard.grid import SLUG, Grid, make_grid
+
+ALGORITHM = reverse("dashboard:algorithm", kwargs={"policy": SLUG})
+COMPARE = reverse("dashboard:compare", kwargs={"policy": SLUG})
+
+
+@pytest.fixture
+def grid(db: None) -> Iterator[Grid]:
+    served.forget()
+    yield make_grid(datetime.now(UTC))
+    served.forget()
+
+
+@pytest.fixture
+def admin(grid: Grid, client: Client) -> Client:
+    client.force_login(grid.admin)
+    return client
+
+
+def page(client: Client, path: str, status: int = 200) -> str:
+    answer = client.get(path)
+    assert answer.status_code == status
+    return answer.content.decode()
+
+
+def send(client: Client, **data: Any) -> Any:
+    return client.post(ALGORITHM, {"base_revision": 2, "reason": "as our scheduler", **data})
+
+
+def publish(client: Client, **data: Any) -> Any:
+    """Through both steps, as the page's own buttons do it."""
+    shown = send(client, step="preview", **data)
+    return send(client, step="publish", previewed=shown.context["stated"], **data)
+
+
+def in_force() -> dict[str, Any]:
+    return dict(Revision.objects.filter(policy__slug=SLUG).order_by("-number").values_list("settings", flat=True)[0])
+
+
+@pytest.mark.parametrize("name", sorted(all_algorithms()))
+def test_every_algorithm_is_shown_from_its_registry_and_can_be_set(admin: Client, grid: Grid, name: str) -> None:
+    shown = all_algorithms()[name]
+    text = page(admin, f"{ALGORITHM}?algorithm={name}")
+    for said in (shown.label, *(parameter.label for parameter in shown.parameters)):
+        assert said in text
+    assert shown.reference.split(" (")[0].replace("&", "&amp;") in text
+    data = {parameter.name: "" for parameter in shown.parameters}
+    if name == "aequus":
+        data["operator"] = "absolute"
+    answer = publish(admin, algorithm=name, **data)
+    assert answer.status_code == 303
+    assert in_force()["algorithm"]["name"] == name
+    grid.recompute()
+    assert served.newest(SLUG).algorithm == in_force()["algorithm"]
+
+
+def test_what_cant_be_used_is_marked_at_its_field_and_kept(admin: Client) -> None:
+    answer = send(admin, algorithm="aequus", operator="relative", resolution="1", step="preview")
+    text = answer.content.decode()
+    assert answer.status_code == 422
+    assert 'value="1"' in text
+    assert "1 isn&#x27;t allowed; an integer from 2 to 2147483648 is." in text
+    wrong = send(admin, algorithm="aequus", operator="relative", k="0,3", step="preview")
+    assert "applies to the operator &#x27;combined&#x27; only" in wrong.content.decode().lower()
+    right = publish(admin, algorithm="aequus", operator="combined", k="0,3")
+    assert right.status_code == 303
+    assert in_force()["algorithm"]["k"] == 0.3
+
+
+def test_nothing_is_published_that_was_not_previewed_or_has_no_reason(admin: Client) -> None:
+    assert send(admin, algorithm="gridwide", step="publish").status_code == 200
+    shown = send(admin, algorithm="gridwide", step="preview")
+    silent = send(admin, algorithm="gridwide", step="publish", reason=" ", previewed=shown.context["stated"])
+    assert silent.status_code == 422
+    assert "Say why" in silent.content.decode()
+    other = send(admin, algorithm="flux", step="publish", previewed=shown.context["stated"])
+    assert other.status_code == 200
+    assert in_force()["algorithm"]["name"] == "aequus"
+
+
+def test_an_algorithm_without_inherited_shares_names_the_entry_that_has_them(admin: Client, grid: Grid) -> None:
+    change_shares(
+        policy_slug=SLUG, entry_uid=grid.uid("/atlas/bob"), shares="parent", reason="x", at=clock.now(), actor=COMMAND
+    )
+    text = page(admin, f"{ALGORITHM}?algorithm=flux")
+    assert "/atlas/bob inherits its shares" in text
+    assert 'name="step"' not in text
+    answer = publish(admin, algorithm="flux", base_revision=3)
+    assert answer.status_code == 422
+    assert "/atlas/bob inherits its shares" in answer.content.decode()
+    assert "/atlas/bob inherits its shares" in page(admin, f"{COMPARE}?with=in-force&with=flux")
+
+
+def test_two_who_decide_at_once_are_told(admin: Client) -> None:
+    settings = {"algorithm": {"name": "gridwide"}}
+    change_settings(policy_slug=SLUG, settings=settings, reason="first", at=clock.now(), actor=COMMAND)
+    answer = publish(admin, algorithm="flux")
+    assert answer.status_code == 409
+    assert "Somebody changed these settings" in answer.content.decode()
+    assert in_force()["algorithm"]["name"] == "gridwide"
+
+
+def test_somebody_who_is_no_administrator_reads_and_is_refused(grid: Grid, client: Client) -> None:
+    client.force_login(grid.alice)
+    text = page(client, f"{ALGORITHM}?algorithm=flux")
+    assert "Only an administrator" in text
+    assert publish(client, algorithm="flux").status_code == 403
+    assert in_force()["algorithm"]["name"] == "aequus"
+
+
+def test_algorithms_are_side_by_side_with_who_moves_furthest_first(admin: Client, grid: Grid) -> None:
+    change_shares(
+        policy_slug=SLUG, entry_uid=grid.uid("/biomed/carol"), shares=30, reason="x", at=clock.now(), actor=COMMAND
+    )
+    answer = admin.get(f"{COMPARE}?with=in-force&with=slurm-classic&with=aequus:absolute")
+    found = answer.context["found"]
+    spreads = [leaf.spread for leaf in found.leaves]
+    assert [side.algorithm["name"] for side in found.sides] == ["aequus", "slurm-classic", "aequus"]
+    assert spreads == sorted(spreads, reverse=True)
+    assert spreads[0] > 0
+    first = found.leaves[0]
+    assert first.standings[1].moved == first.standings[0].rank - first.standings[1].rank
+    by_rank = admin.get(f"{COMPARE}?with=in-force&with=slurm-classic&sort=rank").context["found"]
+    ranks = [leaf.standings[0].rank for leaf in by_rank.leaves]
+    assert ranks == sorted(ranks)
+    assert Revision.objects.filter(policy__slug=SLUG).count() == 3
+
+
+def test_a_comparison_shows_everybody_the_leaves_they_may_see(grid: Grid, client: Client) -> None:
+    Policy.objects.filter(slug=SLUG).update(visibility="path")
+    client.force_login(grid.alice)
+    found = client.get(COMPARE).context["found"]
+    assert [leaf.path for leaf in found.leaves] == ["/atlas/alice"]
+
+
+@pytest.mark.parametrize("query", ["with=nothing", "with=aequus:upside-down", "with=flux:relative"])
+def test_an_address_that_names_no_algorithm_is_refused_in_words(admin: Client, query: str) -> None:
+    assert "algorithm" in page(admin, f"{COMPARE}?{query}", status=422)
+
+
+def test_an_algorithm_nobody_has_is_a_page_that_does_not_exist(admin: Client) -> None:
+    page(admin, f"{ALGORITHM}?algorithm=nothing", status=404)
+    assert send(admin, algorithm="nothing", step="preview").status_code == 404
+
+
+def test_without_usage_there_is_nothing_to_compare_and_the_page_says_so(db: None, client: Client) -> None:
+    grid = make_grid(datetime.now(UTC), with_usage=False)
+    client.force_login(grid.admin)
+    assert "No usage yet" in page(client, COMPARE)
+    assert publish(client, algorithm="flux").status_code == 303
+
+
+def test_level_fairshare_stands_on_every_page_with_over_or_under(admin: Client, grid: Grid) -> None:
+    publish(admin, algorithm="slurm-fair-tree", ties="as-slurm")
+    grid.recompute()
+    tree = page(admin, f"/policy/{SLUG}/?entry={grid.uid('/atlas/bob')}")
+    assert "Level fairshare" in tree
+    assert "2 under" in tree
+    entry = admin.get(f"/policy/{SLUG}/n/{grid.uid('/cms/dave')}/dave/").content.decode()
+    assert "nothing used" in entry
+    assert "Infinity" not in entry
+    group = admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/").content.decode()
+    assert "No rank" not in group
+    admin.force_login(grid.alice)
+    mine = page(admin, "/me/priority/")
+    assert "slurm-fair-tree walks the tree from the top" in mine
+    assert "level_fs" in mine
