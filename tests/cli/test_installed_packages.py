@@ -1,0 +1,148 @@
+"""A package brings an algorithm, an operator and a benefit function; a broken one is refused and named, no more."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.example_package.wheel import build_wheel
+
+POLICY = {
+    "name": "root", "shares": 1, "children": [
+        {"name": "physics", "shares": 3, "children": [
+            {"name": "alice", "kind": "user", "shares": 1}, {"name": "bob", "kind": "user", "shares": 1}]},
+        {"name": "carol", "kind": "user", "shares": 1},
+    ]}  # fmt: skip
+USAGE = {"/physics/alice": 300, "/physics/bob": 30, "/carol": 100}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example, installed by pip into a folder of its own; nothing is fetched, nothing is needed to build it."""
+    target = tmp_path_factory.mktemp("installed")
+    wheel = build_wheel(tmp_path_factory.mktemp("wheel"))
+    options = ["--no-deps", "--no-index", "--disable-pip-version-check", "--quiet"]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, "--target", target, wheel], check=True)
+    return target
+
+
+def broken(folder: Path, name: str, code: str, entry_points: str) -> Path:
+    """A package as an installer leaves it: a module, and beside it what it announces."""
+    (folder / f"{name}.py").write_text(code)
+    metadata = folder / f"{name}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(entry_points)
+    return folder
+
+
+def manage(*arguments: str, path: Path, given: Any = None) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, which alone sees what lies on its path."""
+    return subprocess.run(
+        [sys.executable, REPOSITORY / "manage.py", *arguments], input=json.dumps(given), text=True,
+        capture_output=True, check=False, env={**os.environ, "PYTHONPATH": str(path)}, cwd=REPOSITORY,
+    )  # fmt: skip
+
+
+def case(**algorithm: Any) -> dict[str, Any]:
+    return {"id": "x", "algorithm": algorithm, "policy": POLICY, "usage": USAGE}
+
+
+def test_an_installed_algorithm_operator_and_benefit_are_used_by_name(installed: Path) -> None:
+    found = manage(
+        "compute", "-", path=installed, given=[case(name="least-used"), case(name="aequus", operator="halfway")]
+    )
+    assert found.stderr == ""
+    least, halfway = json.loads(found.stdout)
+    assert least["algorithm"] == {"name": "least-used", "unit": 3600.0}
+    assert {path: node["rank"] for path, node in least["nodes"].items()} == {
+        "/physics": None, "/physics/alice": 3, "/physics/bob": 1, "/carol": 2,
+    }  # fmt: skip
+    assert least["nodes"]["/carol"]["used_per_share"] == 400
+    assert halfway["nodes"]["/physics"]["priority"] == (0.75 - 330 / 430) / 2
+    jobs = {
+        "id": "x", "algorithm": {"name": "sam", "benefit": "energy"}, "shares": {"g": 1}, "benefit": {"g": 10},
+        "jobs": [{"id": "j", "group": "g", "watts": 200, "run_s": 60}],
+    }  # fmt: skip
+    answer = manage("jobs", "-", path=installed, given=jobs)
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_the_names_of_an_installed_package_are_unknown_without_it(tmp_path: Path) -> None:
+    found = manage("compute", "-", path=tmp_path, given=[case(name="least-used"), case(name="aequus")])
+    assert found.returncode == 2
+    assert "unknown algorithm 'least-used'" in found.stderr
+    assert len(json.loads(found.stdout)) == 1
+
+
+BROKEN = {
+    "import_error": (
+        "import there_is_no_such_module\n", "[fairshare.algorithms]\nlost = import_error:LOST\n",
+        "package import-error was refused: import_error:LOST can't be imported: ModuleNotFoundError",
+    ),
+    "exits": (
+        "raise SystemExit(3)\n", "[fairshare.algorithms]\nlost = exits:LOST\n", "SystemExit: 3",
+    ),
+    "wrong_protocol": (
+        "class Lost:\n    name = 'lost'\nLOST = Lost()\n", "[fairshare.algorithms]\nlost = wrong_protocol:LOST\n",
+        "its label must be a text that isn't empty",
+    ),
+    "a_class": (
+        "class Lost: ...\n", "[fairshare.algorithms]\nlost = a_class:Lost\n",
+        "is a class: the entry point must name an instance",
+    ),
+    "computes_nonsense": (
+        "from fairshare_example import LeastUsed\n"
+        "class Lost(LeastUsed):\n    name = 'lost'\n"
+        "    def compute(self, *given):\n        return 1 / 0\nLOST = Lost()\n",
+        "[fairshare.algorithms]\nlost = computes_nonsense:LOST\n",
+        "a small tree can't be computed: ZeroDivisionError",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(BROKEN))
+def test_a_broken_package_is_refused_by_name_and_everything_else_works(
+    installed: Path, tmp_path: Path, name: str
+) -> None:
+    code, entry_points, reason = BROKEN[name]
+    folder = broken(tmp_path, name, code, entry_points)
+    path = Path(f"{folder}{os.pathsep}{installed}")
+    found = manage("compute", "-", path=path, given=[case(name="lost"), case(name="least-used"), case(name="aequus")])
+    assert found.returncode == 2
+    assert reason in found.stderr
+    assert name.replace("_", "-") in found.stderr
+    assert [answer["algorithm"]["name"] for answer in json.loads(found.stdout)] == ["least-used", "aequus"]
+
+
+def test_the_system_check_names_each_refused_entry_point_once(installed: Path, tmp_path: Path) -> None:
+    code = "from fairshare_example import *\nNUMBER = 7\n"
+    announced = (
+        "[fairshare.algorithms]\naequus = taken:LEAST_USED\nleast-used = taken:LEAST_USED\nother = taken:LEAST_USED\n"
+        "[fairshare.operators]\nrelative-3 = taken:HALFWAY\nseven = taken:NUMBER\n"
+        "[fairshare.benefits]\ncpu_s = taken:ENERGY\n"
+    )
+    folder = broken(tmp_path, "taken", code, announced)
+    found = manage("check", path=Path(f"{folder}{os.pathsep}{installed}"))
+    assert found.returncode == 0
+    warned = [line for line in found.stderr.splitlines() if "fairshare.W001" in line]
+    assert len(warned) == 6
+    told = " ".join(warned)
+    assert "fairshare.algorithms 'aequus' is refused: the name 'aequus' is taken by one of ours" in told
+    assert "the name 'least-used' is taken by the package fairshare-example" in told
+    assert "it calls itself 'least-used', its entry point 'other'" in told
+    assert "the name 'relative-3' is taken" in told
+    assert "it must be an Operator, not a int" in told
+    assert "the name 'cpu_s' is taken by one of ours" in told
+
+
+def test_without_packages_the_system_check_is_silent(tmp_path: Path) -> None:
+    found = manage("check", path=tmp_path)
+    assert (found.returncode, "W001" in found.stderr) == (0, False)

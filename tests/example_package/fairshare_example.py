@@ -1,0 +1,69 @@
+"""An example: users in the order of what they used for each of their shares, wherever in the tree they are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from apps.engine.algorithms.base import Column, PriorityResult, finish
+from apps.engine.algorithms.inputs import Compared, Prepared
+from apps.engine.jobs.benefits import Benefit
+from apps.engine.operators import Operator, Properties
+from apps.engine.parameters import Parameter, Settings, number
+
+
+class LeastUsed:
+    """One number for every leaf, and no levels: what it used divided by its target of the whole."""
+
+    name = "least-used"
+    label = "Least used"
+    formula = "rank by usage / target of the whole, least first"
+    component = "1 / (1 + usage / (target of the whole · unit)) − 1/2"
+    reference = "An example"
+    parameters: tuple[Parameter, ...] = (number("unit", "Unit of usage", 3600.0, 1.0, 1e9),)
+    fields: tuple[str, ...] = ("used_per_share", "rank", "factor")
+    takes_inherit = False
+
+    def properties(self, settings: Settings) -> Properties:
+        """Everybody is compared with everybody."""
+        return Properties(isolation=False, proportional_redistribution=False, scale_invariance=False, boundaries=True)
+
+    def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
+        """Ranks and factors of leaves; `used_per_share` is infinite for who used something without a share."""
+        tree, share = prepared.tree, prepared.target_global
+        with np.errstate(divide="ignore", invalid="ignore"):
+            per_share = np.where(compared.usage > 0, compared.usage / share, np.where(share > 0, 0.0, np.inf))
+            priority = 1.0 / (1.0 + per_share / settings["unit"]) - 0.5
+        leaf = tree.is_ranked
+        ordered = np.sort(per_share[leaf])
+        ahead = np.searchsorted(ordered, per_share)
+        n_leaves = max(prepared.n_ranked, 1)
+        return finish(
+            prepared,
+            compared,
+            settings,
+            actual=compared.actual,
+            priority=priority,
+            rank=np.where(leaf, ahead + 1, 0).astype(np.int64),
+            factor=np.where(leaf, 1.0 - ahead / n_leaves, 0.0).clip(0.0, 1.0),
+            has_rank=leaf,
+            has_factor=leaf,
+            is_ranked=leaf,
+            n_ranked=prepared.n_ranked,
+            columns={"used_per_share": Column(per_share)},
+        )
+
+
+LEAST_USED = LeastUsed()
+
+HALFWAY = Operator(
+    name="halfway",
+    label="Halfway",
+    formula="(t − s)/2",
+    reference="An example",
+    properties=Properties(True, False, True, False),
+    off_target=lambda t, s: (t - s) / 2.0,
+)
+
+ENERGY = Benefit(
+    "energy", "Energy", "watts · run_s", "joules", ("watts", "run_s"), lambda job: job["watts"] * job["run_s"]
+)

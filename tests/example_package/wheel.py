@@ -1,0 +1,32 @@
+"""The example package as a wheel, made without a build backend: tests install it where nothing can be fetched."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from zipfile import ZipFile
+
+EXAMPLE = Path(__file__).parent
+
+
+def build_wheel(folder: Path) -> Path:
+    """What a build backend makes of pyproject.toml: the module, and what it says of itself."""
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    name, version = project["name"].replace("-", "_"), project["version"]
+    groups = project["entry-points"].items()
+    announced = "\n".join(
+        f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()) for group, points in groups
+    )
+    info = f"{name}-{version}.dist-info"
+    files = {
+        "fairshare_example.py": (EXAMPLE / "fairshare_example.py").read_text(),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": announced,
+    }
+    record = "".join(f"{file},,\n" for file in (*files, f"{info}/RECORD"))
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    with ZipFile(path, "w") as archive:
+        for file, text in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(file, text)
+    return path
