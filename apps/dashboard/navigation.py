@@ -153,7 +153,9 @@ class Shell:
             address = reverse("dashboard:algorithm", kwargs={"policy": self.policy.slug})
             here = self._is_at("algorithm", "compare")
             algorithm = Item(_("Algorithm"), address, "adjustments-horizontal", current=here)
-            sections.append(Section(_("Policy"), [tree, algorithm]))
+            address = reverse("dashboard:aging", kwargs={"policy": self.policy.slug})
+            window = Item(_("Usage window"), address, "history", current=self._is_at("aging"))
+            sections.append(Section(_("Policy"), [tree, algorithm, window]))
         data = self._item(_("Usage sources"), "database-import", "sources", "source", "upload", "import")
         sections.append(Section(_("Data"), [data]))
         return sections

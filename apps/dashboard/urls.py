@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.views import algorithm, entry, jobs, me, overview, policy, preferences, sign_in, tokens, usage
+from apps.dashboard.views import (
+    aging,
+    algorithm,
+    entry,
+    jobs,
+    me,
+    overview,
+    policy,
+    preferences,
+    sign_in,
+    tokens,
+    usage,
+)
 
 app_name = "dashboard"
 _NODE = "policy/<slug:policy>/n/<uuid:uid>"
@@ -23,6 +35,7 @@ urlpatterns = [
     path("policy/<slug:policy>/_panel", policy.panel, name="policy-panel"),
     path("policy/<slug:policy>/algorithm/", algorithm.algorithm, name="algorithm"),
     path("policy/<slug:policy>/algorithm/compare/", algorithm.compare, name="compare"),
+    path("policy/<slug:policy>/aging/", aging.aging, name="aging"),
     path(f"{_NODE}/", entry.find, name="entry-find"),
     path(f"{_NODE}/_preview", entry.preview, name="shares-preview"),
     path(f"{_NODE}/_shares", entry.change_shares, name="shares"),

@@ -14,7 +14,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from apps import clock
-from apps.dashboard import presentation
+from apps.dashboard import aging_words, presentation
 from apps.dashboard.figures.bullet import Bullet, State
 from apps.dashboard.presentation import Balance
 
@@ -160,6 +160,11 @@ def age(seconds: float) -> str:
 @register.filter
 def duration(seconds: float) -> str:
     return presentation.duration(seconds)
+
+
+@register.filter
+def fading(window: dict[str, Any]) -> str:
+    return aging_words.fading(window)
 
 
 @register.filter

@@ -1,0 +1,36 @@
+"""A policy takes its scheduler's law of aging: looked at, previewed, published, and read on the tree's page."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.dashboard.grid import SLUG, Grid
+
+AGING = f"/policy/{SLUG}/aging/"
+
+
+def test_a_law_is_set_without_scripts(grid: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in()
+    page = window.go(AGING)
+    assert "half-life 7" in page.inner_text("h1")
+    page.click("a:has-text('Grid Engine')")
+    assert "60 · ln 2" in page.inner_text("#chosen")
+    page.fill("#id_halftime_h", "48")
+    page.fill("#id_reason", "As the cluster does.")
+    page.click("button:has-text('Preview effect')")
+    assert "70.7" in page.inner_text("#left")  # after 24 of 48 hours
+    page.click("button:has-text('Publish change')")
+    assert "Grid Engine, halftime 48" in page.inner_text("h1")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_of_the_window_is_clean_and_fits(grid: Grid, visit: Open, theme: str, width: int) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in()
+    for path in (AGING, f"{AGING}?aging=pbs"):
+        window.go(path)
+        assert window.axe() == [], path
+        assert window.overflow() <= 0, path

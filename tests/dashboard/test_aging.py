@@ -1,0 +1,124 @@
+"""The page of a policy's usage window: laws in words, what is left, and the change itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.dashboard.aging_words import fading
+from apps.engine.decay import AGINGS
+from apps.policies.change_sets import settings_of
+from apps.policies.models import Policy
+from apps.policies.settings import PolicySettings
+from apps.priorities import served
+from tests.dashboard.grid import SLUG, Grid, make_grid
+
+PAGE = f"/policy/{SLUG}/aging/"
+
+
+@pytest.fixture
+def grid(db: None) -> Iterator[Grid]:
+    served.forget()
+    yield make_grid(datetime.now(UTC))
+    served.forget()
+
+
+@pytest.fixture
+def admin(grid: Grid, client: Client) -> Client:
+    client.force_login(grid.admin)
+    return client
+
+
+def window_in_force() -> dict[str, Any]:
+    policy = Policy.objects.get(slug=SLUG)
+    return settings_of(policy, policy.head_number).window
+
+
+@pytest.mark.parametrize(
+    ("window", "phrase"),
+    [
+        ({}, "half-life 7 d"),
+        ({"aging": "none"}, ""),
+        ({"aging": "linear"}, "linear over 90 d"),
+        ({"aging": "step"}, "× 0.5 every 1 h"),
+        ({"aging": "slurm"}, "Slurm, half-life 7 d"),
+        ({"aging": "gridengine"}, "Grid Engine, halftime 168 h"),
+        ({"aging": "gridengine", "halftime_h": 0}, ""),
+        ({"aging": "lsf"}, "LSF, a tenth left after 5 h"),
+        ({"aging": "lsf", "hist_hours": 0}, ""),
+        ({"aging": "pbs"}, "PBS, × 0.5 every 1 d"),
+        ({"aging": "flux"}, "Flux, halves every 7 d, 4 periods count"),
+    ],
+)
+def test_every_law_is_a_phrase_with_its_own_unit(window: dict[str, Any], phrase: str) -> None:
+    settings = PolicySettings.from_json({"window": window})
+    assert fading(settings.window).replace("\N{NO-BREAK SPACE}", " ") == phrase
+
+
+def test_every_law_can_be_looked_at_without_changing_anything(admin: Client) -> None:
+    before = window_in_force()
+    for name in AGINGS:
+        answer = admin.get(PAGE, {"aging": name})
+        assert answer.status_code == 200, name
+        assert f"<code>{name}</code>" in answer.content.decode()
+    assert window_in_force() == before
+    assert admin.get(PAGE, {"aging": "magic"}).status_code == 404
+
+
+def test_a_law_is_previewed_then_published_and_said_on_the_other_pages(admin: Client, grid: Grid) -> None:
+    typed = {"aging": "lsf", "length_s": "30 d", "hist_hours": "10", "reason": "As the cluster does."}
+    preview = admin.post(PAGE, {**typed, "step": "publish"})  # not previewed yet
+    assert preview.status_code == 200
+    assert "31.6\N{NO-BREAK SPACE}%" in preview.content.decode()  # after 5 of 10 hours: the square root of a tenth
+    assert window_in_force()["aging"] == "exponential"
+    stated = preview.context["stated"]
+    answer = admin.post(PAGE, {**typed, "step": "publish", "previewed": stated})
+    assert answer.status_code == 303
+    window = window_in_force()
+    assert (window["aging"], window["hist_hours"], window["length_s"]) == ("lsf", 10.0, 30 * 86_400)
+    grid.recompute()
+    served.forget()
+    assert "LSF, a tenth left after 10" in admin.get(f"/policy/{SLUG}/").content.decode()
+
+
+def test_nothing_is_published_without_a_reason(admin: Client) -> None:
+    typed = {"aging": "none", "length_s": ""}
+    stated = admin.post(PAGE, typed).context["stated"]
+    answer = admin.post(PAGE, {**typed, "step": "publish", "previewed": stated})
+    assert answer.status_code == 422
+    assert "Say why" in answer.content.decode()
+    assert window_in_force()["aging"] == "exponential"
+
+
+@pytest.mark.parametrize(
+    ("typed", "place"),
+    [
+        ({"aging": "pbs", "decay_factor": "1,5"}, "decay_factor"),
+        ({"aging": "pbs", "decay_time_s": "soon"}, "decay_time_s"),
+        ({"aging": "flux", "periods": "2.5"}, "periods"),
+        ({"aging": "exponential", "half_life_s": "-3 d"}, "half_life_s"),
+        ({"aging": "linear", "length_s": ""}, "length_s"),
+        ({"aging": "none", "length_s": "1e9 d"}, "length_s"),
+        ({"aging": "none", "length_s": "0"}, "length_s"),
+    ],
+)
+def test_what_was_typed_is_kept_beside_what_is_wrong(admin: Client, typed: dict[str, str], place: str) -> None:
+    answer = admin.post(PAGE, {**typed, "reason": "Why not."})
+    assert answer.status_code == 422
+    wrong = {field.name: field for field in answer.context["form"].fields if field.error}
+    assert list(wrong) == [place]
+    assert wrong[place].value == typed[place]
+
+
+def test_who_isnt_an_administrator_reads_and_doesnt_change(grid: Grid, client: Client) -> None:
+    client.force_login(grid.alice)
+    assert "Only an administrator" in client.get(PAGE).content.decode()
+    typed = {"aging": "none", "length_s": "", "reason": "I would like it."}
+    stated = client.post(PAGE, typed).context["stated"]
+    answer = client.post(PAGE, {**typed, "step": "publish", "previewed": stated})
+    assert answer.status_code in (403, 404)
+    assert window_in_force()["aging"] == "exponential"
