@@ -146,14 +146,12 @@ class Machines(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """Jobs that run, by site, where backfill needs them. seat: where a job is among them; the rest is to work in."""
+    """Jobs that run, by site, where backfill needs them. seat: where a job is among them. hidden: room to work in."""
 
     first: Column
     count: Column
     job: Column
     seat: Column
-    due_s: Column
-    due_cpus: Column
     hidden: Column
 
 

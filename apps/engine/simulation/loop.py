@@ -203,15 +203,14 @@ def withdraw(
     stream: int, only_queue: int, jobs: Jobs, paths: Paths, plan: Plan, queues: Queues, started_s: Column
 ) -> None:
     """The stream has stopped: its pending jobs leave all queues."""
-    for place in range(plan.sites * plan.queues):
-        if only_queue >= 0 and place % plan.queues != only_queue:
-            continue
-        if queues.head[place] == queues.tail[place]:
-            continue
-        for job in range(queues.head[place], queues.tail[place]):
-            if jobs.stream[job] == stream and started_s[job] == PENDING:
-                started_s[job] = WITHDRAWN
-        skip_gone(place, paths, plan, queues, started_s)
+    for site in range(plan.sites):
+        for queue in range(plan.queues) if only_queue < 0 else range(only_queue, only_queue + 1):
+            place = site * plan.queues + queue
+            for job in range(queues.head[place], queues.tail[place]):
+                if jobs.stream[job] == stream and started_s[job] == PENDING:
+                    started_s[job] = WITHDRAWN
+            if queues.head[place] < queues.tail[place]:
+                skip_gone(place, paths, plan, queues, started_s)
 
 
 @compiled

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import heapify, heappop
+
 from apps.engine.fast import compiled
 from apps.engine.simulation.columns import PENDING, Busy, Jobs, Machines
 
@@ -31,23 +33,17 @@ def reservation(now_s: float, site: int, needed: int, jobs: Jobs, machines: Mach
 
     A job that has run longer than it requested is taken to end now.
     """
-    due_s, due_cpus = busy.due_s, busy.due_cpus
-    n, first = busy.count[site], busy.first[site]
-    for i in range(n):
+    first = busy.first[site]
+    due = [(now_s, 0) for _ in range(0)]
+    for i in range(busy.count[site]):
         job = busy.job[first + i]
-        due_s[i] = max(now_s, machines.started_s[job] + jobs.requested_s[job])
-        due_cpus[i] = jobs.cpus[job]
+        due.append((max(now_s, machines.started_s[job] + jobs.requested_s[job]), jobs.cpus[job]))
+    heapify(due)
     free = machines.free[site]
     at_s = now_s
-    while free < needed and n > 0:
-        soonest = 0
-        for i in range(1, n):
-            if due_s[i] < due_s[soonest]:
-                soonest = i
-        at_s = due_s[soonest]
-        free += due_cpus[soonest]
-        n -= 1
-        due_s[soonest], due_cpus[soonest] = due_s[n], due_cpus[n]
+    while free < needed and len(due) > 0:
+        at_s, cpus = heappop(due)
+        free += cpus
     return at_s, free - needed
 
 

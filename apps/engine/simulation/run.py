@@ -38,7 +38,7 @@ def simulate(
     """
     read = read_scenario(scenario, seed=seed, traces=traces or {})
     workload = draw(read)
-    ran = _run_sam(read, workload, progress) if read.sam else _run(read, workload, read.algorithm or {}, progress)
+    ran = run_jobs(read, workload, progress)
     has_started = ran.started_s >= 0
     has_finished = has_started & (ran.started_s + workload.jobs.run_s <= read.end_s)
     return {
@@ -56,12 +56,19 @@ def simulate(
     }
 
 
-class _Ran(NamedTuple):
+class Ran(NamedTuple):
     """When each job started (negative for never), how many events the loop had, and what else there is to tell."""
 
     started_s: FloatArray
     events: int
     more: dict[str, Any]
+
+
+def run_jobs(scenario: Scenario, workload: Workload, progress: Progress | None = None) -> Ran:
+    """Run drawn jobs through the sites; `started_s` follows `workload.jobs`."""
+    if scenario.sam:
+        return _run_sam(scenario, workload, progress)
+    return _run(scenario, workload, scenario.algorithm or {}, progress)
 
 
 class _Step:
@@ -80,7 +87,7 @@ class _Step:
             self.action(now_s)
 
 
-def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: Progress | None) -> _Ran:
+def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: Progress | None) -> Ran:
     """The loop in one go, or from step to step where something is renewed that it can't renew itself."""
     is_flat = scenario.priority_refresh_s > 0
     keeps_queues = is_flat or ages(scenario.window)
@@ -111,15 +118,15 @@ def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: 
     return _ran(state)
 
 
-def _run_sam(scenario: Scenario, workload: Workload, progress: Progress | None) -> _Ran:
+def _run_sam(scenario: Scenario, workload: Workload, progress: Progress | None) -> Ran:
     run_until, state, line = run_sam(scenario, workload)
     _step_through(scenario.end_s, [], run_until, progress)
     ran = _ran(state)
     return ran._replace(more={"booked_share": booked_shares(scenario, workload.entries, line)})
 
 
-def _ran(state: State) -> _Ran:
-    return _Ran(np.array(state.machines.started_s, dtype=np.float64), int(state.counters[N_EVENTS]), {})
+def _ran(state: State) -> Ran:
+    return Ran(np.array(state.machines.started_s, dtype=np.float64), int(state.counters[N_EVENTS]), {})
 
 
 def _step_through(

@@ -152,12 +152,15 @@ def backfill(
 
 
 @compiled
-def withdraw(stream: int, jobs: Jobs, arrivals: Arrivals, line: Line, state: State) -> None:
+def withdraw(stream: int, only_queue: int, jobs: Jobs, line: Line, first_job: Column, started_s: Column) -> None:
     """The stream has stopped: its pending jobs are gone from all lines."""
-    for i in range(state.counters[NEXT_ARRIVAL]):
-        job = arrivals.job[i]
-        if jobs.stream[job] == stream and state.machines.started_s[job] == PENDING:
-            state.machines.started_s[job] = WITHDRAWN
+    for site in range(line.sites):
+        for queue in range(line.queues) if only_queue < 0 else range(only_queue, only_queue + 1):
+            place = site * line.queues + queue
+            last = first_job[place + 1] if place + 1 < len(first_job) else len(started_s)
+            for job in range(first_job[place], last):
+                if jobs.stream[job] == stream and started_s[job] == PENDING:
+                    started_s[job] = WITHDRAWN
 
 
 @compiled
@@ -184,7 +187,8 @@ def advance(until_s: float, arrivals: Arrivals, leavings: Leavings, jobs: Jobs, 
             break
         elif leaving_s <= arrival_s:
             counters[NEXT_LEAVING] += 1
-            withdraw(leavings.stream[n_left], jobs, arrivals, line, state)
+            stream, queue = leavings.stream[n_left], leavings.queue[n_left]
+            withdraw(stream, queue, jobs, line, state.queues.head, state.machines.started_s)
             for site in range(line.sites):
                 dispatch(leaving_s, site, running, jobs, line, state)
         else:

@@ -66,8 +66,6 @@ def empty_state(scenario: Scenario, workload: Workload, plan: Plan) -> State:
             count=_whole(plan.sites),
             job=_whole(int(most_busy.sum())),
             seat=_whole(n_jobs if plan.backfills else 0),
-            due_s=np.zeros(int(most_busy.max())),
-            due_cpus=_whole(int(most_busy.max())),
             hidden=_whole(plan.queues),
         ),
         told=Told(np.zeros(told), _whole(told)),

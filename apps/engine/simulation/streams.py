@@ -17,6 +17,7 @@ HOUR_S = 3600.0
 RATES = ("every_s", "poisson_s", "load", "trace")
 SHORTEST_S = 1e-3  # of intervals and run times
 MOST_JOBS = 5_000_000
+MOST_STREAMS = 10_000
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ def read_streams(
     if not isinstance(lines, list):
         what = "is missing" if lines is None else f"{shown(lines)} can't be used"
         raise BadCase(f"{what}; a list of streams of jobs is allowed", place="workload")
+    if len(lines) > MOST_STREAMS:
+        raise BadCase(f"{len(lines)} streams; at most {MOST_STREAMS:,} are allowed", place="workload")
     found = tuple(_read_stream(line, f"workload[{i}]", end_s, sites, policy, traces) for i, line in enumerate(lines))
     expected = sum(stream.expected_jobs for stream in found)
     if expected > MOST_JOBS:

@@ -1,0 +1,154 @@
+"""The Grid-wide evaluation: what its figures and text say, on five seeds, by the scenarios that come with the project."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from apps.engine.simulation import simulate
+
+SEEDS = (1, 2, 3, 4, 5)
+Results = Callable[[str], list[dict[str, Any]]]
+IDS = (
+    "converge-historical", "converge-active", "converge-predictive", "vo-level-any-mode", "imbalanced-local",
+    "imbalanced-global-historical", "imbalanced-global-predictive", "idle-U-B12",
+)  # fmt: skip
+OPERATORS = ("absolute", "relative", "relative-2", "sigmoid", "sigmoid-2", "slurm", "combined")
+TARGETS = {
+    "VO-A": 30, "VO-B": 70, "P-A1": 50, "P-A2": 30, "P-A3": 20, "P-B1": 60, "P-B2": 40, "U-B11": 50, "U-B12": 30,
+    "U-B13": 20,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results(shipped: Callable[..., dict[str, Any]]) -> Results:
+    """Results of a scenario on all seeds, each simulated once."""
+    known: dict[str, list[dict[str, Any]]] = {}
+
+    def get(name: str) -> list[dict[str, Any]]:
+        if name not in known:
+            known[name] = [simulate(shipped(name), seed=seed) for seed in SEEDS]
+        return known[name]
+
+    return get
+
+
+@pytest.fixture(scope="module")
+def vectors(shared_dir: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((shared_dir / "vectors/gridwide/gridwide.json").read_text())
+    return found
+
+
+def shares_at(result: dict[str, Any], hour: float) -> dict[str, float]:
+    """By the last name of the path, as the expectations have it."""
+    found = next(report for report in result["reports"] if report["hour"] == hour)
+    return {path.rpartition("/")[2]: share for path, share in found["share_of_parent"].items()}
+
+
+def assert_shares(result: dict[str, Any], hour: float, expected: dict[str, float], tolerance: float) -> None:
+    shares = shares_at(result, hour)
+    off = {name: (shares[name], share) for name, share in expected.items() if abs(shares[name] - share) > tolerance}
+    assert off == {}, f"{result['id']}, seed {result['seed']}, hour {hour}: beyond {tolerance} points"
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_every_scenario_is_within_its_tolerance(name: str, results: Results, vectors: dict[str, Any]) -> None:
+    expected = next(scenario for scenario in vectors["scenarios"] if scenario["id"] == name)
+    for result in results(name):
+        for at in expected["expect"]:
+            assert_shares(result, at["hour"], at["share"], at["tolerance_points"])
+
+
+def test_no_scenario_of_the_expectations_is_left_out(vectors: dict[str, Any]) -> None:
+    assert {scenario["id"] for scenario in vectors["scenarios"]} == set(IDS)
+
+
+def test_the_shipped_grid_is_that_of_the_evaluation(
+    vectors: dict[str, Any], shipped: Callable[..., dict[str, Any]]
+) -> None:
+    setup, scenario = vectors["setup"], shipped("converge-predictive")
+    shares: dict[str, dict[str, int]] = {}
+    waiting = [("", scenario["policy"])]
+    while waiting:
+        name, entry = waiting.pop()
+        for child in entry.get("children", []):
+            shares.setdefault(name, {})[child["name"]] = child["shares"]
+            waiting.append((child["name"], child))
+    assert shares == setup["shares"]
+    assert [site["cpus"] for site in scenario["sites"]] == [setup["cpus_per_resource"]] * setup["resources"]
+    for line in scenario["workload"]:
+        assert (line["every_s"], line["run_h"]) == (setup["job"]["interval_s"], setup["job"]["runtime_h"])
+        assert line["requested_factor"] == setup["job"]["requested_factor"]
+    leaves = {line["entry"].rpartition("/")[2] for line in scenario["workload"]}
+    assert leaves == set(setup["leaves"])
+
+
+def test_predictive_is_more_accurate_than_active_and_active_than_historical_on_each_seed(results: Results) -> None:
+    runs = (results("converge-historical"), results("converge-active"), results("converge-predictive"))
+    for historical, active, predictive in zip(*runs, strict=True):
+        rms = [result["rms_points"]["/VO-B/P-B1"] for result in (historical, active, predictive)]
+        assert rms[0] > 1.5 * rms[1] > 1.5 * 5 * rms[2], f"seed {historical['seed']}: {rms}"
+
+
+def test_deeper_shares_converge_more_slowly(results: Results) -> None:
+    found = [result["rms_points"] for result in results("converge-historical")]
+    users, projects = (np.mean([rms[group] for rms in found]) for group in ("/VO-B/P-B1", "/VO-B"))
+    assert users > 1.3 * projects
+
+
+@pytest.mark.parametrize("name", ["converge-historical", "converge-active", "converge-predictive"])
+def test_early_jobs_start_first_come_first_served(name: str, results: Results) -> None:
+    for result in results(name):
+        assert_shares(result, 0.5, {"VO-A": 100 * 3 / 7, "VO-B": 100 * 4 / 7}, 3)
+        assert_shares(result, 0.5, {"P-A1": 33.3, "P-A2": 33.3, "P-A3": 33.3}, 6)
+
+
+def test_the_first_level_is_the_same_whatever_is_known_globally(results: Results) -> None:
+    runs = (results("converge-historical"), results("converge-active"), results("converge-predictive"))
+    for same_seed in zip(*runs, strict=True):
+        shares = [shares_at(result, 72)["VO-A"] for result in same_seed]
+        assert max(shares) - min(shares) < 0.3
+
+
+@pytest.mark.parametrize("name", ["idle-U-B12", "idle-U-B12-absolute"])
+def test_an_idle_users_share_goes_to_its_siblings_in_equal_points_under_deviations(name: str, results: Results) -> None:
+    for result in results(name):
+        assert_shares(result, 72, {"U-B11": 50 + 15, "U-B13": 20 + 15}, 1.0)
+        assert_shares(result, 72, {"P-B1": 60, "P-B2": 40, "VO-A": 30, "VO-B": 70}, 0.4)
+
+
+def test_an_idle_users_share_goes_to_its_siblings_in_proportion_under_the_relative_operator(results: Results) -> None:
+    for result in results("idle-U-B12-relative"):
+        assert_shares(result, 72, {"U-B11": 50 + 21.4, "U-B13": 20 + 8.6}, 1.0)
+        assert_shares(result, 72, {"P-B1": 60, "P-B2": 40, "VO-A": 30, "VO-B": 70}, 0.4)
+
+
+def test_unused_share_on_disjoint_halves_is_split_between_whoever_is_there(results: Results) -> None:
+    for result in results("imbalanced-local-disjoint"):
+        assert_shares(result, 24, {"P-A1": 62.5, "P-A2": 20, "P-A3": 17.5}, 3)
+        assert_shares(result, 72, {"P-A1": 62.5, "P-A2": 20, "P-A3": 17.5}, 1.5)
+
+
+def test_predictive_holds_with_data_five_minutes_old(results: Results) -> None:
+    for result in results("refresh-5min"):
+        assert_shares(result, 24, TARGETS, 1.0)
+        assert_shares(result, 72, TARGETS, 0.6)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_operator_brings_everybody_to_target(
+    operator: str, shipped: Callable[..., dict[str, Any]]
+) -> None:
+    result = simulate(shipped(f"operator-{operator}"))
+    assert_shares(result, 72, TARGETS, 0.5)
+
+
+def test_old_lossy_and_coarse_usage_data_costs_accuracy_but_not_fairness(results: Results) -> None:
+    stale, fresh = results("six-sites-stale-and-coarse")[0], results("converge-predictive")[0]
+    assert stale["rms_points"]["/VO-B/P-B1"] > 3 * fresh["rms_points"]["/VO-B/P-B1"]
+    assert_shares(stale, 72, TARGETS, 1.5)

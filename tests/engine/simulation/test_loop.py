@@ -1,0 +1,222 @@
+"""The event loop against its slow twin, and what holds for every run."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from apps.engine import fast
+from apps.engine.algorithms import all_algorithms
+from apps.engine.simulation import run, simulate
+from apps.engine.simulation.scenario import Scenario, read_scenario
+from apps.engine.simulation.workload import Workload, draw
+from tests.oracles_simulation import Job, Twin
+
+PATHS = ("/a/x", "/a/y", "/b", "/c/d/z")
+APPROACH = st.sampled_from(["historical", "active", "predictive"])
+
+
+@st.composite
+def scenarios(draw_from: st.DrawFn) -> dict[str, Any]:
+    """Few processors, few jobs, uneven depth, any scope, ties where intervals and run times are alike."""
+    share = st.integers(1, 4)
+
+    def entry(name: str, *children: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {"name": name, "shares": draw_from(share)}
+        if children:
+            found["children"] = list(children)
+            scope = draw_from(st.sampled_from(["local", "global", None]))
+            found |= {"scope": scope} if scope else {}
+        return found
+
+    policy = entry("", entry("a", entry("x"), entry("y")), entry("b"), entry("c", entry("d", entry("z"))))
+    policy["name"] = "root"
+    run_h = draw_from(st.sampled_from([[0.1, 0.4], [0.25, 0.25]]))
+    workload = []
+    for path in draw_from(st.lists(st.sampled_from(PATHS), min_size=1, max_size=4, unique=True)):
+        line = {"entry": path, "every_s": draw_from(st.sampled_from([300, 700])), "run_h": run_h}
+        line["requested_factor"] = [1.2, 1.4]
+        line |= draw_from(st.sampled_from([{}, {"until_h": 0.5}, {"from_h": 0.3}, {"sites": ["R1"]}]))
+        workload.append(line)
+    return {
+        "id": "drawn", "hours": 1.5, "seed": draw_from(st.integers(0, 99)), "policy": policy, "workload": workload,
+        "sites": [{"name": "R1", "cpus": draw_from(st.integers(1, 2))}, {"name": "R2", "cpus": 1}],
+        "algorithm": draw_from(st.sampled_from([
+            {"name": "gridwide"}, {"name": "aequus", "resolution": 10000}, {"name": "aequus", "resolution": 4},
+        ])),
+        "usage": {"local": draw_from(APPROACH), "global": draw_from(APPROACH), "global_refresh_s": 240},
+        "noise": draw_from(st.sampled_from([{}, {"usage_delay_s": 200.0}, {"loss": 0.3}])),
+    }  # fmt: skip
+
+
+def read_and_draw(scenario: dict[str, Any]) -> tuple[Scenario, Workload]:
+    read = read_scenario(scenario, seed=None, traces={})
+    return read, draw(read)
+
+
+def jobs_of(read: Scenario, workload: Workload) -> list[Job]:
+    """The drawn jobs in order of arrival, for the twin."""
+    found = []
+    for number, row in enumerate(workload.arrivals.job.tolist()):
+        site, queue = divmod(int(workload.jobs.place[row]), len(workload.entries))
+        found.append(
+            Job(
+                number=number, entry=read.policy.paths[int(workload.entries[queue])], site=site,
+                at_s=float(workload.arrivals.at_s[number]), run_s=float(workload.jobs.run_s[row]),
+                requested_s=float(workload.jobs.requested_s[row]), counts=bool(workload.jobs.counted[row] > 0),
+                leaves_s=read.streams[int(workload.jobs.stream[row])].until_s,
+            )
+        )  # fmt: skip
+    return found
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(scenarios())
+def test_jobs_start_when_the_slow_twin_starts_them(scenario: dict[str, Any]) -> None:
+    read, workload = read_and_draw(scenario)
+    with fast.switched(False):
+        started_s = run.run_jobs(read, workload).started_s
+    found = {number: float(started_s[row]) for number, row in enumerate(workload.arrivals.job) if started_s[row] >= 0}
+    expected = Twin(scenario, jobs_of(read, workload)).run()
+    assert found.keys() == expected.keys()
+    for number, at_s in expected.items():
+        assert found[number] == pytest.approx(at_s, abs=1e-6), f"job {number}"
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "noise": {"noise": {"usage_delay_s": 300, "loss": 0.1, "resolution": 50}},
+    "half-life": {"usage": {"local": "predictive", "window": {"aging": "exponential", "half_life_s": 7200}}},
+    "linear": {"usage": {"global": "historical", "window": {"aging": "linear", "length_s": 20000}}},
+    "sigmoid": {"algorithm": {"name": "aequus", "operator": "sigmoid-3"}},
+    "slurm-operator": {"algorithm": {"name": "aequus", "operator": "slurm", "resolution": 7}},
+    "recomputed": {"algorithm": {"name": "aequus"}, "priority_refresh_s": 600},
+    "fair-tree": {"algorithm": {"name": "slurm-fair-tree"}, "priority_refresh_s": 600},
+    "sam": {"dispatch": "sam"},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_same_scenario_and_seed_give_the_same_bytes_with_and_without_machine_code(
+    variant: str, small: dict[str, Any]
+) -> None:
+    scenario = small | VARIANTS[variant]
+    first = json.dumps(simulate(scenario))
+    assert json.dumps(simulate(copy.deepcopy(scenario))) == first
+    assert json.dumps(simulate(scenario, progress=lambda part: None)) == first
+    with fast.switched(False):
+        assert json.dumps(simulate(scenario)) == first
+    assert json.dumps(simulate(scenario, seed=2)) != first
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_nothing_is_delivered_twice_or_out_of_nothing(variant: str, small: dict[str, Any]) -> None:
+    scenario = small | VARIANTS[variant]
+    read, workload = read_and_draw(scenario)
+    started_s = run.run_jobs(read, workload).started_s
+    ran = started_s >= 0
+    at_s = np.empty(len(started_s))
+    at_s[workload.arrivals.job] = workload.arrivals.at_s
+    assert (started_s[ran] >= at_s[ran]).all()
+    delivered_s = np.minimum(workload.jobs.run_s[ran], read.end_s - started_s[ran]).sum()
+    assert delivered_s <= 20 * read.end_s
+    assert delivered_s > 0.9 * 20 * read.end_s  # more is asked for than there is
+    for site in range(2):
+        here = ran & (workload.jobs.place // len(workload.entries) == site)
+        edges = sorted([*((s, 1) for s in started_s[here]), *((e, 0) for e in (started_s + workload.jobs.run_s)[here])])
+        running = np.cumsum([1 if kind else -1 for _, kind in edges])
+        assert running.max() <= 10
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_counts_and_shares_add_up(variant: str, small: dict[str, Any]) -> None:
+    result = simulate(small | VARIANTS[variant])
+    jobs = result["jobs"]
+    assert jobs["submitted"] >= jobs["started"] >= jobs["finished"] > 0
+    assert jobs["started"] - jobs["finished"] <= 20
+    assert result["events"] >= jobs["submitted"] + jobs["finished"]
+    assert [report["hour"] for report in result["reports"]] == [0, 1, 12, 24]
+    assert set(result["reports"][0]["share_of_parent"].values()) == {None}
+    for report in result["reports"][1:]:
+        shares = report["share_of_parent"]
+        for group in ("", "/a", "/b"):
+            below = [share for path, share in shares.items() if path.rpartition("/")[0] == group]
+            assert sum(below) == pytest.approx(100, abs=1e-9)
+
+
+def test_streams_do_not_disturb_each_other(small: dict[str, Any]) -> None:
+    _, before = read_and_draw(small)
+    small["workload"].append({"entry": "/b", "poisson_s": 100, "run_h": 1})
+    small["workload"][1] = small["workload"][1] | {"run_h": [1, 2]}
+    _, after = read_and_draw(small)
+    for stream in (0, 2, 3):
+        one, other = (
+            workload.jobs.run_s[workload.jobs.stream == stream] for workload in (before, after)
+        )
+        assert sorted(one) == sorted(other)
+    kept = [set(w.arrivals.at_s[w.jobs.stream[w.arrivals.job] == 1].tolist()) for w in (before, after)]
+    assert kept[0] == kept[1]  # other run times, the same arrivals
+
+
+def test_withdrawn_jobs_never_start_and_the_entry_is_idle(small: dict[str, Any]) -> None:
+    small["workload"][0]["until_h"] = 6
+    read, workload = read_and_draw(small)
+    started_s = run.run_jobs(read, workload).started_s
+    assert started_s[workload.jobs.stream == 0].max() < 6 * 3600
+    assert (started_s[workload.jobs.stream == 1] > 12 * 3600).any()
+
+
+@pytest.mark.parametrize("name", sorted(all_algorithms()))
+def test_every_tree_algorithm_can_dispatch(name: str, small: dict[str, Any]) -> None:
+    small |= {"algorithm": {"name": name}, "hours": 12, "report_h": [12]}
+    result = simulate(small)
+    shares = result["reports"][0]["share_of_parent"]
+    tolerance = 12 if name == "slurm-classic" else 4  # its users' usage is pulled towards their account's
+    for path, target in {"/a": 60, "/b": 40, "/a/x": 75, "/a/y": 25, "/b/x": 50}.items():
+        assert shares[path] == pytest.approx(target, abs=tolerance), f"{name}: {path}"
+
+
+def test_global_scope_makes_up_for_an_uneven_use_of_the_sites(small: dict[str, Any]) -> None:
+    small["workload"][0]["sites"] = ["R1"]  # /a/x, with three quarters of /a
+    small["policy"]["children"][0]["children"][0]["shares"] = 1
+    everywhere = simulate(small)["reports"][-1]["share_of_parent"]["/a/x"]
+    small["policy"]["children"][0]["scope"] = "local"
+    alone = simulate(small)["reports"][-1]["share_of_parent"]["/a/x"]
+    assert everywhere == pytest.approx(50, abs=3)
+    assert alone == pytest.approx(25, abs=3)
+
+
+def test_a_short_memory_forgives_what_a_long_one_holds_against_a_user(small: dict[str, Any]) -> None:
+    """/a/y alone uses its account's half for twelve hours; then /a/x comes."""
+    for line in small["workload"]:
+        line["every_s"] = 120
+    small["workload"][0]["from_h"] = 12
+    ever = simulate(small)["reports"][-1]["share_of_parent"]["/a/x"]
+    small["usage"] = small["usage"] | {"window": {"aging": "exponential", "half_life_s": 1800}}
+    lately = simulate(small)["reports"][-1]["share_of_parent"]["/a/x"]
+    assert ever > lately + 5
+
+
+def test_jobs_of_inheriting_entries_and_of_groups_wait_with_their_parents_vector(
+    shipped: Callable[..., dict[str, Any]],
+) -> None:
+    scenario = {
+        "hours": 48, "sites": [{"name": "s", "cpus": 8}], "algorithm": {"name": "aequus"},
+        "policy": {"name": "r", "children": [
+            {"name": "a", "shares": 1, "children": [{"name": "x", "shares": "parent"}, {"name": "y", "shares": "parent"}]},
+            {"name": "b", "shares": 1, "children": [{"name": "z", "shares": 1}]},
+        ]},
+        "workload": [{"entry": path, "every_s": 900, "run_h": 1} for path in ("/a/x", "/a/y", "/b", "/b/z")],
+    }  # fmt: skip
+    result = simulate(scenario)
+    shares = result["reports"][0]["share_of_parent"]
+    assert shares["/a"] == pytest.approx(50, abs=2)
+    assert shares["/a/x"] == pytest.approx(50, abs=3)  # they tie: first come, first served
+    assert result["rms_points"]["/a"] is None  # nobody has a target there
