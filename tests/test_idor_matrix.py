@@ -118,6 +118,7 @@ ROWS = [
     # --- REST: what can be set on a policy, which is the same for everybody
     Row(API + "algorithms", "/api/v1/algorithms", "401 200 200 200 200 200 200 200 200 401 401"),
     Row(API + "operators", "/api/v1/operators", "401 200 200 200 200 200 200 200 200 401 401"),
+    Row(API + "aging-laws", "/api/v1/aging-laws", "401 200 200 200 200 200 200 200 200 401 401"),
     # --- REST: usage
     Row(API + "usage/records", "/api/v1/usage/records?source=cluster-a",
         "401 403 403 403 403 200 403 403 403 401 401", "post", []),

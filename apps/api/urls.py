@@ -33,6 +33,7 @@ urlpatterns = [
     path(f"{_CHANGE_SET}/withdraw", changesets.WithdrawalView.as_view(), name="changeset-withdraw"),
     path("algorithms", algorithms.AlgorithmListView.as_view(), name="algorithms"),
     path("operators", algorithms.OperatorListView.as_view(), name="operators"),
+    path("aging-laws", algorithms.AgingLawListView.as_view(), name="aging-laws"),
     path("usage/records", usage.RecordListView.as_view(), name="usage-records"),
     path("usage/sources", usage.SourceListView.as_view(), name="usage-sources"),
     path("usage/sources/<slug:source>", usage.SourceDetailView.as_view(), name="usage-source"),

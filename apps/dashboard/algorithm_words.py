@@ -129,6 +129,8 @@ def properties_in_words(declared: Properties) -> list[Told]:
             _("Groups are isolated") if declared.isolation else _("Groups are not isolated"),
             _("What other groups use never changes the order inside a group.")
             if declared.isolation
+            else _("What other groups use changes the numbers inside a group, but never turns its order.")
+            if declared.order_in_groups
             else _("What other groups use can change the order inside a group."),
         ),
         Told(

@@ -1,4 +1,4 @@
-"""What can be set on a policy: algorithms and operators, those of packages too, as they describe themselves."""
+"""What can be set on a policy: algorithms, operators and laws of aging, as they describe themselves."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from apps.api.authentication import ANY, Scopes
 from apps.api.v1.lists import list_of, listed
 from apps.engine.algorithms import Algorithm, Parameter, all_algorithms, brought_algorithms, read_algorithm
+from apps.engine.decay import LAWS, Law
 from apps.engine.operators import Operator, all_operators, brought_operators
 
 READ: Scopes = {"GET": ANY}
@@ -27,11 +28,17 @@ class PropertiesSerializer(serializers.Serializer[Any]):
         help_text="Shares and usage of a group may be multiplied without changing a priority"
     )
     boundaries = serializers.BooleanField(help_text="Target 0 gives the lowest, actual 0 the highest priority")
+    order_in_groups = serializers.BooleanField(help_text="What cousins use never turns the order inside a group")
+    monotone = serializers.BooleanField(help_text="More shares never lower a priority, more usage never raises it")
+    order_independent = serializers.BooleanField(help_text="The order in which siblings are listed decides nothing")
+    sign = serializers.BooleanField(
+        help_text="Above 0 below target, below 0 above it, where all usage is at the leaves"
+    )
 
 
-@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "number"}]})
+@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]})
 class AnyValueField(serializers.Field[Any, Any, Any, Any]):
-    """A text or a number, as the parameter has it."""
+    """A text or a number, as the parameter has it; null for one that has to be given."""
 
     def to_representation(self, value: Any) -> Any:
         return value
@@ -41,6 +48,7 @@ class ParameterSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]  # a field of the answer, not of this class
     default = AnyValueField()
+    unit = serializers.CharField(allow_blank=True, help_text="s, h; empty for a plain number or a word")
     allowed = serializers.CharField(help_text="In words")
     condition = serializers.CharField(allow_blank=True, help_text="When it applies; empty for always")
     minimum = serializers.FloatField(allow_null=True)
@@ -72,6 +80,14 @@ class OperatorSerializer(serializers.Serializer[Any]):
     package = serializers.CharField(allow_null=True)
 
 
+class AgingLawSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(help_text="`aging` of a policy's window")
+    label = serializers.CharField()  # type: ignore[assignment]
+    formula = serializers.CharField(help_text="Weight of usage, 0 to 1")
+    reference = serializers.CharField()
+    parameters = ParameterSerializer(many=True, help_text="Members of a policy's window, with the scheduler's defaults")
+
+
 class AlgorithmListView(APIView):
     scopes: ClassVar[Scopes] = READ
 
@@ -88,6 +104,20 @@ class OperatorListView(APIView):
     def get(self, request: Request) -> Response:
         """Every operator for `aequus`; of the families `relative-N` and `sigmoid-N` those with N = 2 and 3."""
         return listed([operator_json(operator) for operator in all_operators()])
+
+
+class AgingLawListView(APIView):
+    scopes: ClassVar[Scopes] = READ
+
+    @extend_schema(operation_id="list_aging_laws", responses=list_of(AgingLawSerializer))
+    def get(self, request: Request) -> Response:
+        """Every law by which usage can fade in a policy's window, those of schedulers under their own names."""
+        return listed([law_json(law) for law in LAWS.values()])
+
+
+def law_json(law: Law) -> dict[str, Any]:
+    told = {name: getattr(law, name) for name in ("name", "label", "formula", "reference")}
+    return {**told, "parameters": [_parameter_json(parameter) for parameter in law.parameters]}
 
 
 def algorithm_json(algorithm: Algorithm) -> dict[str, Any]:
@@ -113,5 +143,5 @@ def operator_json(operator: Operator) -> dict[str, Any]:
 
 
 def _parameter_json(parameter: Parameter) -> dict[str, Any]:
-    names = ("name", "label", "default", "allowed", "condition", "minimum", "maximum")
+    names = ("name", "label", "default", "unit", "allowed", "condition", "minimum", "maximum")
     return {**{name: getattr(parameter, name) for name in names}, "choices": list(parameter.choices)}

@@ -1,0 +1,23 @@
+"""REST tells of the laws of aging as they tell about themselves."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from apps.accounts.models import User
+from apps.engine.decay import LAWS
+from apps.policies.settings import PolicySettings
+
+
+@pytest.mark.django_db
+def test_every_law_is_listed_with_parameters_that_a_policy_takes(client: Client) -> None:
+    client.force_login(User.objects.create_user("reader"))
+    listed = client.get("/api/v1/aging-laws").json()["results"]
+    assert [law["name"] for law in listed] == list(LAWS)
+    for law in listed:
+        given = {one["name"]: one["default"] for one in law["parameters"] if one["default"] is not None}
+        window = PolicySettings.from_json({"window": {"aging": law["name"], **given}}).window
+        assert {name: window[name] for name in given} == given
+        assert law["formula"]
+        assert all(one["unit"] in ("s", "h", "") and one["label"] and one["allowed"] for one in law["parameters"])
