@@ -31,6 +31,7 @@ from apps.priorities.accrual import (
     usage_of_scope,
     window_of,
 )
+from apps.priorities.corrections import Correction, corrected, counted_now, load_corrections
 from apps.priorities.fingerprint import Fingerprint, read_fingerprint
 from apps.priorities.mapping import UNMAPPED, Resolver
 from apps.priorities.models import MappingRule, Snapshot, UnmappedUsage
@@ -58,6 +59,7 @@ class Inputs:
     account_keys: Sequence[AccountKey]
     usage: UsageArrays
     opened: OpenRecords
+    corrections: tuple[Correction, ...] = ()
 
     @property
     def as_of(self) -> datetime:
@@ -116,6 +118,7 @@ def load_inputs(policy: Policy, *, as_of: datetime) -> Inputs:
             account_keys=[AccountKey(*row[1:]) for row in accounts],
             usage=load_usage(sources=source_ids, from_at=_oldest(settings, as_of), to_at=as_of),
             opened=load_open_records(sources=source_ids),
+            corrections=load_corrections(policy, fingerprint.revision),
         )
 
 
@@ -142,7 +145,15 @@ def compute(inputs: Inputs) -> Computed:
         as_of_s=inputs.as_of.timestamp(),
     )
     code, scopes = tree.effective_scopes()
-    own = np.stack([_usage_of_entries(inputs, accounts, entry, scope, narrowed) for scope, narrowed in scopes])
+    counted = counted_now(
+        inputs.corrections, metric=settings.metric, window=window_of(settings.window), as_of_s=inputs.as_of.timestamp()
+    )
+    own = np.stack(
+        [
+            corrected(tree, _usage_of_entries(inputs, accounts, entry, *scope), inputs.corrections, counted)
+            for scope in scopes
+        ]
+    )
     result = compute_priorities(
         tree.engine_tree(),
         own if len(scopes) > 1 else own[0],
