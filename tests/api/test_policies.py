@@ -97,6 +97,30 @@ def test_the_document_can_be_published_again(site: Site, admin: Caller) -> None:
     assert yaml.safe_load(text.content) == answer.json()
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "line"),
+    [
+        ("csv", "text/csv", "path,kind,shares,scope,sources,locked,uid\r"),
+        ("sacctmgr", "text/x-sacctmgr", "Cluster - 'grid':Fairshare=1"),
+        ("sacctmgr-script", "text/x-sacctmgr-script", "add cluster Name=grid Fairshare=1"),
+        ("ge", "text/x-sge-sharetree", "name=Root"),
+    ],
+)
+def test_a_document_comes_in_the_formats_of_schedulers_too(admin: Caller, name: str, kind: str, line: str) -> None:
+    by_name = admin.get("policies/grid/document", {"format": name})
+    by_kind = admin.get("policies/grid/document", Accept=kind)
+    assert by_name.content == by_kind.content
+    assert by_name.headers["Content-Type"] == f"{kind}; charset=utf-8"
+    assert line in by_name.content.decode().split("\n")
+    assert "the policy%27s settings" in by_name.headers["Fairshare-Dropped"]
+    assert "Fairshare-Dropped" not in admin.get("policies/grid/document", {"format": "yaml"}).headers
+
+
+def test_a_document_in_an_unknown_format_is_refused(admin: Caller) -> None:
+    assert admin.get("policies/grid/document", {"format": "xls"}).status_code == 400
+    assert admin.get("policies/grid/document", Accept="application/xml").status_code == 406
+
+
 def test_a_known_document_is_not_sent_again(admin: Caller) -> None:
     first = admin.get("policies/grid/document")
     again = admin.get("policies/grid/document", If_None_Match=first.headers["ETag"])

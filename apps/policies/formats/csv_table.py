@@ -26,7 +26,7 @@ _CARRIES = {
     "locked": ("locked",),
 }  # fmt: skip
 _FORMULA = re.compile(r"\s*[=+\-@\t\r＝＋－＠]")
-_NUMBER = re.compile(r"(\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"(\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _AMBIGUOUS = re.compile(r"\d{1,3}(?:[.,]\d{3})*,\d{3}")
 _LEAVES = ("user", RESERVE)
 _YES, _NO = frozenset({"true", "yes", "1"}), frozenset({"false", "no", "0", ""})

@@ -117,7 +117,7 @@ def _take(found: Declaration, parent: int, node: _Node, *, is_group: bool) -> in
     elif kind == "1":
         found.kind[row] = found._kind(row, PROJECT)
     shares, line = node.values.get("shares", ("1", node.line))
-    if not re.fullmatch(r"\d{1,10}", shares) or int(shares) > MOST_SHARES:
+    if not re.fullmatch(r"[0-9]{1,10}", shares) or int(shares) > MOST_SHARES:
         found.problem(row, "shares", f"{shares[:40]!r} is no whole number from 0 to {MOST_SHARES:,}", line)
     else:
         found.shares[row] = float(shares)
@@ -125,7 +125,7 @@ def _take(found: Declaration, parent: int, node: _Node, *, is_group: bool) -> in
 
 
 def _whole(text: str, line: int, key: str) -> int:
-    if not re.fullmatch(r"\d{1,10}", text):
+    if not re.fullmatch(r"[0-9]{1,10}", text):
         raise wrong(line, f"{key}: {text[:40]!r} is no number")
     return int(text)
 

@@ -76,7 +76,7 @@ def slurm_shares(text: str) -> float | str:
     """Shares as Slurm writes them; ValueError says what is wrong."""
     if text.lower() == "parent" or text == str(USE_PARENT):
         return PARENT
-    if not re.fullmatch(r"\d{1,10}", text) or int(text) > MOST_SHARES:
+    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) > MOST_SHARES:
         raise ValueError(f'{text[:40]!r} is no whole number from 0 to {MOST_SHARES:,}, and not "parent"')
     return int(text)
 

@@ -1,0 +1,175 @@
+"""Tables from people and their spreadsheets."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.errors import Invalid
+from apps.policies.columns import Node, TreeColumns
+from apps.policies.formats.csv_table import neutral, restored
+from apps.policies.reshape import columns_of
+from tests.policies.formats.round_trip import asked, read, said, text_of_tree
+
+
+def shares_of(text: str) -> dict[str, float | None]:
+    tree = read("csv", text).tree
+    return {tree.path(i): tree.node(i).shares for i in range(1, len(tree))}
+
+
+def problems(text: str) -> dict[str, str]:
+    with pytest.raises(Invalid) as refusal:
+        read("csv", text)
+    return {field.where: field.message for field in refusal.value.fields}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("path,shares\n/a,2.5\n", 2.5),
+        ('path,shares\n/a,"2,5"\n', 2.5),
+        ("path;shares\n/a;2,5\n", 2.5),
+        ("path\tshares\n/a\t2,5\n", 2.5),
+        ("path;shares\na;1e-3\n", 0.001),
+        ("PATH , Shares\n/a,parent\n", None),
+        ("path,shares\n/a,inherit\n", None),
+        ("shares,path\n,\n\n7,/a\n", 7),
+    ],
+)
+def test_cells_are_read_as_spreadsheets_write_them(text: str, value: float | None) -> None:
+    assert shares_of(text) == {"/a": value}
+
+
+@pytest.mark.parametrize("number", ["1,234", "1.234,567", "12,345,678"])
+def test_a_comma_that_may_mean_two_things_is_asked_about(number: str) -> None:
+    assert "write it as one of these" in problems(f"path;shares\n/a;{number}\n")["line 2, /a: shares"]
+
+
+@pytest.mark.parametrize("number", ["", "-1", "x", "0x10", "1 000", "NaN", "inf", "1e999", "1_0", "١"])
+def test_what_is_no_number_is_refused_with_line_and_path(number: str) -> None:
+    assert list(problems(f"path;shares\n/ok;1\n/a;{number}\n")) == ["line 3, /a: shares"]
+
+
+def test_percentages_are_the_shares_of_a_whole_group() -> None:
+    assert shares_of('path,percent\n/a,30\n/b,"70,0"\n') == {"/a": 30, "/b": 70}
+    assert shares_of("path,shares\n/a,25 %\n/b,75%\n/b/c,3\n") == {"/a": 25, "/b": 75, "/b/c": 3}
+
+
+@pytest.mark.parametrize(
+    ("cells", "place", "message"),
+    [
+        ("/a,101%", "line 2, /a: shares", "more than 100 %"),
+        ("/a,60%\n/b,50%", "line 2, /a: shares", "110 % together"),
+        ("/a,60%\n/b,30%", "line 2, /a: shares", "only 90 % together; add one of kind reserve"),
+        ("/a,60%\n/b,40", "line 3, /b: shares", "has no percentage"),
+    ],
+)
+def test_percentages_that_do_not_make_a_whole_are_refused(cells: str, place: str, message: str) -> None:
+    assert message in problems(f"path,shares\n{cells}\n")[place]
+
+
+@pytest.mark.parametrize(
+    "cell", ["=1+1", "@SUM(A1)", "+x", "-2+3", "\t=x", " =x", "＝1", "'=x", "''=x", "'", "a=b", "x"]
+)
+def test_a_formula_is_neutral_in_a_file_and_itself_again_when_read(cell: str) -> None:
+    assert restored(neutral(cell)) == cell
+    assert not neutral(cell).lstrip().startswith(("=", "+", "-", "@", "＝"))
+
+
+@given(st.text())
+def test_any_text_survives_being_made_neutral(text: str) -> None:
+    assert restored(neutral(text)) == text
+
+
+def test_a_formula_cell_is_refused_with_its_line_and_what_to_do() -> None:
+    found = problems('path,kind,shares\n"=HYPERLINK(1)",vo,1\n/a,@SUM,1\n/b,vo,=1+1\n')
+    assert "put an apostrophe before it" in found["line 2: path"] if "line 2: path" in found else found
+    assert "put an apostrophe before it" in found["line 3, /a: kind"]
+    assert "is no number" in found["line 4, /b: shares"]
+    assert shares_of("path,shares\n'=x,1\n") == {"/=x": 1}
+
+
+def test_no_cell_of_an_export_begins_like_a_formula() -> None:
+    root = Node(uuid4(), None, "=root", "=site")
+    names = ("=1+1", "@x", "+1", "-1", "'=1")
+    below = [Node(uuid4(), root.uid, name, name, scope="local", scope_sources=(name,)) for name in names]
+    lines = text_of_tree("csv", columns_of([root, *below])).splitlines()
+    cells = [cell.strip('"') for line in lines for cell in line.split(",")]
+    assert [cell for cell in cells if cell.startswith(("=", "@", "+", "-"))] == []
+    assert len(lines) == len(names) + 2
+
+
+def test_rows_may_come_in_any_order() -> None:
+    assert shares_of("path,shares\n/a/b/c,3\n/a,1\n/a/b,2\n") == {"/a": 1, "/a/b": 2, "/a/b/c": 3}
+
+
+def test_a_path_that_stands_there_twice_names_both_lines() -> None:
+    found = problems("path,shares\n/a,1\n/b,1\na/,2\n/,1\n/,2\n")
+    assert "'a' is there twice, first in line 2" in found["line 4, /: path"]
+    assert "first in line 5" in found["line 6, /: path"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("path,weight\n/a,1\n", "'weight' is unknown; known are path"),
+        ("path,path\n/a,1\n", "twice"),
+        ("path,shares,percent\n/a,1,2\n", "twice"),
+        ("name,shares\na,1\n", "names no column path"),
+        ("path,shares\n/a,1,2\n", "has 3 cells, the first line 2"),
+        ('path,shares\n"/a,1\n', "no CSV table"),
+        ("path,locked\n/a,maybe\n", "neither yes nor no"),
+        ("path,uid\n/a,1\n", "must be a UUID"),
+        ("path,scope\n/a,mars\n", '"local" or "global"'),
+        ("path,sources\n/a,c1\n", "stand beside a scope"),
+        ("path,kind\n/a,reserve\n/a/b,user\n", "a reserve has shares of its own and no children"),
+        ("path\n/a//b\n", "must not be empty"),
+        ("path\n/a\u202eb\n", "U+202E"),
+        ("path\n/a\x07b\n", "U+0007"),
+    ],
+)
+def test_wrong_tables_are_refused_with_the_reason(text: str, message: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        read("csv", text)
+    assert message in refusal.value.message
+    assert "line " in refusal.value.message + "".join(field.where for field in refusal.value.fields)
+
+
+def test_wrong_rows_are_told_at_once_up_to_fifty() -> None:
+    rows = "".join(f"/a{i},x\n" for i in range(1_000))
+    assert len(problems(f"path,shares\n{rows}")) == 50
+
+
+@pytest.fixture
+def tree() -> TreeColumns:
+    root = Node(uuid4(), None, "grid")
+    physics = Node(uuid4(), root.uid, "physics", "vo", 30, locked=True)
+    alice = Node(uuid4(), physics.uid, "alice", "user", None, is_group=False)
+    return columns_of([root, physics, alice, Node(uuid4(), root.uid, "bio", "vo", 20, scope="global")])
+
+
+def test_columns_that_a_table_lacks_leave_their_values_alone(tree: TreeColumns) -> None:
+    assert asked("csv", "path\n/physics\n/physics/alice\n/bio\n", tree) == []
+    operations = asked("csv", "path,shares\n/physics,40\n/physics/alice,parent\n/bio,20\n", tree)
+    assert said(operations, tree) == [("set_shares", "/physics", 40.0)]
+
+
+def test_a_table_of_some_rows_changes_those_and_adds_below_what_is_there(tree: TreeColumns) -> None:
+    operations = asked("csv", "path,kind,shares\n/physics/bob,user,2\n/bio,vo,21\n", tree, keep_missing=True)
+    assert said(operations, tree) == [("set_shares", "/bio", 21.0), ("add", "bob", 2.0)]
+
+
+def test_a_way_that_leads_nowhere_is_refused(tree: TreeColumns) -> None:
+    with pytest.raises(Invalid, match="is in neither the file nor the policy") as refusal:
+        asked("csv", "path,shares\n/chemistry/bob,2\n", tree, keep_missing=True)
+    assert refusal.value.fields[0].where == "line 2, /chemistry"
+
+
+def test_an_entry_with_its_uid_is_moved_by_its_path(tree: TreeColumns) -> None:
+    alice = tree.index_of_path("/physics/alice") or 0
+    table = f"path,uid\n/physics,\n/bio,\n/bio/al,{tree.uuid(alice)}\n"
+    (operation,) = asked("csv", table, tree)
+    assert (operation["op"], operation["entry"], operation["name"]) == ("move", str(tree.uuid(alice)), "al")

@@ -1,0 +1,131 @@
+"""Slurm's account tree as sacctmgr dumps it; the numbers are those of the sample files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from apps.errors import Invalid
+from apps.policies.columns import Node, TreeColumns
+from apps.policies.reshape import columns_of
+from tests.policies.formats.round_trip import asked, read, said, text_of_tree
+
+HEAD = "# comment\nCluster - 'demo':Fairshare=1:QOS='normal'\nParent - 'root'\n"
+
+
+def problems(text: str) -> dict[str, str]:
+    with pytest.raises(Invalid) as refusal:
+        read("sacctmgr", text)
+    return {field.where: field.message for field in refusal.value.fields}
+
+
+def test_the_dump_of_a_real_cluster_is_read(shared_dir: Path) -> None:
+    found = read("sacctmgr", (shared_dir / "vectors/slurm/samples/sacctmgr-dump-demo.cfg").read_bytes())
+    tree = found.tree
+    assert {tree.path(i): (tree.node(i).shares, tree.is_group[i]) for i in range(1, len(tree))} == {
+        "/biology": (40, True), "/physics": (60, True), "/root": (1, False), "/biology/carol": (10, False),
+        "/physics/alice": (2, False), "/physics/bobby": (None, False), "/physics/hep": (3, True),
+        "/physics/hep/alice": (1, False),
+    }  # fmt: skip
+    assert found.ignored == ("adminlevel (1 ×)", "grptres (1 ×)", "maxjobs (1 ×)", "qos (1 ×)")
+
+
+def test_quoted_values_may_hold_colons_and_both_quotes_are_known() -> None:
+    text = HEAD + "Account - 'a':Description='x:y=z':Fairshare=7\nAccount - \"b\" : fairshare = '8'\n"
+    tree = read("sacctmgr", text).tree
+    assert {tree.path(i): tree.node(i).shares for i in (1, 2)} == {"/a": 7, "/b": 8}
+
+
+def test_a_user_in_several_accounts_is_an_entry_in_each() -> None:
+    text = HEAD + "Account - 'a'\nAccount - 'b'\nParent - 'a'\nUser - 'u':Fairshare=2\nParent - 'b'\nUser - 'u'\n"
+    tree = read("sacctmgr", text).tree
+    assert [tree.path(i) for i in range(3, len(tree))] == ["/a/u", "/b/u"]
+
+
+def test_associations_of_one_partition_are_not_read_and_said() -> None:
+    found = read("sacctmgr", HEAD + "User - 'u':Fairshare=2\nUser - 'u':Partition='gpu':Fairshare=9\n")
+    assert len(found.tree) == 2
+    assert found.ignored == ("associations of one partition (1 ×)", "qos (1 ×)")
+
+
+@pytest.mark.parametrize(
+    ("lines", "place", "message"),
+    [
+        ("Account - 'a'\nAccount - 'A'", "line 5, /: A", "each account once"),
+        ("Parent - 'x'\nUser - 'u'", "line 4: Parent", "'x' isn't declared before it"),
+        ("User - 'u'\nUser - 'u'", "line 5, /: 'u'", "there twice, first in line 4"),
+        ("User - 'u':Fairshare=-1", "line 4: Fairshare of u", "no whole number"),
+        ("User - 'u':Fairshare=1.5", "line 4: Fairshare of u", "no whole number"),
+        ("User - 'u':Fairshare=2147483648", "line 4: Fairshare of u", "no whole number"),
+        ("User - 'u/v'", "line 4, /: 'u/v'", "separates the parts"),
+        ("User - 'u\u202ev'", "line 4, /: 'u\\u202ev'", "U+202E"),
+        ("User u", "line 4", "none of Cluster, Parent"),
+        ("User - ''x", "line 4, /: ''", "empty"),
+        ("User - 'u':=", "line 4: u", "isn't an option"),
+        ("Cluster - 'b'", "line 4", "a second cluster"),
+    ],
+)
+def test_wrong_lines_are_refused_with_line_and_name(lines: str, place: str, message: str) -> None:
+    found = problems(HEAD + lines + "\n")
+    assert message in found[place], found
+
+
+@pytest.mark.parametrize("text", ["Parent - 'root'\n", "Account - 'a'\n", "hello\n", "# only a comment\n"])
+def test_what_is_no_dump_says_so(text: str) -> None:
+    with pytest.raises(Invalid, match="is no sacctmgr dump: line 1"):
+        read("sacctmgr", text)
+
+
+@pytest.fixture
+def tree() -> TreeColumns:
+    """Two groups of one name, names that Slurm writes differently, a reserve, fractions, and shares passed on."""
+    root = Node(uuid4(), None, "grid")
+    physics, bio = Node(uuid4(), root.uid, "Physics", "vo", 0.5), Node(uuid4(), root.uid, "bio", "vo", 0.25)
+    return columns_of([
+        root, physics, bio,
+        Node(uuid4(), root.uid, "left over", "reserve", 0.25, is_group=False),
+        Node(uuid4(), physics.uid, "students", "group", 1),
+        Node(uuid4(), bio.uid, "students", "group", None),
+        Node(uuid4(), bio.uid, "O'Neil", "person", 3, is_group=False),
+    ], policy_slug="grid", number=7)  # fmt: skip
+
+
+def test_an_export_is_what_slurm_can_load(tree: TreeColumns) -> None:
+    assert text_of_tree("sacctmgr", tree).splitlines() == [
+        "# grid revision 7",
+        "Cluster - 'grid':Fairshare=1",
+        "Parent - 'root'",
+        "Account - 'physics':Description='physics':Fairshare=50",
+        "Account - 'bio':Description='bio':Fairshare=25",
+        "Account - 'left_over':Description='left_over':Fairshare=25",
+        "Parent - 'physics'",
+        "Account - 'students':Description='students':Fairshare=1",
+        "Parent - 'bio'",
+        "User - 'O_Neil':DefaultAccount='bio':Fairshare=3",
+        "Account - 'bio_students':Description='bio_students':Fairshare=2147483647",
+    ]
+
+
+def test_only_what_was_edited_in_an_export_is_asked_for(tree: TreeColumns) -> None:
+    text = text_of_tree("sacctmgr", tree)
+    operations = asked(
+        "sacctmgr", text.replace("DefaultAccount='bio':Fairshare=3", "DefaultAccount='bio':Fairshare=4"), tree
+    )
+    assert said(operations, tree) == [("set_shares", "/bio/O'Neil", 4.0)]
+    operations = asked("sacctmgr", text.replace("Fairshare=2147483647", "Fairshare=6"), tree)
+    assert said(operations, tree) == [("set_shares", "/bio/students", 6.0)]
+
+
+def test_scaled_shares_change_together_so_that_their_proportions_hold(tree: TreeColumns) -> None:
+    text = text_of_tree("sacctmgr", tree).replace("Description='bio':Fairshare=25", "Description='bio':Fairshare=75")
+    operations = said(asked("sacctmgr", text, tree), tree)
+    assert operations == [
+        ("set_shares", "/Physics", 50.0), ("set_shares", "/bio", 75.0), ("set_shares", "/left over", 25.0)
+    ]  # fmt: skip
+
+
+def test_a_user_that_is_an_account_in_the_file_becomes_a_group(tree: TreeColumns) -> None:
+    text = text_of_tree("sacctmgr", tree).replace("User - 'O_Neil':DefaultAccount='bio'", "Account - 'O_Neil'")
+    assert said(asked("sacctmgr", text, tree), tree) == [("set_kind", "/bio/O'Neil", "group")]

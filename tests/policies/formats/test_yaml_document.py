@@ -1,0 +1,94 @@
+"""YAML as people write it, and as nobody should."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.errors import Invalid
+from apps.policies.columns import TreeColumns
+from apps.policies.formats.yaml_document import _scalar
+from tests.policies.formats.round_trip import read, text_of_tree
+from tests.policies.share_trees import NASTY, trees
+
+
+@given(tree=trees())
+def test_others_read_what_is_written_alike(tree: TreeColumns) -> None:
+    data = yaml.safe_load(text_of_tree("yaml", tree))
+    assert data["revision"] == 7
+    names, level = [data["root"]["name"]], [data["root"]]
+    while level:
+        level = [child for entry in level for child in entry.get("children", ())]
+        names += [child["name"] for child in level]
+    assert names == list(tree.name)
+
+
+@given(st.sampled_from(NASTY) | st.floats(0, 1e15) | st.integers(0, 10**15) | st.booleans())
+def test_a_scalar_means_itself(value: object) -> None:
+    assert yaml.safe_load(_scalar(value)) == value
+
+
+def problems(text: str) -> dict[str, str]:
+    with pytest.raises(Invalid) as refusal:
+        read("yaml", text)
+    return {field.where: field.message for field in refusal.value.fields}
+
+
+def test_every_wrong_place_is_named_with_its_line_and_path() -> None:
+    text = """\
+policy: grid
+root:
+  name: grid
+  children:
+    - name: physics
+      shares: -1
+      children:
+        - {name: alice, shares: 1}
+        - {name: alice, shares: 2}
+        - name: "b\\u202Eb"
+    - name: bio
+      weight: 3
+      children: lab
+    - kind: vo
+"""
+    found = problems(text)
+    assert list(found) == [
+        "line 6, /physics: shares", "line 9, /physics: children[1]", "line 10, /physics: children[2]",
+        "line 12, /bio: weight", "line 13, /bio: children", "line 14, /: children[2]",
+    ]  # fmt: skip
+    assert "U+202E" in found["line 10, /physics: children[2]"]
+
+
+def test_wrong_settings_are_named_with_their_line() -> None:
+    text = "settings:\n  window:\n    half_life_s: 0\n    length_s: x\nroot: {name: r}\n"
+    assert {where.split(",")[0] for where in problems(text)} == {"line 3", "line 4"}
+
+
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{chr(98 + i)}: &{chr(98 + i)} [*{chr(97 + i)}, *{chr(97 + i)}]\n" for i in range(20)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BOMB, "line 2: references"),
+        ("root: !!python/object/apply:os.system [ls]", "line 1: the tag"),
+        ("root: {name: !secret x}", "line 1: the tag"),
+        ("root:\n  name: a\n  <<: {shares: 3}", "is unknown"),
+        ("root:\n\tname: a", "line 2"),
+        ("- a\n- b", "is an object with a root entry"),
+        ("x", "is an object with a root entry"),
+        ("root: {name: a, children: [{name: 1}]}", "put it in quotes"),
+        ("root: {name: a, children: [{name: b, shares: 30%}]}", "not text"),
+        ("root: {name: a, children: [{name: b, dates: {ends_on: soon}}]}", "2027-03-31"),
+        ("root: {name: a, children: [{name: b, members: [{}]}]}", "a condition is needed"),
+        ("root: {name: a, dates: {ends_on: 2027-03-31}}", "the root has no shares"),
+    ],
+)
+def test_what_does_not_belong_is_refused(text: str, message: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        read("yaml", text)
+    assert message in refusal.value.message

@@ -1,0 +1,151 @@
+"""A file laid over the tree in force: which entry is which, and what stays."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from apps.errors import Invalid
+from apps.policies.adoption import adopt, indexes_of, next_revision
+from apps.policies.columns import Node, TreeColumns
+from apps.policies.comparison import compare, sibling_targets
+from apps.policies.document import read_document
+from apps.policies.formats.fitting import competitors, whole_shares
+from apps.policies.reshape import columns_of
+from apps.policies.settings import PolicySettings
+from tests.policies.share_trees import trees
+
+ROOT, A, B, C = (uuid4() for _ in range(4))
+HEAD = columns_of([
+    Node(ROOT, None, "grid"), Node(A, ROOT, "a", shares=2.0), Node(B, A, "b", "user", 3.0, is_group=False),
+    Node(C, ROOT, "c", "reserve", 1.0, is_group=False),
+])  # fmt: skip
+
+
+def laid_over(*children: dict[str, Any], keep_missing: bool = False, was_here: Any = lambda uids: set()) -> TreeColumns:
+    declared = read_document({"root": {"name": "grid", "children": list(children)}})
+    return adopt(declared, HEAD, keep_missing=keep_missing, was_here=was_here)
+
+
+def paths(tree: TreeColumns) -> dict[str, Any]:
+    return {tree.path(i): tree.uuid(i) for i in range(1, len(tree))}
+
+
+def test_an_entry_without_a_uid_is_the_one_at_its_path() -> None:
+    tree = laid_over({"name": "a", "children": [{"name": "b", "kind": "user"}, {"name": "d"}]})
+    found = paths(tree)
+    assert (found["/a"], found["/a/b"]) == (A, B)
+    assert found["/a/d"] not in (A, B, C)
+    assert tree.uuid(0) == ROOT
+
+
+def test_a_uid_of_another_policy_is_no_reason_to_replace_an_entry() -> None:
+    other = str(uuid4())
+    assert paths(laid_over({"name": "a", "uid": other, "children": []}))["/a"] == A
+    assert str(paths(laid_over({"name": "new", "uid": other}))["/new"]) == other
+
+
+def test_a_uid_that_was_here_once_is_that_entry_and_not_the_one_at_its_path() -> None:
+    old = uuid4()
+    found = laid_over({"name": "a", "uid": str(old), "children": []}, was_here=lambda uids: set(uids))
+    assert paths(found)["/a"] == old
+
+
+def test_the_uid_of_the_root_stands_for_the_root_alone() -> None:
+    with pytest.raises(Invalid, match="has the uid of the policy's root"):
+        laid_over({"name": "a", "uid": str(ROOT)})
+
+
+def test_what_is_left_out_is_gone_or_stays_as_asked() -> None:
+    assert list(paths(laid_over({"name": "c", "kind": "reserve"}))) == ["/c"]
+    kept = laid_over({"name": "c", "kind": "reserve"}, {"name": "d"}, keep_missing=True)
+    assert list(paths(kept)) == ["/a", "/c", "/d", "/a/b"]
+    assert paths(kept)["/a/b"] == B
+
+
+def test_what_stays_moves_with_the_entry_above_it() -> None:
+    kept = laid_over({"name": "x", "children": [{"name": "y", "uid": str(A), "children": []}]}, keep_missing=True)
+    assert paths(kept)["/x/y/b"] == B
+
+
+@pytest.mark.parametrize(
+    ("children", "message"),
+    [
+        ([{"name": "c", "uid": str(A), "children": []}], "/c is kept, and the file puts another entry in its place"),
+        ([{"name": "a", "kind": "reserve"}], "/a/b is kept"),
+    ],
+)
+def test_what_stays_and_is_in_the_way_is_named(children: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(Invalid, match=message):
+        laid_over(*children, keep_missing=True)
+
+
+def test_what_stays_may_not_be_pushed_below_the_deepest_level() -> None:
+    entry: dict[str, Any] = {"name": "a", "uid": str(A), "children": []}
+    for level in range(63):
+        entry = {"name": f"l{level}", "children": [entry]}
+    with pytest.raises(Invalid, match="more than 64 levels"):
+        laid_over(entry, keep_missing=True)
+
+
+@given(trees(), trees())
+def test_what_is_written_next_turns_the_rows_of_one_tree_into_those_of_the_other(
+    head: TreeColumns, tree: TreeColumns
+) -> None:
+    following = next_revision(head, tree, PolicySettings())
+    rows = {node.uid: node for node in head.nodes()}
+    for uid in following.closed:
+        del rows[uid]
+    opened = list(following.opened)
+    assert len(opened) == following.n_opened
+    assert not {node.uid for node in opened} & set(rows)
+    rows |= {node.uid: node for node in opened}
+    assert rows == {node.uid: node for node in tree.nodes()}
+
+
+@given(trees())
+def test_uids_are_found_where_they_are(tree: TreeColumns) -> None:
+    places = indexes_of(tree.uid[::-1], tree)
+    assert places.tolist() == list(range(len(tree)))[::-1]
+    assert indexes_of(np.zeros((1, 16), dtype=np.uint8), tree).tolist() == [-1]
+
+
+@given(trees())
+def test_whole_shares_keep_the_order_and_where_possible_the_proportions(tree: TreeColumns) -> None:
+    most = 2**31 - 2
+    whole, above = whole_shares(tree, most), competitors(tree)
+    assert np.array_equal(whole[1:], np.rint(whole[1:]))
+    assert (whole[1:] <= most).all()
+    assert np.array_equal(whole[1:] > 0, tree.shares[1:] > 0)
+    for group in set(above[1:].tolist()):
+        members = [i for i in range(1, len(tree)) if above[i] == group]
+        exact = [Fraction(repr(float(tree.shares[i]))) for i in members]
+        for i, mine in zip(members, exact, strict=True):
+            for j, other in zip(members, exact, strict=True):
+                assert (mine <= other) <= (whole[i] <= whole[j])
+        if all(share.denominator in (1, 2, 10) for share in exact) and max(exact) * 10 <= most:
+            total, given_total = sum(whole[i] for i in members), sum(exact)
+            for i, share in zip(members, exact, strict=True):
+                assert Fraction(int(whole[i])) * given_total == share * int(total)
+
+
+def test_targets_and_counts_are_told() -> None:
+    reserve = {"name": "c", "kind": "reserve", "shares": 2}
+    after = laid_over({"name": "a", "shares": 6, "children": []}, reserve, {"name": "d"})
+    found = compare(HEAD, after)
+    assert {what: n for what, n in found.counts() if n} == {"added": 1, "archived": 1, "with new shares": 2}
+    assert [(each.path, each.before, each.after) for each in found.targets] == [
+        ("/a/b", 1.0, None), ("/c", 1 / 3, 2 / 9), ("/d", None, 1 / 9)
+    ]  # fmt: skip
+    assert found.n_targets == 3
+    assert compare(HEAD, HEAD).is_empty
+
+
+def test_a_group_in_which_somebody_passes_shares_on_has_no_targets() -> None:
+    tree = columns_of([Node(ROOT, None, "r"), Node(A, ROOT, "a", shares=None), Node(B, ROOT, "b"), Node(C, A, "c")])
+    assert np.isnan(sibling_targets(tree)).tolist() == [True, True, True, False]
