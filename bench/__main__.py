@@ -16,7 +16,7 @@ from pathlib import Path
 import bench
 from bench.report import BenchLine, table
 
-_NOT_MEASURED = {"__main__", "report"}
+_NOT_MEASURED = {"__main__", "report", "shapes"}
 
 
 def main(names: list[str]) -> int:

@@ -20,7 +20,8 @@ def scalar(priority: FloatArray, resolution: int) -> IntArray:
     """`min(r − 1, floor((p + 1)/2 · r))`, 0..r − 1; priority in −1..1. Source: operators paper, figure 4."""
     out = np.empty(len(priority), dtype=np.int64)
     for begin in range(0, len(priority), CHUNK):
-        scaled = (priority[begin : begin + CHUNK] + 1.0) / 2.0 * resolution
+        scaled = priority[begin : begin + CHUNK] + 1.0
+        scaled *= resolution / 2.0  # a power of two moves no bit: the same as halving first
         out[begin : begin + CHUNK] = np.minimum(np.floor(scaled, out=scaled), resolution - 1, out=scaled)
     return out
 

@@ -44,7 +44,8 @@ class LongRuler:
         level = self._measure(slots.entry[slot])
         late = np.zeros(len(slot), dtype=np.bool_) if slots.is_late is None else slots.is_late[slot]
         if _is_out_of_order(run, level, late, slot):
-            best_first = np.lexsort((slot, late, ~level.mantissa, -level.exponent, run))
+            tail = (late.astype(np.int64) << 40) + slot
+            best_first = np.lexsort((tail, ~level.mantissa, (run << 24) - level.exponent))
             order[members] = slot[best_first]
             level = LongNumbers(level.exponent[best_first], level.mantissa[best_first])
         same = near.copy()

@@ -97,23 +97,47 @@ def classes_of_scalars(scalars: IntArray, resolution: int) -> Classify:
     key = (dense class of the parent) · r + component, exact for any depth: below 2^20 · 2^31.
     """
 
-    def classify(level: Level, above: IntArray, n_above: int) -> Classes:
-        found = _Found(np.empty(level.hi - level.lo, dtype=np.int64), *np.zeros((3, n_above), dtype=np.int64))
-        here, class_of_group = scalars[level.lo : level.hi], above[level.starts]
+    def classify(level: Level, class_of_group: IntArray, n_above: int) -> Classes:
+        here, n_entries = scalars[level.lo : level.hi], level.hi - level.lo
         if level.grid is None:
-            _classify_sorted(found, here, np.arange(len(above)), above, resolution)
-        else:
-            is_shared = np.bincount(class_of_group)[class_of_group] > 1
-            _classify_rows(found, here, level, level.grid, class_of_group, resolution)
-            if is_shared.any():
-                slots = np.flatnonzero(np.repeat(is_shared, level.counts))
-                _classify_sorted(found, here, slots, above, resolution)
+            return _classes_of_keys(here, np.repeat(class_of_group, level.counts), n_above, resolution)
+        is_shared = np.bincount(class_of_group)[class_of_group] > 1
+        found = _Found(np.empty(n_entries, dtype=np.int64), *np.zeros((3, n_above), dtype=np.int64))
+        in_order = np.empty(n_entries if is_shared.any() else 0, dtype=np.int64)
+        _classify_rows(found, in_order, here, level, level.grid, class_of_group, resolution)
+        if is_shared.any():
+            groups = np.flatnonzero(is_shared)
+            groups = groups[np.argsort(class_of_group[groups], kind="stable")]
+            slots = in_order[_slots_of(level, groups)]
+            above = np.repeat(class_of_group[groups], level.counts[groups])
+            _correct(found, _classes_of_keys(here[slots], above, n_above, resolution), slots, above)
         begin = np.concatenate(([0], np.cumsum(found.size)))
-        of_entry = found.of_entry
-        of_entry += np.repeat(begin[class_of_group], level.counts)
-        return Classes(of_entry, int(begin[-1]), begin, begin[:-1] + found.n_below, found.n_on > 0)
+        first = begin[class_of_group]
+        for groups_here, slots_here in _in_cache(level):
+            found.of_entry[slots_here] += np.repeat(first[groups_here], level.counts[groups_here])
+        return Classes(found.of_entry, int(begin[-1]), begin, begin[:-1] + found.n_below, found.n_on > 0)
 
     return classify
+
+
+def _classes_of_keys(scalars: IntArray, above: IntArray, n_above: int, resolution: int) -> Classes:
+    """Classes by one sort of class above and component: quick where these come in sorted runs."""
+    key = above * resolution
+    key += scalars
+    order, key = _sort_keys(key, n_above * resolution)
+    first = np.empty(len(key), dtype=np.bool_)
+    first[0] = True
+    np.not_equal(key[1:], key[:-1], out=first[1:])
+    heads = key[first]
+    class_in_order = np.cumsum(first, out=key)
+    class_in_order -= 1
+    of_entry = np.empty(len(key), dtype=np.int64)
+    of_entry[order] = class_in_order
+    begin = np.searchsorted(heads, np.arange(n_above + 1) * resolution)
+    balance = np.arange(n_above) * resolution + resolution // 2
+    pad = np.searchsorted(heads, balance)
+    merged = heads[np.minimum(pad, len(heads) - 1)] == balance
+    return Classes(of_entry, len(heads), begin, pad, merged)
 
 
 class _Found(NamedTuple):
@@ -126,57 +150,71 @@ class _Found(NamedTuple):
     n_on: IntArray
 
 
-def _classify_sorted(found: _Found, scalars: IntArray, slots: IntArray, above: IntArray, resolution: int) -> None:
-    """Fill in all classes of the level above that the `slots` continue, by one sort of class above and component."""
-    key = above[slots] * resolution
-    key += scalars[slots]
-    n_above = len(found.size)
-    order, key = _sort_keys(key, n_above * resolution)
-    first = np.empty(len(key), dtype=np.bool_)
-    first[0] = True
-    np.not_equal(key[1:], key[:-1], out=first[1:])
-    continued, component = np.divmod(key[first], resolution)
-    size = np.bincount(continued, minlength=n_above)
-    number = np.arange(len(continued)) - (np.cumsum(size) - size)[continued]
-    found.of_entry[slots[order]] = number[np.cumsum(first) - 1]
-    reached = size > 0
-    balance = resolution // 2
-    for values, chosen in ((found.n_below, component < balance), (found.n_on, component == balance)):
-        values[reached] = np.bincount(continued[chosen], minlength=n_above)[reached]
-    found.size[reached] = size[reached]
+def _slots_of(level: Level, groups: IntArray) -> IntArray:
+    """The slots of these groups, group after group."""
+    counts = level.counts[groups]
+    begin = np.cumsum(counts) - counts
+    slots = np.arange(int(counts.sum()))
+    slots += np.repeat(level.starts[groups] - begin, counts)
+    return slots
+
+
+def _in_cache(level: Level) -> Iterator[tuple[slice, slice]]:
+    """Groups of a level, and their slots, a few at a time."""
+    step = max(1, 2 * CHUNK * len(level.counts) // (level.hi - level.lo))
+    for number in range(0, len(level.counts), step):
+        last = min(number + step, len(level.counts)) - 1
+        yield slice(number, last + 1), slice(int(level.starts[number]), int(level.starts[last] + level.counts[last]))
+
+
+def _correct(found: _Found, shared: Classes, slots: IntArray, above: IntArray) -> None:
+    """Put in what holds for classes that several groups continue: their `slots` taken together."""
+    found.of_entry[slots] = shared.of_entry - shared.begin[above]
+    size = np.diff(shared.begin)
+    is_shared = size > 0
+    found.size[is_shared] = size[is_shared]
+    found.n_below[is_shared] = (shared.pad - shared.begin[:-1])[is_shared]
+    found.n_on[is_shared] = shared.merged[is_shared]
 
 
 def _classify_rows(
-    found: _Found, scalars: IntArray, level: Level, grid: Grid, class_of_group: IntArray, resolution: int
+    found: _Found,
+    in_order: IntArray,
+    scalars: IntArray,
+    level: Level,
+    grid: Grid,
+    class_of_group: IntArray,
+    resolution: int,
 ) -> None:
-    """The same for groups each of which continues a class of its own: sorted one by one, some at a time in the cache.
+    """Fill in what holds where each group continues a class of its own; and slots `in_order`, unless that is empty.
 
-    Rows of component and place in the group, in the narrowest integers that hold both.
+    Rows of component and place in the group, in the narrowest integers that hold both, some at a time in the cache.
     """
     width, balance = grid.filled.shape[1], resolution // 2
     place_bits = (width - 1).bit_length()
     is_narrow = (resolution - 1).bit_length() + place_bits <= 31
-    kind = np.dtype(np.int32 if is_narrow else np.int64)
-    columns = np.arange(width, dtype=kind)
-    step = max(1, 2 * CHUNK // width)
-    for number in range(0, len(level.counts), step):
-        groups = slice(number, number + step)
+    kind: type[np.int32] | type[np.int64] = np.int32 if is_narrow else np.int64
+    columns = np.arange(width).astype(kind)
+    for groups, slots in _in_cache(level):
         filled, starts, counts = grid.filled[groups], level.starts[groups], level.counts[groups]
         heads = starts - starts[0]
         rows = np.full(filled.shape, np.iinfo(kind).max >> place_bits, dtype=kind)
-        rows[filled] = scalars[starts[0] : starts[-1] + counts[-1]]
+        rows[filled] = scalars[slots]
         rows <<= place_bits
-        rows |= columns
+        np.add(rows, columns, out=rows)
         rows.sort(axis=1)
         key = rows[filled]
         component = key >> place_bits
         first = np.empty(len(key), dtype=np.bool_)
         np.not_equal(component[1:], component[:-1], out=first[1:])
         first[heads] = True
-        running = np.cumsum(first)
+        running: IntArray = np.cumsum(first, dtype=np.int64)
         running -= np.repeat(running[heads], counts)
         key &= (1 << place_bits) - 1
-        found.of_entry[key + np.repeat(starts, counts)] = running
+        slot = key + np.repeat(starts, counts)
+        found.of_entry[slot] = running
+        if len(in_order):
+            in_order[slots] = slot
         continued = class_of_group[groups]
         found.size[continued] = np.add.reduceat(first, heads, dtype=np.int64)
         found.n_below[continued] = np.add.reduceat(first & (component < balance), heads, dtype=np.int64)
@@ -186,7 +224,8 @@ def _classify_rows(
 def classes_of_numbers(values: FloatArray, tolerance: float) -> Classify:
     """Classes of real components: neighbours within `tolerance` tie; shorter vectors go on with 0."""
 
-    def classify(level: Level, above: IntArray, n_above: int) -> Classes:
+    def classify(level: Level, class_of_group: IntArray, n_above: int) -> Classes:
+        above = np.repeat(class_of_group, level.counts)
         n = level.hi - level.lo
         segment = np.concatenate((above, np.arange(n_above)))  # one padded vector for each class above
         number = np.concatenate((values[level.lo : level.hi], np.zeros(n_above)))
@@ -244,8 +283,7 @@ def _classify_levels(
     classes: list[IntArray] = [np.zeros(1, dtype=np.int64)]
     first_above = 0
     for level in tree.levels:
-        above = np.repeat(classes[-1][level.parents - first_above], level.counts)
-        step = classify(level, above, len(seated[-1]))
+        step = classify(level, classes[-1][level.parents - first_above], len(seated[-1]))
         here = ends[level.lo : level.hi]
         all_end = bool((here == 1).all())
         counts = np.bincount(step.of_entry, None if all_end else here, minlength=step.size).astype(np.int64)
@@ -297,5 +335,6 @@ def _place(
             beside = blocks[k] + total[step.begin[1:]] - total[step.pad]
             merged_at = np.minimum(step.pad, step.size - 1)
             own = np.where(step.merged, own[merged_at], beside)
-        result[tree.level_offsets[k] : tree.level_offsets[k + 1]] = own[classes[k]]
+        here = result[tree.level_offsets[k] : tree.level_offsets[k + 1]]
+        np.take(own, classes[k], out=here, mode="clip")  # classes are within bounds; to raise would take a copy
     return result

@@ -57,7 +57,7 @@ def assert_as_the_twin(case: dict[str, Any]) -> None:
         assert is_close(nodes[path]["weight"], expected["weight"]), path
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(share_cases("flux", weights=st.integers(0, 3), amounts=st.integers(0, 3), most_entries=18))
 def test_the_slow_twin_agrees_where_much_ties(case: dict[str, Any]) -> None:
     assert_as_the_twin(case)

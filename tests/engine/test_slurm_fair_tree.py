@@ -85,7 +85,7 @@ def assert_as_the_twin(case: dict[str, Any]) -> None:
         assert nodes[path]["rank"] == expected["rank"], path
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(share_cases(NAME, weights=FEW, amounts=st.integers(0, 3), most_entries=18), TIES)
 def test_the_slow_twin_agrees_where_much_ties(case: dict[str, Any], ties: str) -> None:
     case["algorithm"]["ties"] = ties
