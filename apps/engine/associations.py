@@ -26,12 +26,12 @@ def norm_usage(
 ) -> FloatArray:
     """Part of the usage of the whole tree, (n,) 0..1: total / total of the root; 0 where nobody used anything.
 
-    Where groups are compared in different scopes (group_total is another array than total), it is the product of
-    total / group_total of the fairshare parent down the tree: the same number where the scopes agree.
+    Where groups are compared in different scopes (group_total differs from total), it is the product of
+    total / group_total of the fairshare parent down the tree: the same number, but for rounding, where scopes agree.
     """
     part = np.zeros(tree.n_entries)
     part[0] = 1.0 if total[0] > 0 else 0.0
-    if group_total is total:
+    if group_total is total or np.array_equal(group_total, total):
         if total[0] > 0:
             np.minimum(total / total[0], 1.0, out=part)
         return part

@@ -1,0 +1,315 @@
+"""Whatever algorithm a policy has: answers, newcomers, walks and previews agree with a recompute."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+from zipfile import ZipFile
+
+import numpy as np
+import pytest
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.engine.algorithms import all_algorithms, brought_algorithms, read_algorithm
+from apps.errors import Invalid
+from apps.policies.services import change_settings, change_shares, make_change_set
+from apps.policies.settings import PolicySettings
+from apps.policies.trees import load_tree
+from apps.priorities import newcomer, served
+from apps.priorities.answers import AccountQuery, ServedSnapshot
+from apps.priorities.carried import carried_totals, simulate
+from apps.priorities.change_effects import simulate_change_set
+from apps.priorities.preview import preview_shares
+from apps.priorities.selectors import explain
+from apps.usage.services import make_source
+from tests.example_package.wheel import build_wheel
+from tests.priorities.conftest import AS_OF, Site
+
+NO_AGING = {"window": {"length_s": None, "aging": "none"}}
+ALGORITHMS = [
+    *({"name": name} for name in sorted(all_algorithms())),
+    {"name": "aequus", "operator": "absolute", "factor_from": "key"},
+    {"name": "slurm-fair-tree", "ties": "as-documented"},
+    {"name": "slurm-classic", "damping_factor": 3},
+]
+IDS = ["-".join(map(str, one.values())) for one in ALGORITHMS]
+USED = [("alice", "physics", 40), ("bob", "physics", 15), ("carol", "biology", 45), ("dan", "biology", 0.5)]
+
+
+def tree(**more: Any) -> list[dict[str, Any]]:
+    """Users below two projects, one of them a level deeper, and one entry that is no user."""
+
+    def user(name: str, shares: Any = 1) -> dict[str, Any]:
+        return {"name": name, "kind": "user", "shares": shares}
+
+    return [
+        {"name": "physics", "shares": 60, "children": [user("alice"), user("bob"), user("eve", 2)]},
+        {"name": "biology", "shares": 40, "scope": more.get("scope", ""), "children": [
+            {"name": "lab", "shares": 3, "children": [user("carol", 3)]}, user("dan")]},
+        {"name": "robots", "kind": "service", "shares": 5},
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def make(make_site: Callable[..., Site]) -> Callable[..., Site]:
+    def made(algorithm: dict[str, Any], **more: Any) -> Site:
+        site = make_site()
+        site.publish(tree(**more), {**NO_AGING, "algorithm": algorithm})
+        each = site.rule("/physics", kind="each", group_pattern="physics", suffix="")
+        site.map(each, site.rule("/biology/lab", kind="exact", user_pattern="carol", suffix="/carol"), site.rule())
+        for user, group, hours in USED:
+            site.job(user, group, hours)
+        site.recompute()
+        return site
+
+    return made
+
+
+def served_now() -> ServedSnapshot:
+    return served.newest("grid")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
+def test_every_answer_is_json_and_keys_sort_as_ranks(make: Callable[..., Site], algorithm: dict[str, Any]) -> None:
+    make(algorithm)
+    snapshot = served_now()
+    lines = [line for line in snapshot.every_leaf() if line["rank"] is not None]
+    text = json.dumps(list(snapshot.every_leaf()), allow_nan=False)
+    assert (
+        snapshot.lookup_json(["alice"])
+        == json.dumps(snapshot.lookup(["alice"]), separators=(",", ":"), ensure_ascii=False).encode()
+    )
+    assert len(lines) >= 5
+    assert "NaN" not in text
+    for one in lines:
+        for other in lines:
+            if algorithm["name"] != "gridwide":  # its number is rounded and may tie where ranks differ
+                assert (one["key"] > other["key"]) == (one["rank"] < other["rank"])
+            assert one["rank"] >= other["rank"] or one["factor"] >= other["factor"]
+    assert {len(line["key"]) for line in lines if algorithm["name"] != "gridwide"} <= {len(lines[0]["key"])}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
+def test_a_newcomer_has_the_rank_and_factor_of_a_member_who_joins(
+    make: Callable[..., Site], algorithm: dict[str, Any]
+) -> None:
+    site = make(algorithm)
+    new = served_now().lookup([AccountQuery("zoe", "physics")])[0]
+    eve = served_now().lookup(["eve"])[0]  # idle as well, and as near to the front
+    assert (new["provisional"], new["entry"]) == (True, "/physics")
+    children = tree()
+    children[0]["children"].append({"name": "zoe", "kind": "user", "shares": 1})
+    site.publish(children, {**NO_AGING, "algorithm": algorithm})
+    site.recompute()
+    real = served_now().lookup([AccountQuery("zoe", "physics")])[0]
+    assert real["entry"] == "/physics/zoe"
+    assert (new["rank"], new["of"]) == (real["rank"], real["of"])
+    assert new["factor"] == pytest.approx(real["factor"], rel=1e-3)
+    assert new["priorities"] == pytest.approx(real["priorities"], rel=1e-9)
+    if algorithm["name"] != "gridwide":
+        assert (new["key"] >= eve["key"]) == (new["rank"] <= eve["rank"])
+
+
+def test_in_a_large_tree_a_newcomer_is_worked_out_beside_the_requests(
+    make: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(newcomer, "MOST_AT_ONCE", 0)
+    make({"name": "slurm-fair-tree"})
+    snapshot, zoe = served_now(), AccountQuery("zoe", "physics")
+    working = newcomer.Newcomers._work_out
+    monkeypatch.setattr(newcomer.Newcomers, "_work", lambda self: None)  # nobody works yet
+    first = json.loads(snapshot.lookup_json([zoe]))[0]
+    assert (first["rank"], first["factor"], first["key"], first["provisional"]) == (None, 0.5, None, True)
+    assert snapshot.lookup_columns([zoe]) == (["zoe"], [0.5], [None])
+    monkeypatch.undo()
+    monkeypatch.setattr(newcomer, "MOST_AT_ONCE", 0)
+    snapshot.lookup([zoe])
+    snapshot.newcomers.wait()
+    later = json.loads(snapshot.lookup_json([zoe]))[0]
+    assert later["rank"] == 1
+    assert snapshot.lookup_columns([zoe]) == (["zoe"], [later["factor"]], [1])
+    assert working is newcomer.Newcomers._work_out
+
+
+@pytest.mark.parametrize("name", ["slurm-fair-tree", "slurm-classic", "slurm-depth-oblivious"])
+def test_who_is_no_user_gets_the_fallback_factor_and_is_told_why(make: Callable[..., Site], name: str) -> None:
+    site = make({"name": name})
+    robots = [one for one in served_now().every_leaf() if one["entry"] == "/robots"]
+    assert robots == []
+    site.map(site.rule("/robots", kind="exact", user_pattern="r2d2", suffix=""), site.rule())
+    site.job("r2d2", "c", 1)
+    site.recompute()
+    found = explain(policy_slug="grid", account="r2d2", actor=COMMAND)["results"][0]
+    assert found["rank"] is None
+    assert f"{name} ranks entries of kind user alone, and robots is of kind service." in found["sentence"]
+    if name == "slurm-fair-tree":
+        assert found["factor"] == 0.5
+        assert found["sentence"].endswith("Schedulers get the fallback factor of the policy.")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
+def test_the_walk_names_a_level_and_carries_the_algorithms_own_numbers(
+    make: Callable[..., Site], algorithm: dict[str, Any]
+) -> None:
+    make(algorithm)
+    found = explain(policy_slug="grid", account="alice", actor=COMMAND)["results"][0]
+    json.dumps(found, allow_nan=False)
+    assert found["deciding"] in ("/physics", "/physics/alice")
+    own = set(served_now().values.columns)
+    assert all(set(step["columns"]) == own for step in found["steps"])
+    last = found["steps"][-1]
+    assert (last["n_ahead"], last["n_siblings"]) == (2, 2), "bob and eve used less of as much or more"
+    idle = explain(policy_slug="grid", account="eve", actor=COMMAND)["results"][0]["steps"][-1]
+    assert idle["n_ahead"] == 0
+    if algorithm["name"] == "slurm-fair-tree":
+        assert idle["columns"]["level_fs"] == "Infinity"
+
+
+@pytest.mark.parametrize("scope", ["", "global"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
+def test_the_totals_of_a_snapshot_give_its_priorities_back_to_the_last_bit(
+    make: Callable[..., Site], algorithm: dict[str, Any], scope: str
+) -> None:
+    site = make(algorithm, scope=scope)
+    if scope:  # what ran elsewhere counts below biology alone
+        elsewhere = make_source(slug="far", name="far", namespace="c1", origin="far", at=AS_OF, actor=COMMAND)
+        site.job("dan", "biology", 7, source=elsewhere)
+        site.job("bob", "physics", 7, source=elsewhere)
+        site.recompute()
+    snapshot = served_now()
+    assert np.array_equal(snapshot.values.usage, snapshot.values.group_usage) == (scope == "")
+    result = simulate(snapshot, snapshot.tree, algorithm=snapshot.algorithm)
+    assert result is not None
+    for name in ("target", "actual", "priority", "rank", "factor"):
+        assert np.array_equal(getattr(result, name), getattr(snapshot.values, name)), name
+    for name, column in result.columns.items():
+        assert np.array_equal(column.values, snapshot.values.columns[name].values), name
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
+def test_a_preview_of_shares_says_what_the_recompute_then_does(
+    make: Callable[..., Site], as_eva: Actor, algorithm: dict[str, Any]
+) -> None:
+    site = make(algorithm)
+    uid = load_tree(site.policy).uuid(load_tree(site.policy).index_of_path("/physics/alice") or 0)
+    preview = preview_shares(policy_slug="grid", entry_uid=uid, shares=9, actor=as_eva)
+    change_shares(policy_slug="grid", entry_uid=uid, shares=9, reason="more", at=AS_OF, actor=COMMAND)
+    site.recompute()
+    snapshot = served_now()
+    for row in preview.rows:
+        at = snapshot.tree.index_of_uid(row.uid)
+        assert at is not None
+        assert row.rank_after == int(snapshot.values.rank[at])
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS[1:], ids=IDS[1:])
+def test_a_draft_of_settings_says_who_would_move(
+    make: Callable[..., Site], as_eva: Actor, algorithm: dict[str, Any]
+) -> None:
+    site = make({"name": "aequus", "operator": "relative", "factor_from": "key"})
+    before = {line["entry"]: line["rank"] for line in served_now().every_leaf()}
+    operation = {"op": "set_policy", "settings": {"algorithm": algorithm}}
+    draft = make_change_set(policy_slug="grid", operations=[operation], reason="try", at=AS_OF, actor=COMMAND)
+    moves = simulate_change_set(draft, actor=as_eva)
+    change_settings(policy_slug="grid", settings={"algorithm": algorithm}, reason="do", at=AS_OF, actor=COMMAND)
+    site.recompute()
+    after = {line["entry"]: line for line in served_now().every_leaf()}
+    assert moves is not None
+    for move in moves:
+        line = after.get(move["path"])
+        assert move["rank_after"] == (line["rank"] if line else None)
+        assert move["rank_before"] == before[move["path"]]
+    unmoved = before.keys() - {move["path"] for move in moves}
+    assert all(after[path]["rank"] == before[path] for path in unmoved)
+
+
+def test_entries_that_move_take_their_usage_along_and_all_else_keeps_its_own(make: Callable[..., Site]) -> None:
+    site = make({"name": "aequus"})
+    snapshot = served_now()
+    before = load_tree(site.policy)
+    nodes = tree()
+    carol = nodes[1]["children"][0]["children"].pop()
+    nodes[0]["children"] = [*nodes[0]["children"][1:], carol]  # alice leaves, carol comes to physics
+    nodes.append({"name": "new", "shares": 1, "children": [{"name": "zoe", "kind": "user", "shares": 1}]})
+    for node in nodes:
+        _with_uids(node, before, "/" + node["name"], {"/physics/carol": "/biology/lab/carol"})
+    site.publish(nodes, {**NO_AGING})
+    after = load_tree(site.policy)
+    usage, group_usage = carried_totals(snapshot, after)
+    hours = {
+        path: usage[after.index_of_path(path) or 0] / 3600
+        for path in ("/physics", "/biology", "/biology/lab", "/new", "/")
+    }
+    assert hours == {"/physics": 60.0, "/biology": 0.5, "/biology/lab": 0.0, "/new": 0.0, "/": 60.5}
+    assert np.array_equal(usage, group_usage)
+
+
+def _with_uids(node: dict[str, Any], before: Any, path: str, moved: dict[str, str]) -> None:
+    at = before.index_of_path(moved.get(path, path))
+    node["uid"] = str(before.uuid(at) if at is not None else uuid4())
+    for child in node.get("children", []):
+        _with_uids(child, before, f"{path}/{child['name']}", moved)
+
+
+def test_flux_and_inherited_shares_refuse_each_other_naming_the_entry(make: Callable[..., Site], as_eva: Actor) -> None:
+    site = make({"name": "flux"})
+    uid = load_tree(site.policy).uuid(load_tree(site.policy).index_of_path("/physics/bob") or 0)
+    for attempt in (
+        lambda: change_shares(policy_slug="grid", entry_uid=uid, shares="parent", reason="x", at=AS_OF, actor=COMMAND),
+        lambda: preview_shares(policy_slug="grid", entry_uid=uid, shares="parent", actor=as_eva),
+        lambda: site.publish([{"name": "solo", "shares": "parent", "children": []}], {"algorithm": {"name": "flux"}}),
+    ):
+        with pytest.raises(Invalid) as refused:
+            attempt()
+        assert refused.value.code == "no_inherit"
+        assert refused.value.fields[0].where in ("/physics/bob", "/solo")
+    change_settings(policy_slug="grid", settings={"algorithm": {"name": "aequus"}}, reason="x", at=AS_OF, actor=COMMAND)
+    change_shares(policy_slug="grid", entry_uid=uid, shares="parent", reason="x", at=AS_OF, actor=COMMAND)
+    with pytest.raises(Invalid, match="/physics/bob inherits its shares, and flux has no inherited shares"):
+        change_settings(
+            policy_slug="grid", settings={"algorithm": {"name": "flux"}}, reason="x", at=AS_OF, actor=COMMAND
+        )
+
+
+@pytest.fixture
+def example_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """The example package as if it were installed; call it to have it uninstalled again."""
+    with ZipFile(build_wheel(tmp_path)) as wheel:
+        wheel.extractall(tmp_path / "installed")
+    before = list(sys.path)
+    sys.path.insert(0, str(tmp_path / "installed"))
+    brought_algorithms.cache_clear()
+
+    def uninstall() -> None:
+        sys.path[:] = before
+        sys.modules.pop("fairshare_example", None)
+        brought_algorithms.cache_clear()
+
+    yield uninstall
+    uninstall()
+
+
+def test_an_algorithm_of_a_package_is_set_like_any_other_and_answers_go_on_when_it_is_gone(
+    example_package: Callable[[], None], make: Callable[..., Site]
+) -> None:
+    site = make({"name": "aequus"})
+    site.publish([entry for entry in tree() if entry["name"] != "robots"],
+                 {**NO_AGING, "algorithm": {"name": "least-used", "unit": 60}})  # fmt: skip
+    site.recompute()
+    found = explain(policy_slug="grid", account="alice", actor=COMMAND)["results"][0]
+    assert (found["rank"], found["of"]) == (5, 5)
+    assert found["steps"][-1]["columns"]["used_per_share"] == pytest.approx(40 * 3600 / (0.6 / 4))
+    new = served_now().lookup([AccountQuery("zoe", "physics")])[0]
+    assert (new["rank"], new["of"], new["provisional"]) == (1, 6, True)
+    before = served_now().lookup(["alice"])[0]
+    example_package()
+    served.forget()
+    assert served_now().lookup(["alice"])[0] == before
+    assert PolicySettings.from_stored({"algorithm": {"name": "least-used", "unit": 60}}).algorithm["unit"] == 60
+    change_settings(policy_slug="grid", settings={"algorithm": {"name": "flux"}}, reason="x", at=AS_OF, actor=COMMAND)
+    site.recompute()
+    assert served_now().algorithm == read_algorithm("flux")
