@@ -21,7 +21,7 @@ from apps.policies.scope import (
 )
 from apps.policies.working_tree import WorkingTree
 
-_PROTECTED_BY_LOCKS = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
+_OF_THE_TREE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)  # what locks protect, and what moves targets
 
 
 class ActorGuard:
@@ -64,12 +64,16 @@ class ActorGuard:
 
     def may_divide(self, tree: WorkingTree, parent: Node, index: int, verb: str) -> None:
         """What lies below an entry: whoever has the verb there, or above."""
-        self._demand(verb, [step.uid for step in tree.lineage(parent)], tree, parent, index)
+        place = _competing_at(tree, parent) if verb in _OF_THE_TREE else parent
+        self._demand(verb, [step.uid for step in tree.lineage(place)], tree, parent, index)
 
     def may_change(self, tree: WorkingTree, node: Node, index: int, verb: str) -> None:
         """An entry's own shares, name and place: whoever has the verb above it, never at it alone."""
-        self._demand(verb, [step.uid for step in tree.lineage(node)[:-1]], tree, node, index)
-        if node.locked and verb in _PROTECTED_BY_LOCKS and not self._rules and not self._only_see:
+        above = tree.lineage(node)[:-1]
+        if above and verb in _OF_THE_TREE:
+            above = tree.lineage(_competing_at(tree, above[-1]))
+        self._demand(verb, [step.uid for step in above], tree, node, index)
+        if node.locked and verb in _OF_THE_TREE and not self._rules and not self._only_see:
             if self._mine is None:
                 self._mine = locked_by(self._policy, self._actor)
             if node.uid not in self._mine:
@@ -100,3 +104,12 @@ class ActorGuard:
             f"operations[{index}]: you may not change {tree.path(node)}; only an authority of an entry above it may. "
             "Propose the change instead."
         )
+
+
+def _competing_at(tree: WorkingTree, parent: Node) -> Node:
+    """Where the children of an entry compete: below one that inherits its shares they do so one level up."""
+    while parent.shares is None and parent.parent_uid is not None:
+        above = tree.get(parent.parent_uid)
+        assert above is not None, "every entry but the root has a parent"  # noqa: S101 - an invariant, not input
+        parent = above
+    return parent

@@ -235,6 +235,8 @@ def _restore(edit: Edit, operation: Mapping[str, Any]) -> Operation:
         raise edit.refusal("parent", "is needed: the entry it was below is archived too")
     wanted = operation.get("parent") if operation.get("parent") is not None else str(top.parent_uid)
     parent = edit.parent_for(wanted, max(depth.values()))
+    if former is not None and former.uid != parent.uid:  # it is a move as well: both ends are asked
+        edit.guard.may_divide(edit.tree, edit.find(str(former.uid), "entry"), edit.index, edit.verb)
     name = edit.free_name(parent, operation.get("name", top.name))
     edit.put([replace(top, parent_uid=parent.uid, name=name), *nodes[1:]])
     return {"entry": str(uid), "parent": str(parent.uid), "name": name}

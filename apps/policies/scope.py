@@ -12,10 +12,10 @@ from uuid import UUID
 
 import numpy as np
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from apps.accounts.actor import Actor
-from apps.accounts.models import Token
+from apps.accounts.models import Token, User
 from apps.errors import NotAllowed, NotFound
 from apps.policies.columns import Mask, TreeColumns
 from apps.policies.models import Grant, Policy
@@ -68,11 +68,14 @@ class Rights:
 
 
 def _grants_of(policy: Policy, actor: Actor, at: datetime) -> Iterable[tuple[UUID, list[str]]]:
-    if actor.user is None:
-        return ()
-    people = list(actor.user.groups.values_list("name", flat=True))
-    grants = Grant.objects.filter(Q(user=actor.user) | Q(people__in=people, user=None), policy=policy)
-    return grants.filter(Q(expires_at=None) | Q(expires_at__gt=at)).values_list("entry_uid", "verbs")
+    return () if actor.user is None else grants_of(policy, actor.user, at).values_list("entry_uid", "verbs")
+
+
+def grants_of(policy: Policy, user: User, at: datetime) -> QuerySet[Grant]:
+    """What somebody holds at an instant, in person or through a group of sign-in."""
+    people = list(user.groups.values_list("name", flat=True))
+    grants = Grant.objects.filter(Q(user=user) | Q(people__in=people, user=None), policy=policy)
+    return grants.filter(Q(expires_at=None) | Q(expires_at__gt=at))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +142,18 @@ def _open_by_grants(policy: Policy, tree: TreeColumns, actor: Actor, at: datetim
         mask[tree.ancestors(i)] = True
         mask |= below
         if uid in divides and actor.has_scope(WRITE):
-            divided |= below
+            divided |= _divided_from(tree, i, below)
+
+
+def _divided_from(tree: TreeColumns, i: int, below: Mask) -> Mask:
+    """Without what inherits its shares at the top: its children compete one level up, which is not theirs to decide."""
+    divided, waiting = below.copy(), [i]
+    while waiting:
+        j = waiting.pop()
+        if j > 0 and tree.inherit[j]:
+            divided[j] = False
+            waiting += tree.children(j)
+    return divided
 
 
 def _unlocked(policy: Policy, tree: TreeColumns, actor: Actor, divided: Mask, *, rules: bool) -> Mask:
