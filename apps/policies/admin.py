@@ -10,6 +10,7 @@ from django.http import HttpRequest  # noqa: TID251 - Django's admin hands over 
 from apps.accounts.admin import AuditedAdmin, ReadOnlyAdmin
 from apps.clock import now
 from apps.policies.models import ChangeSet, Entry, Grant, Policy, Revision
+from apps.policies.roles import VERBS_OF_ROLE
 
 
 @admin.register(Policy)
@@ -49,13 +50,15 @@ class EntryAdmin(ReadOnlyAdmin):
 
 @admin.register(Grant)
 class GrantAdmin(AuditedAdmin):
-    list_display = ("user", "role", "policy", "entry_uid", "expires_at")
+    list_display = ("user", "people", "role", "policy", "entry_uid", "expires_at")
     list_filter = ("policy", "role")
-    fields = ("policy", "entry_uid", "user", "role", "reason", "expires_at")
+    fields = ("policy", "entry_uid", "user", "people", "role", "reason", "expires_at")
     raw_id_fields = ("user",)
 
     def save_model(self, request: HttpRequest, obj: Grant, form: Any, change: bool) -> None:
         if not change:
             obj.created_at = now()
             obj.granted_by_id = request.user.pk
+        if not change or "role" in form.changed_data:
+            obj.verbs = list(VERBS_OF_ROLE[obj.role])
         super().save_model(request, obj, form, change)
