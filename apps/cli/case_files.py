@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from argparse import ArgumentParser
@@ -32,12 +33,14 @@ def print_results(command: BaseCommand, files: list[str], solver: Callable[[obje
         except BadCase as problem:
             problems.append(f"{name}: {problem.message}")
             continue
+        gc.freeze()  # the cases stay until the end: the collector needn't look through them again and again
         for outcome in solve_all(cases, first_index=n_cases, solver=solver):
             if isinstance(outcome, tuple):
                 problems.append(": ".join(outcome))
             else:
                 results.append(json.dumps(outcome, allow_nan=False))
         n_cases += len(cases)
+    gc.unfreeze()
     command.stdout.write("[" + ",\n ".join(results) + "]")
     for line in problems:
         command.stderr.write(f"error: {_printable(line)}", style_func=str)

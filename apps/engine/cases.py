@@ -188,38 +188,54 @@ def _read_usage(case: dict[str, Any], policy: Policy) -> np.ndarray[tuple[int], 
 def _nodes(policy: Policy, result: PriorityResult) -> Iterator[tuple[str, dict[str, Any]]]:
     """Path and answer of every entry but the root, parents before their children, siblings in order."""
     fields = get_algorithm(result.settings["name"]).fields
-    told = {name: _told(result, name) for name in fields}
+    rows = list(zip(*(_told(result, name) for name in fields), strict=True))
+    is_group = policy.tree.is_group.tolist() if "value" in fields else None
     for entry in _depth_first(policy.tree):
-        node = {name: told[name](entry) for name in fields}
-        if policy.tree.is_group[entry]:
-            node.pop("value", None)
+        node = dict(zip(fields, rows[entry], strict=True))
+        if is_group is not None and is_group[entry]:
+            del node["value"]
         yield policy.paths[entry], node
 
 
-def _told(result: PriorityResult, name: str) -> Callable[[int], Any]:
-    """What is said of an entry under this name; None where it doesn't exist, and infinity as JSON can carry it."""
+def _told(result: PriorityResult, name: str) -> list[Any]:
+    """What is said of each entry under this name; None where it doesn't exist, and infinity as JSON can carry it."""
     if name == "vector":
-        return result.vector
+        return _vectors(result)
     if name == "value":
-        return lambda entry: None if (value := result.grid_value(entry)) is None else str(value)
+        numbers = map(result.grid_value, range(result.tree.n_entries))
+        return [None if number is None else str(number) for number in numbers]
     column = result.columns.get(name)
     if column is None:
         exists = {"rank": result.has_rank, "factor": result.has_factor}.get(name, result.competes)
         column = Column(getattr(result, name), exists)
-    values = [number if number != math.inf else "Infinity" for number in column.values.tolist()]
-    if column.exists is not None:
+    values: list[Any] = column.values.tolist()
+    if name == "level_fs":
+        values = [number if number != math.inf else "Infinity" for number in values]
+    if column.exists is not None and not column.exists.all():
         values = [number if here else None for number, here in zip(values, column.exists.tolist(), strict=True)]
-    return values.__getitem__
+    return values
+
+
+def _vectors(result: PriorityResult) -> list[list[int]]:
+    """Every entry's vector: its parent's and one component more."""
+    contest, entry_of, seat, _ = result.tree.competition
+    found: list[list[int]] = [[]]
+    components = result.scalar[entry_of].tolist()
+    for above, component in zip(contest.parent.tolist()[1:], components[1:], strict=True):
+        found.append([*found[above], component])
+    return [found[at] for at in seat.tolist()]
 
 
 def _depth_first(tree: FairshareTree) -> Iterator[int]:
+    first_child, child_count = tree.first_child.tolist(), tree.child_count.tolist()
     waiting = [0]
     while waiting:
         entry = waiting.pop()
         if entry:
             yield entry
-        first = int(tree.first_child[entry])
-        waiting.extend(range(first + int(tree.child_count[entry]) - 1, first - 1, -1))
+        if child_count[entry]:
+            first = first_child[entry]
+            waiting.extend(range(first + child_count[entry] - 1, first - 1, -1))
 
 
 def solve_all(
