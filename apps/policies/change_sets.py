@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -145,16 +146,31 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
         return document_outcome(change_set, policy, head, policy.head_number)
     head_settings = settings_of(policy, policy.head_number)
     if change_set.base_number != policy.head_number:
-        found = conflicts(
-            load_tree(policy, change_set.base_number), head, change_set.operations,
-            base_settings=settings_of(policy, change_set.base_number), head_settings=head_settings, archived=archived,
-        )  # fmt: skip
+        found = conflicts_with_head(change_set, policy)
         if found:
-            seen = visible_entries(policy=policy, tree=head, actor=actor, at=at)
-            shown = [c for c in found if c.entry is None or _sees(seen.mask, head, c.entry)]
-            hidden = FieldConflict(None, "an entry outside your view", "entry", None, None, None)
-            raise EditConflict(shown or [hidden], base_number=change_set.base_number, head_number=policy.head_number)
+            raise EditConflict(
+                shown_conflicts(found, policy, head, actor, at), base_number=change_set.base_number,
+                head_number=policy.head_number,
+            )  # fmt: skip
     return work_out(head, change_set.operations, settings=head_settings, guard=guard, archived=archived)
+
+
+def conflicts_with_head(change_set: ChangeSet, policy: Policy) -> list[FieldConflict]:
+    """Where it and the head both changed something since its base, whoever may see it."""
+    return conflicts(
+        load_tree(policy, change_set.base_number), load_tree(policy), change_set.operations,
+        base_settings=settings_of(policy, change_set.base_number),
+        head_settings=settings_of(policy, policy.head_number), archived=lambda uid: load_archived(policy, uid),
+    )  # fmt: skip
+
+
+def shown_conflicts(
+    found: Sequence[FieldConflict], policy: Policy, head: TreeColumns, actor: Actor, at: datetime
+) -> list[FieldConflict]:
+    """Those that the actor may read; where it is none of them, that there is one."""
+    seen = visible_entries(policy=policy, tree=head, actor=actor, at=at)
+    shown = [conflict for conflict in found if conflict.entry is None or _sees(seen.mask, head, conflict.entry)]
+    return shown or [FieldConflict(None, "an entry outside your view", "entry", None, None, None, can_keep=False)]
 
 
 def _sees(mask: Any, tree: TreeColumns, uid: Any) -> bool:

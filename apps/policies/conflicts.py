@@ -18,7 +18,11 @@ _ARCHIVED = "archived"
 
 @dataclass(frozen=True, slots=True)
 class FieldConflict:
-    """One field that both sides changed; `entry` None is the policy's settings."""
+    """One field that both sides changed; `entry` None is the policy's settings.
+
+    operation: the one that can't follow the head, where it isn't a field that stands against it. can_keep: whether
+    mine can be put over theirs at all.
+    """
 
     entry: UUID | None
     path: str
@@ -26,9 +30,19 @@ class FieldConflict:
     base: Any
     mine: Any
     theirs: Any
+    operation: int | None = None
+    can_keep: bool = True
+
+    @property
+    def key(self) -> str:
+        """Names it where choices are made."""
+        return f"{self.entry or 'policy'}:{self.field}"
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "entry": str(self.entry) if self.entry else None}
+        """As the REST contract has it."""
+        told = asdict(self)
+        del told["operation"], told["can_keep"]
+        return {**told, "entry": str(self.entry) if self.entry else None}
 
 
 class EditConflict(Conflict):
@@ -68,7 +82,7 @@ def conflicts(
     try:
         work_out(head, mine.operations, settings=head_settings, archived=archived)
     except DomainError as error:
-        return [_of_shape(base, head, mine, error)]
+        return [shape_conflict(base, head, mine, error)]
     return []
 
 
@@ -84,7 +98,8 @@ def _field_conflicts(base: TreeColumns, head: TreeColumns, mine: Outcome) -> Ite
         if j is None:
             if after is not None:
                 place = field if field in FIELDS else _ARCHIVED
-                yield FieldConflict(uid, path, place, _value(before, field), _value(after, field), _ARCHIVED)
+                wanted = _value(after, field)
+                yield FieldConflict(uid, path, place, _value(before, field), wanted, _ARCHIVED, can_keep=False)
         elif field == "children":
             yield from _member_conflict(base, head, i, j)
         elif field == _ARCHIVED:
@@ -124,10 +139,17 @@ def _settings_conflicts(
             yield FieldConflict(None, "the policy", field, was[part], wanted[part], is_now[part])
 
 
-def _of_shape(base: TreeColumns, head: TreeColumns, mine: Outcome, error: DomainError) -> FieldConflict:
+def index_in(error: DomainError) -> int:
+    """Which operation was refused."""
+    where = error.fields[0].where if error.fields else error.message
+    number = where.removeprefix("operations[").partition("]")[0]
+    return int(number) if number.isdecimal() else 0
+
+
+def shape_conflict(base: TreeColumns, head: TreeColumns, mine: Outcome, error: DomainError) -> FieldConflict:
     """Each side is fine alone and both together are no tree: a name taken twice, a cycle, a parent that left."""
     where = error.fields[0].where if error.fields else "operations[0]"
-    index = int(where.removeprefix("operations[").partition("]")[0])
+    index = index_in(error)
     operation = mine.operations[index]
     known = {"name_taken": "name", "cycle": "parent_uid", "not_found": _ARCHIVED}
     field = known.get(error.code, where.rpartition(".")[2])
@@ -139,7 +161,8 @@ def _of_shape(base: TreeColumns, head: TreeColumns, mine: Outcome, error: Domain
     path = "the policy" if i is None else base.path(i)
     j = None if uid is None else head.index_of_uid(uid)
     theirs = _ARCHIVED if uid is not None and i is not None and j is None else error.message
-    return FieldConflict(uid, path, field, before, operation.get("name") or operation.get("parent"), theirs)
+    wanted = operation.get("name") or operation.get("parent")
+    return FieldConflict(uid, path, field, before, wanted, theirs, operation=index, can_keep=False)
 
 
 def _value(node: Node, field: str) -> Any:

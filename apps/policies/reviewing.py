@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
-from uuid import UUID
 
 from django.db import transaction
 
@@ -13,24 +11,28 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit import record
 from apps.accounts.models import User
 from apps.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed
+from apps.policies.anchoring import move_anchors
 from apps.policies.authority import ActorGuard
 from apps.policies.change_sets import (
     clean_reason,
+    conflicts_with_head,
     get_change_set_for_write,
     merged_outcome,
     require_reason,
     settings_of,
+    shown_conflicts,
 )
-from apps.policies.conflicts import EditConflict, conflicts
+from apps.policies.conflicts import EditConflict, FieldConflict
 from apps.policies.models import Approval, ChangeSet, Comment, Policy, Revision
 from apps.policies.operations import work_out
 from apps.policies.publishing import lock_policy
-from apps.policies.scope import Verb
+from apps.policies.rebasing import Side, Sides, settle
 from apps.policies.selectors import get_change_set
 from apps.policies.services import move_on, publish_locked
+from apps.policies.size_guard import require_approver, require_second_person
 from apps.policies.trees import load_archived, load_tree
+from apps.policies.whole_trees import is_document
 
-Side = Literal["mine", "theirs"]
 State = ChangeSet.State
 
 
@@ -43,7 +45,8 @@ def approve_change_set(*, id: int, version: int, at: datetime, actor: Actor) -> 
         if actor.user is not None and actor.user.pk == change_set.author_id:
             raise NotAllowed("Nobody approves an own change set: ask a second person.", code="own_change_set")
         require_approver(change_set, actor, at)
-        change_set = move_on(change_set, State.APPROVED, actor, at, "changeset.approved")
+        change_set.approvals.filter(user=actor.user).delete()
+        change_set = _carrying_approvals(change_set, actor, at, "changeset.approved")
         Approval.objects.create(
             change_set=change_set, version=change_set.version, user=actor.user, user_name=actor.name, created_at=at
         )
@@ -85,14 +88,20 @@ def schedule_change_set(
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
         change_set.reason = require_reason(change_set.reason if reason is None else reason)
         policy = change_set.policy
-        merged_outcome(change_set, policy, actor, at)
+        outcome = merged_outcome(change_set, policy, actor, at)
+        settings = settings_of(policy, policy.head_number)
+        require_second_person(change_set, policy, outcome.tree, outcome.settings, outcome.changes, settings, actor, at)
         change_set.effective_at, change_set.held_for = effective_at, ""
         change_set.decided_by, change_set.decided_name = actor.user, actor.name
-        approvals = list(change_set.approvals.filter(version=change_set.version))
-        change_set = move_on(change_set, State.APPROVED, actor, at, "changeset.scheduled")
-        for approval in approvals:  # the version moved on, what was approved did not
-            approval.version = change_set.version
-            approval.save(update_fields=["version"])
+        return _carrying_approvals(change_set, actor, at, "changeset.scheduled")
+
+
+def _carrying_approvals(change_set: ChangeSet, actor: Actor, at: datetime, verb: str) -> ChangeSet:
+    """The version moves on, what was approved doesn't."""
+    approvals = change_set.approvals.filter(version=change_set.version)
+    kept = list(approvals.values_list("pk", flat=True))
+    change_set = move_on(change_set, State.APPROVED, actor, at, verb)
+    change_set.approvals.filter(pk__in=kept).update(version=change_set.version)
     return change_set
 
 
@@ -137,61 +146,52 @@ def _decider(change_set: ChangeSet) -> Actor:
 def rebase_change_set(
     *, id: int, version: int, choices: Mapping[str, Side] | None = None, at: datetime, actor: Actor
 ) -> ChangeSet:
-    """Set it upon the head. choices: `uid:field` → whose value stands, for every conflict there is.
+    """Set it upon the head. choices: key of a conflict → whose value stands, for every conflict there is.
 
     `theirs` drops the operations that set that field; `mine` keeps them, now knowing what they replace. Raises
-    Conflict naming the first conflict without a choice.
+    EditConflict naming those without a choice.
     """
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
+        if is_document(change_set):
+            raise Conflict("It replaces the whole tree it was made on: import the file again.", code="stale_document")
         policy = Policy.objects.get(pk=change_set.policy_id)
-        operations = _chosen(change_set, policy, choices or {})
-        if not operations:
-            raise Invalid("Nothing of it is left: withdraw it.", code="nothing_to_change")
         head, settings = load_tree(policy), settings_of(policy, policy.head_number)
+        settled = settle(_sides(change_set, policy), change_set.operations, choices or {})
+        if settled.open:
+            shown = shown_conflicts(settled.open, policy, head, actor, at)
+            raise EditConflict(shown, base_number=change_set.base_number, head_number=policy.head_number)
+        if not settled.kept:
+            raise Invalid("Nothing of it is left: withdraw it.", code="nothing_to_change")
         guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, only_see=True)
         outcome = work_out(
-            head, operations, settings=settings, guard=guard, archived=lambda uid: load_archived(policy, uid)
+            head, settled.operations, settings=settings, guard=guard, archived=lambda uid: load_archived(policy, uid)
         )
         if outcome.is_empty and outcome.settings == settings:
             raise Invalid("Nothing would change: everything asked for is in force already.", code="nothing_to_change")
+        places = {old: new for new, (old, _) in enumerate(settled.kept)}
+        move_anchors(change_set, places)
         change_set.operations, change_set.base_number = outcome.operations, policy.head_number
         change_set.approvals.all().delete()
+        change_set.effective_at = None if change_set.state == State.APPROVED else change_set.effective_at
         state = State.DRAFT if change_set.state == State.DRAFT else State.PROPOSED
         return move_on(change_set, state, actor, at, "changeset.rebased")
 
 
-def _chosen(change_set: ChangeSet, policy: Policy, choices: Mapping[str, Side]) -> Sequence[Mapping[str, object]]:
-    """The operations that stand after the choices."""
-    base, head = load_tree(policy, change_set.base_number), load_tree(policy)
-    base_settings = settings_of(policy, change_set.base_number)
-
-    def archived(uid: UUID) -> object:
-        return load_archived(policy, uid)
-
-    found = conflicts(
-        base, head, change_set.operations, base_settings=base_settings,
-        head_settings=settings_of(policy, policy.head_number), archived=archived,  # type: ignore[arg-type]
-    )  # fmt: skip
-    open_ones = [each for each in found if f"{each.entry}:{each.field}" not in choices]
-    if open_ones:
-        raise EditConflict(open_ones, base_number=change_set.base_number, head_number=policy.head_number)
-    dropped = {(each.entry, each.field) for each in found if choices[f"{each.entry}:{each.field}"] == "theirs"}
-    if not dropped:
-        return list(change_set.operations)
-    mine = work_out(base, change_set.operations, settings=base_settings, archived=archived)  # type: ignore[arg-type]
-    gone = {touch.at for touch in mine.touches if (touch.uid, touch.field) in dropped}
-    return [operation for index, operation in enumerate(mine.operations) if index not in gone]
+def open_conflicts(change_set: ChangeSet, *, at: datetime, actor: Actor) -> list[FieldConflict]:
+    """What stands between it and the head, as far as the actor may see; a whole tree has none that could be settled."""
+    policy = Policy.objects.get(pk=change_set.policy_id)
+    if is_document(change_set) or change_set.base_number == policy.head_number:
+        return []
+    found = conflicts_with_head(change_set, policy)
+    return shown_conflicts(found, policy, load_tree(policy), actor, at) if found else []
 
 
-def require_approver(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
-    """NotAllowed unless the actor may approve each of its operations, where it would happen today."""
-    policy = change_set.policy
-    base = load_tree(policy, change_set.base_number)
-    guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, instead=Verb.APPROVE)
-    work_out(
-        base, change_set.operations, settings=settings_of(policy, change_set.base_number), guard=guard,
-        archived=lambda uid: load_archived(policy, uid),
+def _sides(change_set: ChangeSet, policy: Policy) -> Sides:
+    number = change_set.base_number
+    return Sides(
+        load_tree(policy, number), load_tree(policy), settings_of(policy, number),
+        settings_of(policy, policy.head_number), lambda uid: load_archived(policy, uid),
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from apps.accounts.audit import record
 from apps.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.adoption import adopt, next_revision
 from apps.policies.algorithm_fit import refuse_misfit
+from apps.policies.anchoring import anchor_again
 from apps.policies.authority import ActorGuard
 from apps.policies.change_sets import (
     clean_reason,
@@ -35,6 +36,7 @@ from apps.policies.reshape import columns_of
 from apps.policies.scope import require_policy, require_scope, rules_all
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings
+from apps.policies.size_guard import require_second_person
 from apps.policies.trees import load_archived, load_tree
 from apps.policies.whole_trees import forget_tree, is_document, summary
 
@@ -114,7 +116,9 @@ def update_change_set(
         if operations is not None or base_revision is not None:
             wanted = change_set.operations if operations is None else operations
             change_set.base_number = _existing_base(change_set.policy, base_revision or change_set.base_number)
-            change_set.operations = _checked(change_set.policy, change_set.base_number, wanted, actor, at)
+            resolved = _checked(change_set.policy, change_set.base_number, wanted, actor, at)
+            anchor_again(change_set, resolved)
+            change_set.operations = resolved
         change_set.reason = change_set.reason if reason is None else clean_reason(reason)
         if effective_at is not _UNSET:
             change_set.effective_at = effective_at
@@ -207,6 +211,8 @@ def replace_tree(
     refuse_misfit(following.tree, following.settings.algorithm)
     said = require_reason(reason)
     change_set = new_change_set(policy, policy.head_number, summary(following), said, None, actor, at, origin)
+    settings = settings_of(policy, policy.head_number)
+    require_second_person(change_set, policy, following.tree, following.settings, {}, settings, actor, at)
     return publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=said, at=at)
 
 
@@ -219,6 +225,7 @@ def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revisio
     settings = settings_of(policy, policy.head_number)
     if outcome.is_empty and outcome.settings == settings:
         raise Invalid("Nothing would change: everything asked for is in force already.", code="nothing_to_change")
+    require_second_person(change_set, policy, outcome.tree, outcome.settings, outcome.changes, settings, actor, at)
     change_set.operations = outcome.operations
     change_set.save(update_fields=["operations", "reason"])
     following = NextRevision.of_outcome(outcome)

@@ -1,4 +1,5 @@
-"""What a revision computes with: algorithm, metric, window, approach, fallback factor and tolerance."""
+"""What a revision computes with: algorithm, metric, window, approach, fallback factor and tolerance; and which changes
+of it need a second person."""
 
 from __future__ import annotations
 
@@ -34,6 +35,7 @@ class PolicySettings:
     approach: Json = field(default_factory=lambda: deepcopy(_DEFAULTS["approach"]))
     fallback_factor: float = 0.5
     tolerance: Json = field(default_factory=lambda: deepcopy(_DEFAULTS["tolerance"]))
+    review: Json = field(default_factory=lambda: deepcopy(_DEFAULTS["review"]))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, base: PolicySettings | None = None) -> PolicySettings:
@@ -53,6 +55,7 @@ class PolicySettings:
                 given.get("fallback_factor", start["fallback_factor"]), "settings.fallback_factor", 0, 1
             ),
             "tolerance": _tolerance(checked, _over(checked, given, start, "tolerance")),
+            "review": _review(checked, _over(checked, given, start, "review")),
         }
         checked.refuse()
         return cls(**parts)
@@ -79,6 +82,7 @@ _DEFAULTS: dict[str, Json] = {
     },
     "approach": {"local": "historical", "global": "historical"},
     "tolerance": {"relative": 0.1, "points": 0.5},
+    "review": {"points": None, "users": None},
 }  # fmt: skip
 
 
@@ -217,4 +221,14 @@ def _tolerance(checked: _Reader, tolerance: Json) -> Json:
     return {
         "relative": checked.number(tolerance["relative"], "settings.tolerance.relative", 0, 10),
         "points": checked.number(tolerance["points"], "settings.tolerance.points", 0, 100),
+    }
+
+
+def _review(checked: _Reader, review: Json) -> Json:
+    """From what size on a change needs a second person; null: never."""
+    points, users = review["points"], review["users"]
+    where = "settings.review"
+    return {
+        "points": None if points is None else checked.number(points, f"{where}.points", 0, 100),
+        "users": None if users is None else checked.whole(users, f"{where}.users", 0, 1_000_000),
     }
