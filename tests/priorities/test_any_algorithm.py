@@ -30,7 +30,7 @@ from tests.example_package.wheel import build_wheel
 from tests.priorities.conftest import AS_OF, Site
 
 NO_AGING = {"window": {"length_s": None, "aging": "none"}}
-ALGORITHMS = [
+ALGORITHMS: list[dict[str, Any]] = [
     *({"name": name} for name in sorted(all_algorithms())),
     {"name": "aequus", "operator": "absolute", "factor_from": "key"},
     {"name": "slurm-fair-tree", "ties": "as-documented"},
