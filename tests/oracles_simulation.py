@@ -25,6 +25,7 @@ class Job:
     counts: bool
     leaves_s: float
     started_s: float | None = None
+    has_arrived: bool = False  # at one instant ends come before arrivals, so the clock doesn't tell
 
     @property
     def end_s(self) -> float:
@@ -96,7 +97,7 @@ class Twin:
         """The first pending job of the entry that is ahead, of those that tie the one whose job came first."""
         first: dict[str, Job] = {}
         for job in self.jobs:
-            if job.site == site and job.at_s <= now_s < job.leaves_s and job.started_s is None:
+            if job.site == site and job.has_arrived and now_s < job.leaves_s and job.started_s is None:
                 first.setdefault(job.entry, job)
         is_gridwide = self.given["algorithm"]["name"] == "gridwide"
         tie, pad = (1e-9, 0.0) if is_gridwide else (0.0, self.given["algorithm"]["resolution"] // 2)
@@ -136,7 +137,6 @@ class Twin:
         """When each job that starts before the end does so, by its number."""
         free = [site["cpus"] for site in self.given["sites"]]
         by_number = {job.number: job for job in self.jobs}
-        arrived: set[int] = set()
         for now_s, kind, number in self.instants():
             if kind == 2:
                 self.refresh(now_s)
@@ -144,11 +144,11 @@ class Twin:
             if kind == 0:
                 free[by_number[number].site] += 1
             if kind == 3:
-                arrived.add(number)
+                by_number[number].has_arrived = True
             for site in range(len(free)):
                 while free[site] > 0:
                     job = self.choose(site, now_s)
-                    if job is None or job.number not in arrived:
+                    if job is None:
                         break
                     job.started_s = now_s
                     free[site] -= 1

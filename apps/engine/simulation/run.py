@@ -36,7 +36,7 @@ def simulate(
     seed: in place of the scenario's own. traces: text of the logs that the scenario names. progress: is called with
     the part that is done, 0..1. Raises EngineError with the field that can't be used.
     """
-    read = read_scenario(scenario, seed=seed, traces=traces or {})
+    read = read_scenario(scenario, seed=seed, traces={} if traces is None else traces)
     workload = draw(read)
     ran = run_jobs(read, workload, progress)
     has_started = ran.started_s >= 0

@@ -146,11 +146,12 @@ def _read_sites(given: object) -> tuple[Site, ...]:
 
 
 def _read_seed(given: Mapping[str, Any], seed: int | None) -> int:
-    if seed is None:
-        seed = read_integer(given, "seed", "", default=1, minimum=0, maximum=2**63 - 1)
-    if not 0 <= seed < 2**63:
-        raise BadCase(f"{shown(seed)} can't be used; an integer from 0 to 2^63 − 1 is allowed", place="seed")
-    return seed
+    value = given.get("seed", 1) if seed is None else seed
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise BadCase(f"{shown(value)} can't be used; an integer from 0 to 2^63 − 1 is allowed", place="seed")
+    return value
 
 
 def _read_word(given: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str, above: str = "") -> int:

@@ -49,7 +49,7 @@ def ran(scenario: dict[str, Any]) -> tuple[list[dict[str, float]], float]:
 def promised_s(jobs: list[dict[str, float]], number: int, now_s: float) -> float:
     """By when the job could start at the latest, if nothing came before it from now on."""
     free = CPUS
-    dues = []
+    dues: list[tuple[float, float]] = []
     for other in jobs:
         if 0 <= other["start"] <= now_s < other["end"]:
             free -= int(other["cpus"])
@@ -79,9 +79,8 @@ def test_backfill_never_delays_the_head_of_the_line(
         if job["start"] < 0 or not earlier:
             continue
         head = earlier[0]
-        before = [other if other is not job else other | {"start": -1.0} for other in jobs]
-        just_before = [o if o["start"] != job["start"] or o is job else o for o in before]
-        promise_s = promised_s(just_before, head, job["start"])
+        without = [other if other is not job else other | {"start": -1.0} for other in jobs]
+        promise_s = promised_s(without, head, job["start"])
         assert promised_s(jobs, head, job["start"]) <= promise_s + 1e-6
         if jobs[head]["start"] >= 0:
             assert jobs[head]["start"] <= promise_s + 1e-6
