@@ -5,13 +5,11 @@ Slurm on x86-64 divides 80-bit long doubles; whether two levels tie depends on t
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from apps.engine import fast
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 
 Words = npt.NDArray[np.uint64]
@@ -39,10 +37,13 @@ def levels(shares: FloatArray, usage: FloatArray, whole: FloatArray) -> LongNumb
 
     Below all others where shares are 0; else above all others where usage is 0. `whole` > 0 elsewhere.
     """
-    if fast.is_on() and len(shares) >= _FEWEST_FOR_MACHINE_CODE:
-        found = LongNumbers(np.empty(len(shares), dtype=np.int64), np.empty(len(shares), dtype=np.uint64))
-        _fill_levels(shares, usage, whole, found.exponent, found.mantissa)
-        return found
+    if len(shares) >= _FEWEST_FOR_MACHINE_CODE:
+        from apps.engine import fast, long_kernels  # here, because small trees shouldn't wait for numba to be loaded
+
+        if fast.is_on():
+            found = LongNumbers(np.empty(len(shares), dtype=np.int64), np.empty(len(shares), dtype=np.uint64))
+            long_kernels.fill_levels(shares, usage, whole, found.exponent, found.mantissa)
+            return found
     is_finite = (shares > 0) & (usage > 0)
     part = _divide(_long(np.where(is_finite, usage, 1.0)), _long(np.where(is_finite, whole, 1.0)))
     level = _divide(_long(np.where(is_finite, shares, 1.0)), part)
@@ -107,45 +108,3 @@ def _digit(rest: Words, next_digit: Words, divisor: Words) -> tuple[Words, Words
         over = np.where(is_too_big, over + upper, over)
     after: Words = (rest << _HALF) + next_digit - digit * divisor
     return digit, after
-
-
-@fast.compiled
-def _divide_one(number: np.uint64, divisor: np.uint64) -> tuple[np.uint64, int]:
-    """The quotient's mantissa, rounded half to even, and how far its exponent moves; both with the top bit set."""
-    moved = 0
-    rest, lower = number, _NONE
-    if number >= divisor:
-        rest, lower = number >> _ONE, (number & _ONE) << _TOP
-        moved = 1
-    upper_half, lower_half = divisor >> _HALF, divisor & _LOWER
-    quotient = _NONE
-    for next_digit in (lower >> _HALF, lower & _LOWER):
-        digit = rest // upper_half
-        over = rest - digit * upper_half
-        while over < _BASE and (digit >= _BASE or digit * lower_half > (over << _HALF) + next_digit):
-            digit -= _ONE
-            over += upper_half
-        rest = (rest << _HALF) + next_digit - digit * divisor
-        quotient = (quotient << _HALF) + digit
-    missing = divisor - rest
-    if rest > missing or (rest == missing and quotient & _ONE):
-        quotient += _ONE
-        if quotient == _NONE:
-            return _ONE << _TOP, moved + 1
-    return quotient, moved
-
-
-@fast.compiled
-def _fill_levels(shares: FloatArray, usage: FloatArray, whole: FloatArray, exponent: IntArray, mantissa: Words) -> None:
-    """`levels`, one after the other."""
-    for i in range(len(shares)):
-        if shares[i] > 0 and usage[i] > 0:
-            s, s_exponent = math.frexp(shares[i])
-            u, u_exponent = math.frexp(usage[i])
-            p, p_exponent = math.frexp(whole[i])
-            part, moved = _divide_one(np.uint64(u * 2.0**53) << _LIFT, np.uint64(p * 2.0**53) << _LIFT)
-            mantissa[i], moved_again = _divide_one(np.uint64(s * 2.0**53) << _LIFT, part)
-            exponent[i] = s_exponent - (u_exponent - p_exponent - 64 + moved) - 128 + moved_again
-        else:
-            mantissa[i] = _ONE << _TOP
-            exponent[i] = _BEYOND if shares[i] > 0 else -_BEYOND

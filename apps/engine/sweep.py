@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray
-from apps.engine.tree import FairshareTree, Grid, Level
+from apps.engine.tree import FairshareTree, Level
 
 # Sums below this stay finite doubles, whatever is rounded on the way.
 _LARGE = 2.0**1022
@@ -182,7 +182,7 @@ def _classify_rows(
     in_order: IntArray,
     scalars: IntArray,
     level: Level,
-    grid: Grid,
+    grid: BoolArray,
     class_of_group: IntArray,
     resolution: int,
 ) -> None:
@@ -190,13 +190,13 @@ def _classify_rows(
 
     Rows of component and place in the group, in the narrowest integers that hold both, some at a time in the cache.
     """
-    width, balance = grid.filled.shape[1], resolution // 2
+    width, balance = grid.shape[1], resolution // 2
     place_bits = (width - 1).bit_length()
     is_narrow = (resolution - 1).bit_length() + place_bits <= 31
     kind: type[np.int32] | type[np.int64] = np.int32 if is_narrow else np.int64
     columns = np.arange(width).astype(kind)
     for groups, slots in _in_cache(level):
-        filled, starts, counts = grid.filled[groups], level.starts[groups], level.counts[groups]
+        filled, starts, counts = grid[groups], level.starts[groups], level.counts[groups]
         heads = starts - starts[0]
         rows = np.full(filled.shape, np.iinfo(kind).max >> place_bits, dtype=kind)
         rows[filled] = scalars[slots]

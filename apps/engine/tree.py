@@ -20,7 +20,7 @@ class Level(NamedTuple):
     """One level of the tree: its entries are `lo:hi`, cut into sibling groups.
 
     `parents` are the entries one level up that have children; group j is `lo + starts[j]` onwards, `counts[j]` long.
-    grid: the same cut as rows of equal width, where groups are many, short and alike.
+    grid: (groups, width) where rows of equal width are filled, if groups are many, short and alike.
     """
 
     lo: int
@@ -28,14 +28,7 @@ class Level(NamedTuple):
     parents: IntArray
     starts: IntArray
     counts: IntArray
-    grid: Grid | None
-
-
-class Grid(NamedTuple):
-    """Sibling groups as rows. position: (groups, width) place in the level, its length where a row is not `filled`."""
-
-    position: IntArray
-    filled: BoolArray
+    grid: BoolArray | None
 
 
 # Rows up to this width are sorted by sorting networks, several times faster than one long sort.
@@ -43,16 +36,15 @@ _WIDEST_GRID = 256
 _FEWEST_IN_GRID = 10_000
 
 
-def _grid(starts: IntArray, counts: IntArray) -> Grid | None:
+def _grid(counts: IntArray) -> BoolArray | None:
     size = int(counts.sum())
     if size < _FEWEST_IN_GRID:
         return None
     width = int(counts.max())
     if width > _WIDEST_GRID or 2 * size < width * len(counts):
         return None
-    filled = np.arange(width) < counts[:, np.newaxis]
-    position = np.where(filled, starts[:, np.newaxis] + np.arange(width), size)
-    return Grid(position, filled)
+    filled: BoolArray = np.arange(width) < counts[:, np.newaxis]
+    return filled
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +90,7 @@ class FairshareTree:
             parents = first + np.flatnonzero(self.child_count[first:lo])
             starts = self.first_child[parents].astype(np.int64) - lo
             counts = self.child_count[parents].astype(np.int64)
-            found.append(Level(lo, hi, parents, starts, counts, _grid(starts, counts)))
+            found.append(Level(lo, hi, parents, starts, counts, _grid(counts)))
         return tuple(found)
 
     @cached_property
