@@ -19,6 +19,7 @@ from apps.dashboard import presentation
 from apps.dashboard.actor import actor_of
 from apps.errors import DomainError
 from apps.policies import selectors as policies
+from apps.policies.models import Policy
 from apps.priorities import selectors as priorities
 
 THEME_COOKIE = "theme"
@@ -49,6 +50,7 @@ class PolicyLink:
     title: str
     note: str
     url: str
+    is_whole: bool = False  # this person sees all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ class Shell:
                 policy.name,
                 _("revision %(n)s") % {"n": policy.head_number},
                 reverse("dashboard:policy", kwargs={"policy": policy.slug}),
+                is_whole=actor_of(self._request).is_admin or policy.visibility == Policy.Visibility.TREE,
             )
             for policy in visible
         ]
@@ -148,14 +151,19 @@ class Shell:
         ]
         sections = [Section("", first)]
         if self.policy:
-            pages = ("policy", "entry", "shares")
-            tree = Item(_("Policy tree"), self.policy.url, "list-tree", current=self._is_at(*pages))
+            here = self._is_at("policy", "entry", "shares")
+            tree = Item(_("Policy tree"), self.policy.url, "list-tree", current=here)
             address = reverse("dashboard:algorithm", kwargs={"policy": self.policy.slug})
             here = self._is_at("algorithm", "compare")
             algorithm = Item(_("Algorithm"), address, "adjustments-horizontal", current=here)
             address = reverse("dashboard:aging", kwargs={"policy": self.policy.slug})
             window = Item(_("Usage window"), address, "history", current=self._is_at("aging"))
-            sections.append(Section(_("Policy"), [tree, algorithm, window]))
+            pages = [tree, algorithm, window]
+            if self.policy.is_whole:
+                address = reverse("dashboard:policy-files", kwargs={"policy": self.policy.slug})
+                here = self._is_at("policy-files", "policy-file")
+                pages.append(Item(_("Import and export"), address, "download", current=here))
+            sections.append(Section(_("Policy"), pages))
         data = self._item(_("Usage sources"), "database-import", "sources", "source", "upload", "import")
         sections.append(Section(_("Data"), [data]))
         return sections

@@ -24,7 +24,7 @@ def effect_of(change_set: ChangeSet, *, actor: Actor, at: datetime) -> dict[str,
     """Against its base. Entries that the actor may not see are counted, not shown."""
     policy = change_set.policy
     base = load_tree(policy, change_set.base_number)
-    outcome = _outcome(change_set, base)
+    outcome = outcome_of(change_set, base)
     sees = visible_entries(policy=policy, tree=base, actor=actor, at=at)
     stated = [_stated(outcome, uid) for uid in outcome.changes if _may_see(sees, outcome, uid)]
     effective = [step for step in _effective(outcome) if _may_see(sees, outcome, UUID(step["entry"]))]
@@ -38,7 +38,8 @@ def effect_of(change_set: ChangeSet, *, actor: Actor, at: datetime) -> dict[str,
     }
 
 
-def _outcome(change_set: ChangeSet, base: TreeColumns) -> Outcome:
+def outcome_of(change_set: ChangeSet, base: TreeColumns) -> Outcome:
+    """What it leads to on its base, whoever asks."""
     policy = change_set.policy
     if is_document(change_set):
         return document_outcome(change_set, policy, base, change_set.base_number)

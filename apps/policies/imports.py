@@ -17,13 +17,14 @@ from apps.policies.columns import TreeColumns
 from apps.policies.comparison import Comparison, compare
 from apps.policies.declared import Declared
 from apps.policies.difference import changed_entries, difference
+from apps.policies.effects import outcome_of
 from apps.policies.formats.base import Format
 from apps.policies.formats.registry import get_format, read_file
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.operations import MOST_OPERATIONS, Operation
 from apps.policies.replacing import propose_tree, publish_tree
 from apps.policies.scope import visible_entries
-from apps.policies.selectors import get_policy
+from apps.policies.selectors import get_change_set, get_policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_archived, load_tree
@@ -121,6 +122,15 @@ def import_policy(
         return PolicyImport(plan, change_set)
     published = publish_change_set(id=change_set.pk, version=change_set.version, reason=reason, at=at, actor=actor)
     return PolicyImport(plan, change_set, published)
+
+
+def compare_change_set(*, id: int, at: datetime, actor: Actor) -> tuple[ChangeSet, Comparison]:
+    """A change set and what it does to its base, for who sees the whole tree."""
+    change_set = get_change_set(id=id, actor=actor, at=at)
+    base = load_tree(change_set.policy, change_set.base_number)
+    if not visible_entries(policy=change_set.policy, tree=base, actor=actor, at=at).all_visible:
+        raise NotAllowed("You see a part of this policy only.", code="partial_view")
+    return change_set, compare(base, outcome_of(change_set, base).tree)
 
 
 def _operations(

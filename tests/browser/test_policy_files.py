@@ -1,0 +1,51 @@
+"""A manager takes a table in: looked at, corrected, published; and a policy out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.dashboard.grid import SLUG, Grid
+
+FILES = f"/policy/{SLUG}/files/"
+TABLE = "path,shares\n/atlas,90\n/cms/dave,3\n"
+
+
+def test_a_table_is_corrected_looked_at_and_published_without_scripts(grid: Grid, visit: Open, tmp_path: Path) -> None:
+    window = visit(scripts=False)
+    window.sign_in()
+    page = window.go(FILES)
+    table = tmp_path / "table.csv"
+    for text in ("path,shares\n/atlas,x\n/cms/dave,-3\n", TABLE):
+        table.write_text(text)
+        page.set_input_files("#id_file", table)
+        page.check("input[value=keep]")
+        page.click("button:has-text('Show what would change')")
+        if text != TABLE:
+            assert "line 2, /atlas: shares" in page.inner_text("form#policy-file")
+    assert "2 with new shares" in page.inner_text("h1")
+    page.fill("#id_reason", "As agreed.")
+    page.click("button:has-text('Publish')")
+    assert page.url.endswith(f"/policy/{SLUG}/")
+    assert "Published as revision 3" in page.inner_text("body")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_pages_of_files_are_clean_and_fit(grid: Grid, visit: Open, tmp_path: Path, theme: str, width: int) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in()
+    page = window.go(FILES)
+    assert window.axe() == []
+    assert window.overflow() <= 0
+    table = tmp_path / "table.csv"
+    for text in ("path,shares\n/atlas,x\n/cms/dave,-3\n", TABLE):
+        table.write_text(text)
+        page.set_input_files("#id_file", table)
+        page.check("input[value=keep]")
+        page.click("button:has-text('Show what would change')")
+        page.wait_for_selector("#wrong" if text != TABLE else "#decision")
+        assert window.axe() == []
+        assert window.overflow() <= 0

@@ -1,0 +1,132 @@
+"""The pages on which a policy comes from a file and goes to one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from apps.policies.formats.registry import FORMATS
+from apps.policies.models import ChangeSet, Policy
+from apps.priorities import served
+from tests.dashboard.grid import SLUG, Grid, make_grid
+
+PAGE = f"/policy/{SLUG}/files/"
+TABLE = "path,shares\n/atlas,90\n/cms/dave,3\n"
+
+
+@pytest.fixture
+def grid(db: None) -> Iterator[Grid]:
+    served.forget()
+    yield make_grid(datetime.now(UTC), with_usage=False)
+    served.forget()
+
+
+@pytest.fixture
+def admin(grid: Grid, client: Client) -> Client:
+    client.force_login(grid.admin)
+    return client
+
+
+def send(client: Client, text: str, **more: str) -> Any:
+    file = SimpleUploadedFile("policy.txt", text.encode())
+    return client.post(PAGE, {"file": file, "format": "auto", "missing": "keep", **more})
+
+
+def head() -> int:
+    return Policy.objects.get(slug=SLUG).head_number
+
+
+def test_a_file_is_shown_as_a_draft_and_published_with_a_reason(admin: Client) -> None:
+    answer = send(admin, TABLE)
+    draft = ChangeSet.objects.get(state="draft")
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"{PAGE}{draft.pk}/")
+    page = admin.get(answer.headers["Location"]).content.decode()
+    assert "2 with new shares" in page
+    assert "/cms/dave" in page
+    assert "more" in page
+    assert head() == 2
+    answer = admin.post(f"{PAGE}{draft.pk}/", {"version": draft.version, "step": "publish", "reason": "New year"})
+    assert (answer.status_code, head()) == (303, 3)
+    assert ChangeSet.objects.get(pk=draft.pk).reason == "New year"
+    assert "Publish</button>" not in admin.get(f"{PAGE}{draft.pk}/").content.decode()
+
+
+def test_a_draft_is_discarded(admin: Client) -> None:
+    send(admin, TABLE)
+    draft = ChangeSet.objects.get(state="draft")
+    assert admin.post(f"{PAGE}{draft.pk}/", {"version": draft.version, "step": "discard"}).status_code == 303
+    assert (ChangeSet.objects.get(pk=draft.pk).state, head()) == ("withdrawn", 2)
+
+
+def test_a_draft_that_somebody_else_decided_is_not_decided_twice(admin: Client) -> None:
+    send(admin, TABLE)
+    draft = ChangeSet.objects.get(state="draft")
+    given = {"version": draft.version, "step": "publish", "reason": "x"}
+    assert admin.post(f"{PAGE}{draft.pk}/", given).status_code == 303
+    answer = admin.post(f"{PAGE}{draft.pk}/", given)
+    assert (answer.status_code, head()) == (409, 3)
+    assert "in force already" in answer.content.decode()
+
+
+def test_all_wrong_lines_stand_in_one_table(admin: Client) -> None:
+    answer = send(admin, "path,shares\n/atlas,x\n/cms,101%\n/<b>,1\n")
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert "line 2, /atlas: shares" in page
+    assert "line 3, /cms: shares" in page
+    assert "the policy is as it was" in page
+    assert not ChangeSet.objects.filter(state="draft").exists()
+
+
+@pytest.mark.parametrize("text", ["hello", "\0"])
+def test_a_file_in_no_known_format_is_refused(admin: Client, text: str) -> None:
+    assert send(admin, text).status_code == 422
+
+
+def test_a_form_without_a_file_says_so(admin: Client) -> None:
+    answer = admin.post(PAGE, {"format": "auto", "missing": "keep"})
+    assert (answer.status_code, "Choose a file." in answer.content.decode()) == (422, True)
+
+
+def test_a_file_that_says_what_is_in_force_makes_no_draft(admin: Client) -> None:
+    for name in FORMATS:
+        download = admin.get(f"{PAGE}{name}/")
+        text = b"".join(download).decode()
+        assert "attachment" in download.headers["Content-Disposition"]
+        answer = send(admin, text, format=name, missing="archive")
+        assert answer.headers["Location"] == PAGE
+    assert not ChangeSet.objects.filter(state="draft").exists()
+
+
+def test_what_each_format_leaves_out_is_listed(admin: Client) -> None:
+    page = admin.get(PAGE).content.decode()
+    assert "the policy&#x27;s settings" in page
+    assert "exact names of 1 entry" in page
+    assert "<img src=x" not in page
+
+
+def test_a_file_too_large_for_the_page_is_refused_before_it_is_read(admin: Client) -> None:
+    answer = admin.post(PAGE, "x", content_type="multipart/form-data; boundary=x", CONTENT_LENGTH=str(2**30))
+    assert answer.status_code == 413
+
+
+def test_members_may_take_an_open_policy_out_and_propose_a_file(grid: Grid, client: Client) -> None:
+    client.force_login(grid.alice)
+    assert client.get(f"{PAGE}csv/").status_code == 200
+    Policy.objects.filter(slug=SLUG).update(visibility="path")
+    assert client.get(f"{PAGE}csv/").status_code == 403
+    assert client.get(PAGE).status_code == 403
+    assert send(client, TABLE).status_code == 403
+
+
+def test_the_page_is_in_the_navigation_of_who_may_use_it(grid: Grid, client: Client) -> None:
+    client.force_login(grid.alice)
+    overview = f"/policy/{SLUG}/"
+    assert PAGE in client.get(overview).content.decode()
+    Policy.objects.filter(slug=SLUG).update(visibility="path")
+    assert PAGE not in client.get(overview).content.decode()
