@@ -201,7 +201,7 @@ def _read_window(given: object) -> Window:
         return Window()
     if not isinstance(given, dict):
         raise BadCase(f'{shown(given)} can\'t be used; an object such as {{"aging": "none"}}', place="usage.window")
-    known = tuple(field.name for field in fields(Window))
+    known = tuple(field.name for field in fields(Window) if field.init)
     refuse_unknown(given, known, "usage.window")
     values: dict[str, Any] = {}
     for name, value in given.items():

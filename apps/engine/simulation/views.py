@@ -82,14 +82,20 @@ class Aging(Views):
         seen_s = self.seen_s(now_s)
         base, rate = self._lines()
         requested = self._requested(seen_s)
-        since = base + rate * seen_s - requested - self.aged
-        self.buckets[:, :, int(self.last_s // BUCKET_S)] += np.maximum(0.0, since)
+        self._book(np.maximum(0.0, base + rate * seen_s - requested - self.aged), seen_s)
         weight = bucket_weights(self.hour_start_s, seen_s, self.scenario.window)
         self.aged = np.einsum("rqh,h->rq", self.buckets, weight)
         self.last_s = seen_s
         base = self.aged + requested - rate * seen_s
         put(self.state.books.base, np.einsum("sq,qw->sw", base[:-1], self.booked).reshape(-1))
         put(self.state.books.pooled_base, base[-1])
+
+    def _book(self, amount: FloatArray, seen_s: float) -> None:
+        """Into the hours since the last step, by how much of the time they have; steps are shorter than an hour."""
+        first, last = int(self.last_s // BUCKET_S), int(seen_s // BUCKET_S)
+        late = (seen_s - last * BUCKET_S) / (seen_s - self.last_s) if last > first else 0.0
+        self.buckets[:, :, first] += amount * (1.0 - late)
+        self.buckets[:, :, last] += amount * late
 
     def _requested(self, seen_s: float) -> FloatArray:
         """What running jobs requested, where it counts, (sites + 1, queues)."""
