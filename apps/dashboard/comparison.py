@@ -102,12 +102,10 @@ def _cell(standing: Standing, *, is_first: bool) -> Cell:
     rank = presentation.UNKNOWN if standing.rank is None else presentation.count(standing.rank)
     moved, words = "", ""
     if not is_first and standing.moved:
-        n = abs(standing.moved)
-        places = ngettext("%(n)s place", "%(n)s places", n) % {"n": presentation.count(n)}
-        sign = "+" if standing.moved > 0 else presentation.MINUS
+        n, sign = abs(standing.moved), "+" if standing.moved > 0 else presentation.MINUS
         moved = f"{sign}{presentation.count(n)}"
         words = _("%(places)s sooner") if standing.moved > 0 else _("%(places)s later")
-        words = words % {"places": places}
+        words = words % {"places": places(n)}
     return Cell(rank, presentation.factor(standing.factor), moved, words)
 
 
@@ -128,24 +126,24 @@ def verdict(comparison: Comparison) -> str:
 
 
 def furthest(comparison: Comparison) -> str:
-    """Who gains and who loses most against the first column."""
+    """Who gains and who loses most against the first column, of those that are shown."""
     sentences = []
     for at, side in enumerate(comparison.sides[1:], start=1):
         moves = [(leaf.standings[at].moved or 0, leaf) for leaf in comparison.leaves]
         gain, loss = max(moves, key=_by_move, default=None), min(moves, key=_by_move, default=None)
-        names = {"label": label_of(side.algorithm)}
-        if gain and gain[0] > 0 and loss and loss[0] < 0:
-            text = _("Under %(label)s, %(up)s comes %(n)s sooner and %(down)s %(m)s later.")
-            sentences.append(text % {**names, "up": gain[1].name, "n": gain[0], "down": loss[1].name, "m": -loss[0]})
-        elif gain and gain[0] > 0:
-            sentences.append(
-                _("Under %(label)s, %(up)s comes %(n)s sooner.") % {**names, "up": gain[1].name, "n": gain[0]}
-            )
-        elif loss and loss[0] < 0:
-            sentences.append(
-                _("Under %(label)s, %(down)s comes %(m)s later.") % {**names, "down": loss[1].name, "m": -loss[0]}
-            )
+        parts = []
+        if gain and gain[0] > 0:
+            parts.append(_("%(name)s comes %(places)s sooner") % {"name": gain[1].name, "places": places(gain[0])})
+        if loss and loss[0] < 0:
+            parts.append(_("%(name)s comes %(places)s later") % {"name": loss[1].name, "places": places(-loss[0])})
+        if parts:
+            text = _("Under %(label)s, %(what)s.")
+            sentences.append(text % {"label": label_of(side.algorithm), "what": _(" and ").join(parts)})
     return " ".join(sentences)
+
+
+def places(n: int) -> str:
+    return ngettext("%(n)s place", "%(n)s places", n) % {"n": presentation.count(n)}
 
 
 def _by_move(pair: tuple[int, ComparedLeaf]) -> int:
