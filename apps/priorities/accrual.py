@@ -84,8 +84,11 @@ def usage_of_accounts(
     metric: Mapping[str, Any],
     window: decay.Window,
     as_of_s: float,
+    known_until_s: float | None = None,
 ) -> AccountUsage:
     """Sum what counts at `as_of_s`. `account_ids` ascending; rows of other accounts or sources are not allowed.
+
+    known_until_s: the instant up to which open jobs are known to have run, `as_of_s` unless given.
 
     historical: buckets, weighted by age. active: and the elapsed part of running jobs, hour by hour alike.
     predictive: and what they may still use of what they requested, at full weight.
@@ -110,9 +113,10 @@ def usage_of_accounts(
     open_cell = cells(opened.account_id, opened.source_id)
     rate = _amount(opened, metric)
     rate = rate * class_factors(opened.job_class_id, classes, metric["class_factors"])
-    is_running = opened.is_running & (opened.start_epoch < as_of_s)
-    elapsed = _elapsed(np.where(is_running, opened.start_epoch, as_of_s), rate, as_of_s, window)
-    remaining = _remaining(opened, rate, is_running, as_of_s)
+    known_s = as_of_s if known_until_s is None else known_until_s
+    is_running = opened.is_running & (opened.start_epoch < known_s)
+    elapsed = _elapsed(np.where(is_running, opened.start_epoch, known_s), rate, known_s, as_of_s, window)
+    remaining = _remaining(opened, rate, is_running, known_s)
     open_order = np.lexsort((remaining, elapsed, open_cell))
     active = historical + gather(open_cell[open_order], elapsed[open_order])
     predictive = active + gather(open_cell[open_order], remaining[open_order])
@@ -144,17 +148,23 @@ def _amount(rows: UsageArrays | OpenRecords, metric: Mapping[str, Any]) -> F8:
     return total
 
 
-def _elapsed(start_s: F8, rate: F8, as_of_s: float, window: decay.Window) -> F8:
-    """What jobs that run since `start_s` used until now, each hour weighted by its age; 0 for start = now."""
+def steady_use_s(from_s: float, as_of_s: float, window: decay.Window) -> float:
+    """What a steady use of one a second between the two comes to at `as_of_s`, hour by hour."""
+    start_s = np.array([min(from_s, as_of_s)])
+    return float(_elapsed(start_s, np.ones(1), as_of_s, as_of_s, window)[0])
+
+
+def _elapsed(start_s: F8, rate: F8, until_s: float, as_of_s: float, window: decay.Window) -> F8:
+    """What ran from `start_s` to `until_s` comes to at `as_of_s`, each hour weighted by its age; 0 for no time."""
     first = np.floor(start_s / HOUR_S)
-    last = np.ceil(as_of_s / HOUR_S)  # exclusive
+    last = np.ceil(until_s / HOUR_S)  # exclusive
     if window.reach_s is not None:  # hours that no longer count needn't be made
         first = np.maximum(first, np.floor((as_of_s - window.reach_s) / HOUR_S) - 1)
     n_hours = np.maximum(last - first, 0).astype(np.int64)
     job = np.repeat(np.arange(len(start_s)), n_hours)
     within = np.arange(int(n_hours.sum())) - np.repeat(np.cumsum(n_hours) - n_hours, n_hours)
     hour_s = (first[job] + within) * HOUR_S
-    seconds = np.minimum(as_of_s, hour_s + HOUR_S) - np.maximum(start_s[job], hour_s)
+    seconds = np.minimum(until_s, hour_s + HOUR_S) - np.maximum(start_s[job], hour_s)
     weighted = np.maximum(seconds, 0.0) * decay.bucket_weights(hour_s, as_of_s, window)
     total: F8 = rate * np.bincount(job, weights=weighted, minlength=len(start_s))
     return total

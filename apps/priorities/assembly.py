@@ -96,8 +96,11 @@ class Computed:
     usage_of_account: npt.NDArray[np.float64]
 
 
-def load_inputs(policy: Policy, *, as_of: datetime) -> Inputs:
-    """Read one consistent state of revision, rules, accounts and usage."""
+def load_inputs(policy: Policy, *, as_of: datetime, from_at: datetime | None = None) -> Inputs:
+    """Read one consistent state of revision, rules, accounts and usage.
+
+    from_at: usage from then on is wanted too, though it doesn't count by the policy's window.
+    """
     with one_view():
         fingerprint = read_fingerprint(policy, as_of=as_of)
         settings = PolicySettings.from_stored(fingerprint.settings)
@@ -116,7 +119,7 @@ def load_inputs(policy: Policy, *, as_of: datetime) -> Inputs:
             classes={row.id: row for row in classes},
             account_ids=np.fromiter((row[0] for row in accounts), dtype=np.int64, count=len(accounts)),
             account_keys=[AccountKey(*row[1:]) for row in accounts],
-            usage=load_usage(sources=source_ids, from_at=_oldest(settings, as_of), to_at=as_of),
+            usage=load_usage(sources=source_ids, from_at=_earlier(oldest(settings, as_of), from_at), to_at=as_of),
             opened=load_open_records(sources=source_ids),
             corrections=load_corrections(policy, fingerprint.revision),
         )
@@ -132,18 +135,23 @@ def load_rules(policy: Policy) -> tuple[Rule, ...]:
 
 def compute(inputs: Inputs) -> Computed:
     """A pure function of its inputs: the same ones give the same bits."""
-    tree, settings = inputs.tree, inputs.settings
-    entry = place_accounts(inputs)
     accounts = usage_of_accounts(
         usage=inputs.usage,
         opened=inputs.opened,
         account_ids=inputs.account_ids,
         sources=inputs.sources,
         classes=inputs.classes,
-        metric=settings.metric,
-        window=window_of(settings.window),
+        metric=inputs.settings.metric,
+        window=window_of(inputs.settings.window),
         as_of_s=inputs.as_of.timestamp(),
     )
+    return compute_from(inputs, accounts)
+
+
+def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
+    """The same from what accounts used, however that was worked out."""
+    tree, settings = inputs.tree, inputs.settings
+    entry = place_accounts(inputs)
     code, scopes = tree.effective_scopes()
     counted = counted_now(
         inputs.corrections, metric=settings.metric, window=window_of(settings.window), as_of_s=inputs.as_of.timestamp()
@@ -246,13 +254,18 @@ def one_view() -> Iterator[None]:
         yield
 
 
-def _oldest(settings: PolicySettings, as_of: datetime) -> datetime | None:
+def oldest(settings: PolicySettings, as_of: datetime) -> datetime | None:
     """Before this no bucket counts; None when all do."""
     reach_s = window_of(settings.window).reach_s
     try:
         return None if reach_s is None else as_of - timedelta(seconds=reach_s + 2 * HOUR_S)
     except OverflowError:  # the window reaches back to before the calendar begins
         return None
+
+
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    """None for `one` is the beginning of time, for `other` nothing."""
+    return one if one is None or other is None else min(one, other)
 
 
 def _usage_of_entries(
