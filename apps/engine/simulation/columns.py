@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -10,6 +11,9 @@ from apps.engine import fast
 
 Column = Any  # a list of numbers, or an array of the same ones: a loop only takes and sets single elements
 Record = TypeVar("Record", bound=tuple[Any, ...])
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+FEWEST_COMPILED = 5_000  # jobs; fewer are through before machine code is read from disk
 
 PENDING, WITHDRAWN = -1.0, -2.0  # in place of the instant at which a job started
 HISTORICAL, ACTIVE, PREDICTIVE = range(3)
@@ -174,9 +178,21 @@ class State(NamedTuple):
     counters: Column
 
 
-def indexable(record: Record) -> Record:
-    """The record as the loops take it now: arrays for machine code, else lists, which plain Python indexes faster."""
-    return record if fast.is_on() else _listed(record)
+class Form(NamedTuple):
+    """How a run goes: on arrays by machine code, or on lists, which plain Python indexes faster; decided once a run."""
+
+    is_compiled: bool
+
+    def columns(self, record: Record) -> Record:
+        return record if self.is_compiled else _listed(record)
+
+    def loop(self, function: Function) -> Function:
+        return function if self.is_compiled else fast.interpreted(function)
+
+
+def form_for(n_jobs: int) -> Form:
+    """Machine code where it is installed and worth loading: the numbers are the same."""
+    return Form(fast.is_on() and n_jobs >= FEWEST_COMPILED)
 
 
 def _listed(record: Record) -> Record:

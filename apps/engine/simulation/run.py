@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from apps.engine import fast
 from apps.engine.arrays import FloatArray
 from apps.engine.parameters import Settings
 from apps.engine.simulation import loop
-from apps.engine.simulation.columns import N_EVENTS, State, indexable
+from apps.engine.simulation.columns import N_EVENTS, State, form_for
 from apps.engine.simulation.contest import flat_nodes, flat_rule, nodes_of, rule_of
 from apps.engine.simulation.metrics import report
 from apps.engine.simulation.sam_station import booked_shares, run_sam
@@ -99,7 +98,8 @@ def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: 
         nodes, paths = nodes_of(scenario, workload.entries, keeps_queues=keeps_queues)
         rule = rule_of(algorithm, scenario.noise.resolution)
     plan = plan_of(scenario, n_queues, nodes, paths, is_flat=is_flat, keeps_queues=keeps_queues)
-    state = indexable(empty_state(scenario, workload, plan))
+    form = form_for(len(workload.jobs.place))
+    state = form.columns(empty_state(scenario, workload, plan))
     view = (scenario, workload.entries, workload.jobs, paths, plan, state)
     steps: list[_Step] = []
     if ages(scenario.window):
@@ -108,8 +108,10 @@ def _run(scenario: Scenario, workload: Workload, algorithm: Settings, progress: 
         recompute = Recompute(*view)
         steps.append(_Step(scenario.global_refresh_s, recompute.refresh))
         steps.append(_Step(scenario.priority_refresh_s, recompute.step))
-    advance: Callable[..., None] = loop.advance if fast.is_on() else fast.interpreted(loop.advance)
-    given: tuple[Any, ...] = tuple(map(indexable, (workload.arrivals, workload.leavings, workload.jobs, nodes, paths)))
+    advance: Callable[..., None] = form.loop(loop.advance)
+    given: tuple[Any, ...] = tuple(
+        map(form.columns, (workload.arrivals, workload.leavings, workload.jobs, nodes, paths))
+    )
 
     def run_until(until_s: float) -> None:
         advance(until_s, *given, rule, plan, state)

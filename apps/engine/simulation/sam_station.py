@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from apps.engine import fast
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.arrays import FloatArray, IntArray
 from apps.engine.simulation import sam_queue
-from apps.engine.simulation.columns import State, indexable
+from apps.engine.simulation.columns import State, form_for
 from apps.engine.simulation.contest import flat_nodes
 from apps.engine.simulation.sam_queue import Line
 from apps.engine.simulation.scenario import BOOKED_AT, Scenario
@@ -24,10 +23,11 @@ def run_sam(scenario: Scenario, workload: Workload) -> tuple[Callable[[float], N
     n_queues = len(workload.entries)
     nodes, paths = flat_nodes(n_queues)
     plan = plan_of(scenario, n_queues, nodes, paths, is_flat=True, keeps_queues=False)
-    state = indexable(empty_state(scenario, workload, plan))
-    line = indexable(empty_line(scenario, workload.entries, len(workload.jobs.place)))
-    given: tuple[Any, ...] = tuple(map(indexable, (workload.arrivals, workload.leavings, workload.jobs)))
-    advance: Callable[..., None] = sam_queue.advance if fast.is_on() else fast.interpreted(sam_queue.advance)
+    form = form_for(len(workload.jobs.place))
+    state = form.columns(empty_state(scenario, workload, plan))
+    line = form.columns(empty_line(scenario, workload.entries, len(workload.jobs.place)))
+    given: tuple[Any, ...] = tuple(map(form.columns, (workload.arrivals, workload.leavings, workload.jobs)))
+    advance: Callable[..., None] = form.loop(sam_queue.advance)
     return (lambda until_s: advance(until_s, *given, line, state)), state, line
 
 

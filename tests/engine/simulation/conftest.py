@@ -10,9 +10,16 @@ from typing import Any
 import pytest
 
 from apps.engine import simulation
+from apps.engine.simulation import columns
 
 SHIPPED = Path(simulation.__file__).parent / "scenarios"
 Scenario = dict[str, Any]
+
+
+@pytest.fixture
+def always_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machine code for however few jobs, where numba is installed."""
+    monkeypatch.setattr(columns, "FEWEST_COMPILED", 0)
 
 
 @pytest.fixture(scope="session")

@@ -103,6 +103,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.usefixtures("always_compiled")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_same_scenario_and_seed_give_the_same_bytes_with_and_without_machine_code(
     variant: str, small: dict[str, Any]

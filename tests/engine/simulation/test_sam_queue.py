@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apps.engine import fast
 from apps.engine.simulation import run, sam_queue, simulate
-from apps.engine.simulation.columns import Jobs, indexable
+from apps.engine.simulation.columns import Form, Jobs
 from apps.engine.simulation.sam_queue import Line
 from apps.engine.simulation.scenario import read_scenario
 from apps.engine.simulation.workload import draw
@@ -85,9 +84,9 @@ def test_decisions_are_those_of_the_rule(vectors: dict[str, Any]) -> None:
             total=np.array([float(sum(example["B"].values()))]), class_of=np.array([-1]), classes=2, sites=1,
             queues=len(groups), ledgers=1, booked_at=0, is_lifo=True, backfills=False,
         )  # fmt: skip
-        with fast.switched(False):
-            decide = fast.interpreted(sam_queue.goes_to_front)
-            assert decide(0, indexable(jobs), indexable(line)) is (example["queue"] == "front"), example
+        plain = Form(is_compiled=False)
+        decide = plain.loop(sam_queue.goes_to_front)
+        assert decide(0, plain.columns(jobs), plain.columns(line)) is (example["queue"] == "front"), example
 
 
 def waits_s(scenario: dict[str, Any]) -> dict[str, float]:

@@ -10,7 +10,7 @@ import pytest
 from apps.engine import fast
 from apps.engine.decay import AGINGS, bucket_weights
 from apps.engine.simulation import simulate
-from apps.engine.simulation.columns import indexable
+from apps.engine.simulation.columns import form_for
 from apps.engine.simulation.contest import nodes_of
 from apps.engine.simulation.scenario import read_scenario
 from apps.engine.simulation.sites import empty_state, plan_of
@@ -34,6 +34,7 @@ def test_every_law_has_an_example() -> None:
     assert set(WINDOWS) == set(AGINGS)
 
 
+@pytest.mark.usefixtures("always_compiled")
 @pytest.mark.parametrize("aging", sorted(AGINGS))
 @pytest.mark.parametrize("approach", ["historical", "active", "predictive"])
 def test_every_law_can_age_every_view(aging: str, approach: str, small: dict[str, Any]) -> None:
@@ -55,7 +56,7 @@ def test_aged_usage_is_the_weighted_sum_of_hours(aging: str, delay_s: float, sma
     workload = draw(scenario)
     nodes, paths = nodes_of(scenario, workload.entries, keeps_queues=True)
     plan = plan_of(scenario, len(workload.entries), nodes, paths, is_flat=False, keeps_queues=True)
-    state = indexable(empty_state(scenario, workload, plan))
+    state = form_for(0).columns(empty_state(scenario, workload, plan))
     view = Aging(scenario, workload.entries, workload.jobs, paths, plan, state)
     books, slots = state.books, [*paths.booked[: paths.booked_first[1]].tolist()]
     from_s, until_s = 4800.0 - delay_s, 17400.0 - delay_s
