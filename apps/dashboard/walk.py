@@ -216,6 +216,8 @@ def _ahead(step: WalkStep, *, is_last: bool) -> str:
 
 def _total(mine: MyPriority) -> str:
     if mine.rank is None:
+        if mine.levels_decide:
+            return _("This entry is not ranked, so the scheduler gets the fallback factor of the policy.")
         return _("This entry is not ranked. The scheduler gets the factor %(factor)s.") % {
             "factor": presentation.factor(mine.factor)
         }
