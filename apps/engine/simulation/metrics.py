@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from apps.engine import sweep
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.cases import Policy
 from apps.engine.simulation.columns import Jobs
 from apps.engine.simulation.scenario import Scenario
 from apps.engine.simulation.streams import HOUR_S
+from apps.engine.tree import FairshareTree
 
 FIRST_SAMPLE_H, SAMPLE_STEP_H = 6.0, 0.5
 
@@ -39,11 +39,17 @@ def delivered(at_s: FloatArray, jobs: Jobs, started_s: FloatArray, n_queues: int
     return found
 
 
-def shares_of_parent(policy: Policy, usage: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(percentage among siblings, usage of the group it is a part of), each (n,)."""
-    total, _ = sweep.sum_up(policy.tree, usage)
-    group = sweep.sibling_sum(policy.tree, total)[np.maximum(policy.tree.parent, 0)]
-    return 100.0 * sweep.divide_by_group(policy.tree, total, sweep.sibling_sum(policy.tree, total)), group
+def shares_of_parent(tree: FairshareTree, usage: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(percentage among siblings, usage of the group it is a part of), each (times, n), from (times, n) own usage."""
+    total = usage.copy()
+    share, group = np.zeros_like(usage), np.zeros_like(usage)
+    for level in reversed(tree.levels):
+        here = slice(level.lo, level.hi)
+        whole = np.add.reduceat(total[:, here], level.starts, axis=1)
+        total[:, level.parents] += whole
+        group[:, here] = np.repeat(whole, level.counts, axis=1)
+        share[:, here] = 100.0 * total[:, here] / np.where(group[:, here] > 0, group[:, here], 1.0)
+    return share, group
 
 
 def report(scenario: Scenario, entries: IntArray, jobs: Jobs, started_s: FloatArray) -> dict[str, Any]:
@@ -54,12 +60,9 @@ def report(scenario: Scenario, entries: IntArray, jobs: Jobs, started_s: FloatAr
     hours = np.concatenate([np.array(scenario.report_h, dtype=np.float64), samples_h])
     at_s, row = np.unique(hours * HOUR_S, return_inverse=True)
     by_queue = delivered(at_s, jobs, started_s, len(entries))
-    share = np.empty((len(at_s), policy.tree.n_entries))
-    group = np.empty_like(share)
-    for i in range(len(at_s)):
-        usage = np.zeros(policy.tree.n_entries)
-        usage[entries] = by_queue[i]
-        share[i], group[i] = shares_of_parent(policy, usage)
+    usage = np.zeros((len(at_s), policy.tree.n_entries))
+    usage[:, entries] = by_queue
+    share, group = shares_of_parent(policy.tree, usage)
     n_reports = len(scenario.report_h)
     reports = [
         {"hour": hour, "share_of_parent": _told(policy, share[i], group[i])}

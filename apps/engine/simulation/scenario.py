@@ -30,6 +30,7 @@ MOST_REFRESHES = 5_000_000
 MOST_RECOMPUTES = 500_000
 MOST_STEPS = 1_000_000_000  # jobs × entries, the work of the decisions
 MOST_REPORTS = 10_000
+MOST_SAMPLES = 20_000_000  # entries × half hours
 INCREMENTAL = ("aequus", "gridwide")
 DEFAULT_PRIORITY_REFRESH_S = 60.0
 LONGEST_H = 1_000_000.0
@@ -285,6 +286,13 @@ def _refuse_endless(scenario: Scenario) -> None:
         raise BadCase(
             f"{jobs:.3g} jobs and {refreshes:.3g} refreshes with {scenario.policy.tree.n_entries} entries are "
             f"{steps:.3g} steps; at most {MOST_STEPS:,}",
+            place="hours",
+        )
+    kept = (2 * scenario.end_s / HOUR_S + len(scenario.report_h)) * scenario.policy.tree.n_entries
+    if kept > MOST_SAMPLES:
+        raise BadCase(
+            f"shares of {scenario.policy.tree.n_entries} entries every half hour are {kept:.3g} numbers; "
+            f"at most {MOST_SAMPLES:,}",
             place="hours",
         )
     for stream in scenario.streams:

@@ -47,7 +47,8 @@ def empty_state(scenario: Scenario, workload: Workload, plan: Plan) -> State:
     cpus = np.array([site.cpus for site in scenario.sites], dtype=np.int64)
     n_jobs, n_places = len(workload.jobs.place), plan.sites * plan.queues
     most_running = min(int(cpus.sum()), n_jobs)
-    most_busy = np.minimum(cpus, n_jobs) if plan.backfills else np.zeros_like(cpus)
+    sent = np.bincount(workload.jobs.place // max(plan.queues, 1), minlength=plan.sites)
+    most_busy = np.minimum(cpus, sent) if plan.backfills else np.zeros_like(cpus)
     told = 2 * n_jobs if plan.delay_s > 0 else 0
     head = np.searchsorted(workload.jobs.place, np.arange(n_places)).astype(np.int64)
     return State(

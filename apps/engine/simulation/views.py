@@ -17,6 +17,7 @@ from apps.engine.tree import FairshareTree
 
 AGING_STEP_S = 300.0  # weights are renewed this often; between, new usage counts in full
 MOST_BUCKETS = 20_000_000
+MOST_WEIGHINGS = 20_000_000_000  # buckets × steps
 _LAST = -1e15
 
 
@@ -66,10 +67,11 @@ class Aging(Views):
         super().__init__(scenario, entries, jobs, paths, plan, state)
         hours = int(np.ceil(scenario.end_s / BUCKET_S)) + 1
         size = (plan.sites + 1) * plan.queues * hours
-        if size > MOST_BUCKETS:
+        weighings = size * scenario.end_s / AGING_STEP_S
+        if size > MOST_BUCKETS or weighings > MOST_WEIGHINGS:
             raise BadCase(
-                f"{plan.sites} sites, {plan.queues} entries and {hours} hours are {size:.3g} buckets; "
-                f"at most {MOST_BUCKETS:,} with aging",
+                f"{plan.sites} sites, {plan.queues} entries and {hours} hours are {size:.3g} buckets, weighed "
+                f"{weighings / size:.3g} times; fewer hours are simulated with aging",
                 place="usage.window",
             )
         self.buckets = np.zeros((plan.sites + 1, plan.queues, hours))

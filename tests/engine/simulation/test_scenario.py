@@ -50,6 +50,15 @@ REFUSED: list[tuple[Change, str]] = [
     ({"hours": 10**400}, "hours"),
     ({"hours": "24"}, "hours"),
     ({"hours": True}, "hours"),
+    (
+        {
+            "hours": 1e6,
+            "policy": {"name": "r", "children": [{"name": str(i), "shares": 1} for i in range(50)]},
+            "workload": [],
+            "usage": {"global_refresh_s": 3600},
+        },
+        "hours",
+    ),
     ({"seed": -1}, "seed"),
     ({"seed": 1.5}, "seed"),
     ({"seed": "x"}, "seed"),
