@@ -41,7 +41,7 @@ def weight(hour: float, now: float, window: dict[str, Any]) -> float:
     if window["aging"] == "exponential":
         return math.exp(-math.log(2) * age / window["half_life_s"])
     if window["aging"] == "linear":
-        return 1 - age / window["length_s"]
+        return float(1 - age / window["length_s"])
     if window["aging"] == "step":
         return float(window["factor"] ** (age // window["granularity_s"]))
     assert window["aging"] == "none"

@@ -11,11 +11,14 @@ class PrioritiesConfig(AppConfig):
         from django.core.checks import register as register_check
 
         from apps.policies.signals import policy_published
-        from apps.priorities import recompute
+        from apps.policies.size_guard import register_rank_count
+        from apps.priorities import effect_runs, recompute
         from apps.priorities.checks import check_packages
         from apps.priorities.receivers import nudge_after_publish
         from apps.runs.registry import register
 
         register_check(check_packages)
         register(recompute.KIND, recompute.work_recompute)
+        register(effect_runs.KIND, effect_runs.work_effect)
+        register_rank_count(effect_runs.count_rank_moves)
         policy_published.connect(nudge_after_publish, dispatch_uid="priorities.nudge_after_publish")

@@ -100,3 +100,25 @@ class UnmappedUsage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.account_id}: {self.usage}"
+
+
+class ChangeSetEffect(models.Model):
+    """What an open change set was last found to lead to, worked out in the background: see priorities.projection.
+
+    It stands for `digest_of` (operations and base), the head and the snapshot that it was worked out on; it is shown,
+    and marked, when these have moved on.
+    """
+
+    change_set = models.OneToOneField(
+        "policies.ChangeSet", on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    digest_of = models.CharField(max_length=64)
+    head_number = models.PositiveIntegerField()
+    snapshot_id = models.BigIntegerField()  # no reference: it outlives the snapshot
+    as_of = models.DateTimeField()
+    computed_at = models.DateTimeField()
+    data = models.BinaryField()
+    digest = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return f"effect of change set {self.change_set_id}"

@@ -1,0 +1,25 @@
+"""What a change set leads to, nobody's rights asked: for showing it, foreseeing it and counting what it changes."""
+
+from __future__ import annotations
+
+from apps.policies.change_sets import conflicts_with_head, settings_of
+from apps.policies.conflicts import EditConflict
+from apps.policies.models import ChangeSet, Policy
+from apps.policies.operations import Outcome, work_out
+from apps.policies.trees import load_archived, load_tree
+from apps.policies.whole_trees import document_outcome, is_document
+
+
+def outcome_on_head(change_set: ChangeSet, policy: Policy) -> Outcome:
+    """On the revision in force; Conflict and its like where it doesn't fit."""
+    head = load_tree(policy)
+    if is_document(change_set):
+        return document_outcome(change_set, policy, head, policy.head_number)
+    if change_set.base_number != policy.head_number:
+        found = conflicts_with_head(change_set, policy)
+        if found:
+            raise EditConflict(found, base_number=change_set.base_number, head_number=policy.head_number)
+    return work_out(
+        head, change_set.operations, settings=settings_of(policy, policy.head_number),
+        archived=lambda uid: load_archived(policy, uid),
+    )  # fmt: skip

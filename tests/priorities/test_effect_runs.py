@@ -1,0 +1,133 @@
+"""Effects of change sets: at once for small policies, by a run for large ones, and marked when they are of before."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.errors import Conflict, NotFound
+from apps.policies import reviewing, services
+from apps.policies.models import ChangeSet
+from apps.policies.trees import load_tree
+from apps.priorities import effect_runs, served
+from apps.priorities.effect_runs import effect_ahead, request_effect
+from apps.runs.models import Run
+from apps.runs.services import work_run_now
+from tests.priorities.conftest import AS_OF, Site
+
+LESS = {"op": "set_shares", "entry": "/physics", "shares": 1}
+
+
+def drafted(site: Site, *operations: dict[str, Any]) -> ChangeSet:
+    return services.make_change_set(
+        policy_slug=site.slug, operations=operations, reason="Try.", at=AS_OF, actor=COMMAND
+    )
+
+
+@pytest.fixture
+def computed(site: Site) -> Site:
+    site.recompute(AS_OF)
+    site.recompute()
+    served.look()
+    return site
+
+
+@pytest.fixture
+def large(computed: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setattr(effect_runs, "MOST_ENTRIES", 3)
+    return computed
+
+
+def test_a_small_policy_is_answered_at_once(computed: Site) -> None:
+    effect = effect_ahead(drafted(computed, LESS), at=AS_OF)
+    assert effect.state == "ready"
+    assert effect.projection is not None
+    assert effect.projection.n_moved > 0
+    assert not Run.objects.filter(kind=effect_runs.KIND).exists()
+
+
+def test_without_priorities_nothing_is_foreseen(site: Site) -> None:
+    assert effect_ahead(drafted(site, LESS), at=AS_OF).state == "no_snapshot"
+
+
+def test_what_does_not_fit_the_head_says_why(computed: Site) -> None:
+    mine = drafted(computed, LESS)
+    services.change_shares(
+        policy_slug=computed.slug, entry_uid=load_tree(computed.policy).uuid(2), shares=7, reason="x", at=AS_OF,
+        actor=COMMAND,
+    )  # fmt: skip
+    effect = effect_ahead(ChangeSet.objects.get(pk=mine.pk), at=AS_OF)
+    assert (effect.state, effect.projection) == ("conflict", None)
+    assert "shares" in effect.problem
+
+
+def test_a_large_policy_is_worked_out_in_the_background_and_kept(large: Site) -> None:
+    mine = drafted(large, LESS)
+    assert effect_ahead(mine, at=AS_OF).state == "absent"
+    run = request_effect(change_set_id=mine.pk, at=AS_OF, actor=COMMAND)
+    assert effect_ahead(mine, at=AS_OF).state == "asked"
+    done = work_run_now(run.pk)
+    assert done.state == "succeeded", done.error
+    kept = effect_ahead(mine, at=AS_OF)
+    assert kept.state == "ready"
+    assert kept.projection is not None
+    assert done.result["n_moved"] == kept.projection.n_moved > 0
+
+
+def test_a_kept_effect_is_stale_when_the_head_moved_and_gone_when_the_change_set_did(large: Site) -> None:
+    mine = drafted(large, LESS)
+    work_run_now(request_effect(change_set_id=mine.pk, at=AS_OF, actor=COMMAND).pk)
+    bob = load_tree(large.policy).index_of_path("/physics/bob") or 0
+    services.change_shares(
+        policy_slug=large.slug, entry_uid=load_tree(large.policy).uuid(bob), shares=7, reason="x", at=AS_OF,
+        actor=COMMAND,
+    )  # fmt: skip
+    stale = effect_ahead(mine, at=AS_OF)
+    assert stale.state == "stale"
+    assert stale.projection is not None
+    work_run_now(request_effect(change_set_id=mine.pk, at=AS_OF, actor=COMMAND).pk)
+    assert effect_ahead(mine, at=AS_OF).state == "ready"
+    edited = services.update_change_set(
+        id=mine.pk, version=mine.version, operations=[{**LESS, "shares": 2}], at=AS_OF, actor=COMMAND
+    )
+    assert effect_ahead(edited, at=AS_OF).state == "absent"
+
+
+def test_newer_usage_makes_it_stale_too(large: Site) -> None:
+    mine = drafted(large, LESS)
+    work_run_now(request_effect(change_set_id=mine.pk, at=AS_OF, actor=COMMAND).pk)
+    large.job("dan", "biology", 900, ago_h=2)
+    large.recompute()
+    served.look()
+    assert effect_ahead(mine, at=AS_OF).state == "stale"
+
+
+def test_who_does_not_see_a_change_set_asks_for_nothing(computed: Site, as_alice: Actor, as_eva: Actor) -> None:
+    mine = drafted(computed, LESS)
+    with pytest.raises(NotFound):
+        request_effect(change_set_id=mine.pk, at=AS_OF, actor=as_alice)
+    services.withdraw_change_set(id=mine.pk, version=mine.version, at=AS_OF, actor=as_eva)
+    with pytest.raises(Conflict):
+        request_effect(change_set_id=mine.pk, at=AS_OF, actor=as_eva)
+
+
+def test_leaves_that_change_rank_are_counted_for_the_size_guard(computed: Site, as_eva: Actor) -> None:
+    services.change_settings(
+        policy_slug=computed.slug, settings={"review": {"users": 0}}, reason="x", at=AS_OF, actor=COMMAND
+    )
+    with pytest.raises(Conflict, match="leaves change rank"):
+        services.change_settings(
+            policy_slug=computed.slug, settings={"window": {"length_s": 3600}}, reason="x", at=AS_OF, actor=as_eva
+        )
+    services.change_settings(
+        policy_slug=computed.slug, settings={"fallback_factor": 0.4}, reason="x", at=AS_OF, actor=as_eva
+    )
+    mine = services.make_change_set(policy_slug=computed.slug, operations=[LESS], at=AS_OF, actor=as_eva)
+    with pytest.raises(Conflict, match="second person"):
+        reviewing.schedule_change_set(
+            id=mine.pk, version=mine.version, effective_at=AS_OF + timedelta(days=1), reason="x", at=AS_OF,
+            actor=as_eva,
+        )  # fmt: skip
