@@ -8,7 +8,7 @@ from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.views import SpectacularAPIView
 
 from apps.api import docs, errors
-from apps.api.v1 import algorithms, changesets, jobs, policies, priorities, runs, tokens, tree, usage
+from apps.api.v1 import algorithms, changesets, grants, jobs, policies, priorities, runs, tokens, tree, usage
 
 app_name = "api"
 _POLICY = "policies/<slug:policy>"
@@ -31,6 +31,9 @@ urlpatterns = [
     path(f"{_CHANGE_SET}/propose", changesets.ProposalView.as_view(), name="changeset-propose"),
     path(f"{_CHANGE_SET}/publish", changesets.PublicationView.as_view(), name="changeset-publish"),
     path(f"{_CHANGE_SET}/withdraw", changesets.WithdrawalView.as_view(), name="changeset-withdraw"),
+    path(f"{_POLICY}/grants", grants.GrantListView.as_view(), name="grants"),
+    path(f"{_POLICY}/grants/<int:grant>", grants.GrantDetailView.as_view(), name="grant"),
+    path(f"{_POLICY}/access", grants.AccessView.as_view(), name="access"),
     path("algorithms", algorithms.AlgorithmListView.as_view(), name="algorithms"),
     path("operators", algorithms.OperatorListView.as_view(), name="operators"),
     path("aging-laws", algorithms.AgingLawListView.as_view(), name="aging-laws"),

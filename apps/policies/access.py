@@ -11,7 +11,7 @@ from uuid import UUID
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.errors import NotAllowed, NotFound
-from apps.policies.delegation import Setting, tag_of
+from apps.policies.delegation import Setting, get_grant, tag_of
 from apps.policies.holdings import until_of
 from apps.policies.models import Grant, Policy
 from apps.policies.scope import Verb, Visibility, grants_of, visible_entries
@@ -106,6 +106,12 @@ def list_grants(
         if wanted and (bound is None or bound in lineage) and setting.may_know(grant):
             lines.append(_line(setting, grant))
     return sorted(lines, key=lambda line: (line.path, name_of(line.grant), line.grant.pk))
+
+
+def get_grant_line(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) -> GrantLine:
+    """One grant that the actor may know of."""
+    grant = get_grant(policy_slug=policy_slug, grant_id=grant_id, at=at, actor=actor)
+    return _line(Setting.of(grant.policy, actor, at), grant)
 
 
 def ending_soon(lines: Sequence[GrantLine]) -> list[GrantLine]:

@@ -18,7 +18,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
-from apps.policies.models import ChangeSet
+from apps.policies.models import ChangeSet, Grant
 from apps.policies.services import make_change_set
 from apps.runs.models import Run
 from fairshare_web.wsgi import application
@@ -45,6 +45,9 @@ NEEDS_SENSE = {
     "POST /api/v1/policies/{policy}/changesets/{change_set}/propose",
     "POST /api/v1/policies/{policy}/changesets/{change_set}/publish",
     "POST /api/v1/policies/{policy}/changesets/{change_set}/withdraw",
+    "POST /api/v1/policies/{policy}/grants",
+    "PATCH /api/v1/policies/{policy}/grants/{grant}",
+    "DELETE /api/v1/policies/{policy}/grants/{grant}",
     "POST /api/v1/jobs/explain",
     "POST /api/v1/tokens/{token}/rotate",
     "POST /api/v1/tokens/{token}/revoke",
@@ -82,6 +85,7 @@ def test_generated_requests_get_answers_as_described(
     cookies = session_cookies(getattr(computed, who))
     real = {"policy": "grid", "change_set": change_set.pk, "source": "cluster-a", "token": 1}
     real["run"] = Run.objects.latest("id").pk
+    real["grant"] = Grant.objects.latest("id").pk
     succeeded: dict[str, set[bool]] = defaultdict(set)
     for found in schema.get_all_operations():
         operation = found.ok()
