@@ -162,7 +162,7 @@ def get_grant(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) ->
 
 def tag_of(grant: Grant) -> str:
     """Names one state of one grant: whoever changes it says which state they saw."""
-    state = [grant.role, sorted(grant.verbs), grant.reason, until_of(grant).timestamp()]
+    state = [str(grant.role), sorted(map(str, grant.verbs)), grant.reason, until_of(grant).timestamp()]
     return f"{grant.pk}-{sha256(repr(state).encode()).hexdigest()[:12]}"
 
 

@@ -134,15 +134,22 @@ def visible_entries(
 def _open_by_grants(policy: Policy, tree: TreeColumns, actor: Actor, at: datetime, mask: Mask, divided: Mask) -> None:
     rights = Rights(policy, actor, at)
     divides = rights.at(Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
+    by_name = rights.at(*(verb for verb in Verb if verb != Verb.VIEW_AGGREGATE))
     for uid in rights.anywhere:
         i = tree.index_of_uid(uid)
         if i is None:
             continue
         below = tree.subtree_mask(i)
         mask[tree.ancestors(i)] = True
-        mask |= below
+        mask |= below if uid in by_name else below & ~_members(tree)
         if uid in divides and actor.has_scope(WRITE):
             divided |= _divided_from(tree, i, below)
+
+
+def _members(tree: TreeColumns) -> Mask:
+    """Entries that stand for somebody: they take no children, and aren't left over on purpose."""
+    members: Mask = ~tree.is_group & ~tree.is_reserve
+    return members
 
 
 def _divided_from(tree: TreeColumns, i: int, below: Mask) -> Mask:

@@ -51,6 +51,13 @@ def test_a_grant_opens_its_subtree_and_the_way_there_until_it_expires(policy: Po
     assert seen(policy, bob, at_hours=2) == set()
 
 
+def test_a_viewer_of_sums_sees_groups_and_nobody_by_name(policy: Policy, bob: Actor) -> None:
+    Grant.objects.update(verbs=[Grant.Verb.VIEW_AGGREGATE], entry_uid=load_tree(policy).uuid(0))
+    assert seen(policy, bob) == ALL - {"/physics/alice", "/physics/bob"}
+    Grant.objects.update(verbs=[Grant.Verb.VIEW_AGGREGATE, Grant.Verb.VIEW_MEMBERS])
+    assert seen(policy, bob) == ALL
+
+
 def test_a_viewer_sees_and_divides_nothing(policy: Policy, bob: Actor) -> None:
     Grant.objects.update(role=Grant.Role.VIEWER, verbs=list(VERBS_OF_ROLE[Grant.Role.VIEWER]))
     tree = load_tree(policy)
