@@ -161,6 +161,7 @@ def conflicts_with_head(change_set: ChangeSet, policy: Policy) -> list[FieldConf
         load_tree(policy, change_set.base_number), load_tree(policy), change_set.operations,
         base_settings=settings_of(policy, change_set.base_number),
         head_settings=settings_of(policy, policy.head_number), archived=lambda uid: load_archived(policy, uid),
+        archived_at_base=lambda uid: load_archived(policy, uid, change_set.base_number),
     )  # fmt: skip
 
 

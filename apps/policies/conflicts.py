@@ -14,6 +14,7 @@ from apps.policies.operations import Outcome, work_out
 from apps.policies.settings import PolicySettings
 
 _ARCHIVED = "archived"
+_BACK = "restored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +73,33 @@ def conflicts(
     base_settings: PolicySettings | None = None,
     head_settings: PolicySettings | None = None,
     archived: Archived | None = None,
+    archived_at_base: Archived | None = None,
+    limited: bool = True,
 ) -> list[FieldConflict]:
-    """Fields that the operations set, or rest on, and that changed between base and head to something else."""
-    mine = work_out(base, operations, settings=base_settings, archived=archived)
+    """Fields that the operations set, or rest on, and that changed between base and head to something else.
+
+    archived: as of the head; archived_at_base: as of the base, where that may be something else.
+    """
+    mine = work_out(base, operations, settings=base_settings, archived=archived_at_base or archived, limited=limited)
     each = (*_field_conflicts(base, head, mine), *_settings_conflicts(mine, base_settings, head_settings))
     found = {(conflict.entry, conflict.field): conflict for conflict in each}
     if found:
         return list(found.values())
     try:
-        work_out(head, mine.operations, settings=head_settings, archived=archived)
+        work_out(head, mine.operations, settings=head_settings, archived=archived, limited=limited)
     except DomainError as error:
         return [shape_conflict(base, head, mine, error)]
     return []
 
 
 def _field_conflicts(base: TreeColumns, head: TreeColumns, mine: Outcome) -> Iterator[FieldConflict]:
-    for _, uid, field in mine.touches:
+    for at, uid, field in mine.touches:
         i = None if uid is None else base.index_of_uid(uid)
-        if uid is None or i is None:
-            continue  # settings, or an entry that the change set itself brings
+        if uid is None or i is None:  # settings, or an entry that the change set itself brings
+            k = None if uid is None or field != _ARCHIVED else head.index_of_uid(uid)
+            if k is not None and str(uid) == mine.operations[at].get("entry"):
+                yield FieldConflict(uid, head.path(k), field, _ARCHIVED, _BACK, _BACK, operation=at, can_keep=False)
+            continue
         before, path = base.node(i), base.path(i)
         j = head.index_of_uid(uid)
         changed = mine.changes.get(uid)

@@ -47,7 +47,7 @@ def outcome_of(change_set: ChangeSet, base: TreeColumns) -> Outcome:
         base,
         change_set.operations,
         settings=settings_of(policy, change_set.base_number),
-        archived=lambda uid: load_archived(policy, uid),
+        archived=lambda uid: load_archived(policy, uid, change_set.base_number),
     )
 
 

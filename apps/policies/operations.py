@@ -67,15 +67,17 @@ def work_out(
     settings: PolicySettings | None = None,
     guard: Guard | None = None,
     archived: Archived | None = None,
+    limited: bool = True,
 ) -> Outcome:
     """Apply all operations in order, or raise at the first that can't be.
 
     archived: gives an archived entry with its subtree as it last was (parents first), nothing when there is none.
+    limited: no more operations than a change set holds.
     """
     if not isinstance(operations, list | tuple) or not operations:
         empty = FieldProblem("operations", "must be a list with at least one operation")
         raise Invalid(f"{empty.where} {empty.message}.", fields=[empty])
-    if len(operations) > MOST_OPERATIONS:
+    if limited and len(operations) > MOST_OPERATIONS:
         raise TooLarge(f"A change set holds at most {MOST_OPERATIONS:,} operations: publish a document instead.")
     edit = Edit(WorkingTree(tree), settings or PolicySettings(), guard or Unguarded(), archived or (lambda uid: ()))
     resolved = [_do(edit, index, operation) for index, operation in enumerate(operations)]

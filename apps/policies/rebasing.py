@@ -39,9 +39,10 @@ class Sides:
     base_settings: PolicySettings
     head_settings: PolicySettings
     archived: Archived
+    archived_at_base: Archived
 
     def on_base(self, operations: Operations) -> Outcome:
-        return work_out(self.base, operations, settings=self.base_settings, archived=self.archived)
+        return work_out(self.base, operations, settings=self.base_settings, archived=self.archived_at_base)
 
     def on_head(self, operations: Operations) -> Outcome:
         return work_out(self.head, operations, settings=self.head_settings, archived=self.archived)
@@ -49,7 +50,7 @@ class Sides:
     def conflicts(self, operations: Operations) -> list[FieldConflict]:
         return conflicts(
             self.base, self.head, operations, base_settings=self.base_settings, head_settings=self.head_settings,
-            archived=self.archived,
+            archived=self.archived, archived_at_base=self.archived_at_base,
         )  # fmt: skip
 
 

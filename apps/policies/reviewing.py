@@ -192,6 +192,7 @@ def _sides(change_set: ChangeSet, policy: Policy) -> Sides:
     return Sides(
         load_tree(policy, number), load_tree(policy), settings_of(policy, number),
         settings_of(policy, policy.head_number), lambda uid: load_archived(policy, uid),
+        lambda uid: load_archived(policy, uid, number),
     )  # fmt: skip
 
 

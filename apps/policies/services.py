@@ -245,7 +245,7 @@ def _checked(
     guard = ActorGuard(policy=policy, tree=tree, actor=actor, at=at, only_see=True)
     settings = settings_of(policy, base)
     outcome = work_out(
-        tree, operations, settings=settings, guard=guard, archived=lambda uid: load_archived(policy, uid)
+        tree, operations, settings=settings, guard=guard, archived=lambda uid: load_archived(policy, uid, base)
     )
     if outcome.is_empty and outcome.settings == settings:
         raise Invalid("Nothing would change: everything asked for is in force already.", code="nothing_to_change")

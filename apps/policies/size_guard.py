@@ -121,7 +121,7 @@ def require_approver(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
         return
     work_out(
         base, change_set.operations, settings=settings_of(policy, change_set.base_number), guard=guard,
-        archived=lambda uid: load_archived(policy, uid),
+        archived=lambda uid: load_archived(policy, uid, change_set.base_number),
     )  # fmt: skip
 
 

@@ -71,14 +71,20 @@ def load_tree_from_rows(policy: Policy, number: int | None = None) -> TreeColumn
     return columns_of(nodes, policy_slug=policy.slug, number=wanted)
 
 
-def load_archived(policy: Policy, uid: UUID) -> Sequence[Node]:
-    """An archived entry as it last was, with what was archived together with it, parents first; or nothing."""
-    last = Entry.objects.filter(policy=policy, uid=uid).order_by("-since").first()
-    if last is None or last.until is None:
+def load_archived(policy: Policy, uid: UUID, number: int | None = None) -> Sequence[Node]:
+    """An archived entry as it last was, with what was archived together with it, parents first; or nothing.
+
+    number: what was archived in that revision, instead of now.
+    """
+    versions = Entry.objects.filter(policy=policy, uid=uid).order_by("-since")
+    last = (versions if number is None else versions.filter(since__lte=number)).first()
+    if last is None or last.until is None or (number is not None and last.until > number):
         return []
     found, level = [node_of(last)], [uid]
+    stayed = Entry.objects.filter(policy=policy, since=last.until).values("uid")  # closed then to be opened anew
     while level:
-        rows = Entry.objects.filter(policy=policy, until=last.until, parent_uid__in=level).order_by("name")
+        rows = Entry.objects.filter(policy=policy, until=last.until, parent_uid__in=level).exclude(uid__in=stayed)
+        rows = rows.order_by("name")
         nodes = [node_of(row) for row in rows]
         found += nodes
         level = [node.uid for node in nodes]
