@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
+_ENGINE = Path(__file__).parent
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 try:
-    from numba import njit
+    import numba
+
+    config: Any = numba.config
+    njit: Any = numba.njit
 except ImportError:  # the extra `fast` is not installed
-    njit: Any = None  # type: ignore[no-redef]
+    config = njit = None
 
 IS_INSTALLED: bool = njit is not None
 _is_on = IS_INSTALLED
@@ -46,11 +52,34 @@ def compiled(function: Function) -> Function:
         return function
     exact: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
     fast: Any
-    try:
-        fast = njit(cache=True, **exact)(function)
-    except RuntimeError:  # no place to keep machine code: compiled again in each process
-        fast = njit(**exact)(function)
+    with _kept_beside_its_sources():
+        try:
+            fast = njit(cache=True, **exact)(function)
+        except RuntimeError:  # no place to keep machine code: compiled again in each process
+            fast = njit(**exact)(function)
     return fast  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _kept_beside_its_sources() -> Iterator[None]:
+    """numba watches the file of a kernel, not those of the kernels it calls: a folder for each state of all sources."""
+    before = config.CACHE_DIR
+    if not before:
+        config.CACHE_DIR = str(_ENGINE / "__pycache__" / f"machine-code-{_state_of_sources()}")
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
+
+
+@cache
+def _state_of_sources() -> str:
+    """The same for the same sources, whenever and wherever they were written."""
+    found = hashlib.sha256()
+    for source in sorted(_ENGINE.rglob("*.py")):
+        found.update(f"{source.relative_to(_ENGINE)}\0".encode())
+        found.update(source.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def interpreted(function: Function) -> Function:

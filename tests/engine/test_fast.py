@@ -1,0 +1,61 @@
+"""Compiled kernels: kept for exactly the sources they were made from, and the same bits as plain ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from apps.engine import fast
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "caller.py").write_text("from callee import step\n")
+    (tmp_path / "callee.py").write_text("def step(x): return x + 1\n")
+    monkeypatch.setattr(fast, "_ENGINE", tmp_path)
+    return tmp_path
+
+
+def state() -> str:
+    fast._state_of_sources.cache_clear()
+    found = fast._state_of_sources()
+    fast._state_of_sources.cache_clear()
+    return found
+
+
+def test_machine_code_is_made_anew_when_a_file_it_only_calls_changes(sources: Path) -> None:
+    before = state()
+    assert state() == before
+    (sources / "callee.py").write_text("def step(x): return x + 2\n")
+    assert state() != before
+    (sources / "callee.py").write_text("def step(x): return x + 1\n")
+    assert state() == before
+
+
+def test_kernels_are_kept_in_a_folder_named_after_the_sources() -> None:
+    numba = pytest.importorskip("numba", reason="numba is not installed, so there is no machine code")
+    before = numba.config.CACHE_DIR
+    kept = [path.name for path in (fast._ENGINE / "__pycache__").glob("machine-code-*")]
+
+    @fast.compiled
+    def add(x: float, y: float) -> float:
+        return x + y
+
+    assert add(0.1, 0.2) == 0.1 + 0.2
+    kept_before = str(before)
+    assert str(numba.config.CACHE_DIR) == kept_before
+    if not before:
+        after = [path.name for path in (fast._ENGINE / "__pycache__").glob("machine-code-*")]
+        assert f"machine-code-{fast._state_of_sources()}" in after
+        assert set(kept) <= set(after)
+
+
+def test_switching_off_is_for_the_block_only() -> None:
+    before = fast.is_on()
+    with fast.switched(False):
+        assert not fast.is_on()
+        with fast.switched(True):
+            assert fast.is_on() == fast.IS_INSTALLED
+        assert not fast.is_on()
+    assert fast.is_on() == before
