@@ -23,7 +23,7 @@ from apps.accounts.services import make_token, revoke_token
 from apps.policies.delegation import tag_of
 from apps.policies.models import Grant
 from apps.policies.roles import VERBS_OF_ROLE
-from apps.policies.services import make_change_set
+from apps.policies.services import make_change_set, publish_change_set
 from apps.runs.models import Run
 from apps.usage.services import start_import
 from tests.api.conftest import AT, _fresh_process, computed, site  # noqa: F401 - fixtures
@@ -137,6 +137,8 @@ ROWS = [
         "401 404 404 200 404 200 403 403 404 401 401", "post", remakes="change_set"),
     Row(CHANGE_SET + "/publish", "/api/v1/policies/grid/changesets/{change_set}/publish",
         "401 404 404 200 404 200 403 403 404 401 401", "post", remakes="change_set"),
+    Row(CHANGE_SET + "/revert", "/api/v1/policies/grid/changesets/{published}/revert",
+        "401 404 404 201 404 201 403 403 404 401 401", "post", remakes="published", besides="dora 201"),
     # --- REST: grants (one of nobody's at /physics/bob, which pia gave), and why somebody may do something
     Row(POLICY + "/grants", "/api/v1/policies/grid/grants", "401 200 200 200 200 200 403 200 200 401 401",
         word="given to a guest", readers="pia admin reader dora",
@@ -294,7 +296,7 @@ class World:
         self.objects: dict[str, Any] = {name: site.uid(path) for name, path in UIDS.items()} | {"run": self._run()}
         self.makers: dict[str, Callable[[], Any]] = {
             "change_set": self._change_set, "token": self._token, "import_id": self._import, "grant": self._guest,
-            "no_team": self._no_team,
+            "no_team": self._no_team, "published": self._published,
         }  # fmt: skip
         for name, make in self.makers.items():
             self.objects[name] = make()
@@ -353,6 +355,17 @@ class World:
         pia = Actor(user=self.site.pia, via="api")
         operations = [{**SHARES, "shares": 3 + self.made}]
         return make_change_set(policy_slug="grid", operations=operations, reason="because of bob", at=AT, actor=pia).pk
+
+    def _published(self) -> int:
+        self.made += 1
+        pia = Actor(user=self.site.pia, via="api")
+        dates = {"ends_on": f"2027-03-{self.made % 28 + 1:02}"}
+        made = make_change_set(
+            policy_slug="grid", operations=[{"op": "set_dates", "entry": "/physics/bob", "dates": dates}], at=AT,
+            actor=pia,
+        )  # fmt: skip
+        publish_change_set(id=made.pk, version=1, reason="in force", at=AT, actor=pia)
+        return made.pk
 
     def _token(self) -> int:
         pia = Actor(user=self.site.pia, via="api")

@@ -31,6 +31,7 @@ urlpatterns = [
     path(f"{_CHANGE_SET}/propose", changesets.ProposalView.as_view(), name="changeset-propose"),
     path(f"{_CHANGE_SET}/publish", changesets.PublicationView.as_view(), name="changeset-publish"),
     path(f"{_CHANGE_SET}/withdraw", changesets.WithdrawalView.as_view(), name="changeset-withdraw"),
+    path(f"{_CHANGE_SET}/revert", changesets.RevertView.as_view(), name="changeset-revert"),
     path(f"{_POLICY}/grants", grants.GrantListView.as_view(), name="grants"),
     path(f"{_POLICY}/grants/<int:grant>", grants.GrantDetailView.as_view(), name="grant"),
     path(f"{_POLICY}/access", grants.AccessView.as_view(), name="access"),

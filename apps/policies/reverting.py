@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.accounts.actor import Actor
-from apps.errors import Invalid, NotAllowed
+from apps.errors import Conflict, Invalid, NotAllowed
 from apps.policies.adjusting import Adjusted, Revoked
 from apps.policies.change_sets import clean_reason, settings_of, shown_conflicts
 from apps.policies.columns import Mask, Node, TreeColumns
@@ -60,6 +60,14 @@ def revert_revision(*, policy_slug: str, number: int, reason: str = "", at: date
     way = _with_settings(_Way(policy, number, number - 1, operations, before, settings_of(policy, number - 1)))
     said = clean_reason(reason) or f"Reverts revision {number}: {revision.reason}"[:4_000]
     return _draft(way, said, at, actor, reverts_number=number)
+
+
+def number_in_force(change_set: ChangeSet) -> int:
+    """The revision that a change set became: what there is of it to undo."""
+    number = Revision.objects.filter(change_set=change_set).values_list("number", flat=True).first()
+    if number is None:
+        raise Conflict(f"Change set {change_set.pk} was never put in force: withdraw it instead.", code="not_published")
+    return number
 
 
 def restore_revision(

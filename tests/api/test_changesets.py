@@ -154,3 +154,28 @@ def test_every_published_change_set_can_be_read(admin: Caller) -> None:
     assert len(found) == 2
     for change_set in found:
         assert admin.get(f"{PATH}/{change_set['id']}").status_code == 200
+
+
+def test_what_was_published_is_undone_by_a_new_draft(pia: Caller) -> None:
+    number = draft(pia, shares("/physics/bob", 18)).json()["id"]
+    refused = pia.post(f"{PATH}/{number}/revert")
+    assert (refused.status_code, refused.json()["code"]) == (409, "not_published")
+    pia.post(f"{PATH}/{number}/publish")
+    answer = pia.post(f"{PATH}/{number}/revert", {"reason": "It was too much."})
+    assert answer.status_code == 201, answer.content
+    undoing = answer.json()
+    assert (undoing["state"], undoing["base_revision"], undoing["reason"]) == ("draft", 3, "It was too much.")
+    assert [each["shares"] for each in undoing["operations"]] == [1]
+    assert pia.post(f"{PATH}/{undoing['id']}/publish").status_code == 200
+    assert pia.get("policies/grid/tree", {"path": "/physics/bob", "depth": 0}).json()["shares"] == 1
+
+
+def test_undoing_what_somebody_changed_since_conflicts(pia: Caller) -> None:
+    for value in (18, 20):
+        number = draft(pia, shares("/physics/bob", value), base=2 if value == 18 else 3).json()["id"]
+        assert pia.post(f"{PATH}/{number}/publish").status_code == 200
+    undoing = pia.post(f"{PATH}/{number - 1}/revert").json()
+    answer = pia.post(f"{PATH}/{undoing['id']}/publish")
+    assert answer.status_code == 409
+    (found,) = answer.json()["conflicts"]
+    assert (found["field"], found["base"], found["mine"], found["theirs"]) == ("shares", 18, 1, 20)

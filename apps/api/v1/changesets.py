@@ -18,7 +18,7 @@ from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor
 from apps.api.errors import Refusal
 from apps.api.v1.lists import asked, list_of, listed, sent
 from apps.errors import FieldProblem, NotFound
-from apps.policies import selectors, services
+from apps.policies import reverting, selectors, services
 from apps.policies.models import ChangeSet
 from apps.priorities.change_effects import simulate_change_set
 
@@ -174,6 +174,22 @@ class WithdrawalView(APIView):
     def post(self, request: Request, policy: str, change_set: int) -> Response:
         """Give it up; it stays readable."""
         return _take(services.withdraw_change_set, request, policy, change_set)
+
+
+class RevertView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(
+        operation_id="revert_change_set", request=ReasonSerializer, responses={201: ChangeSetDetailSerializer}
+    )
+    def post(self, request: Request, policy: str, change_set: int) -> Response:
+        """A new draft that undoes the revision it became; what changed since is a conflict when that is published."""
+        number = reverting.number_in_force(_found(request, policy, change_set))
+        given = sent(ReasonSerializer, request) if request.data else {}
+        draft = reverting.revert_revision(
+            policy_slug=policy, number=number, **given, at=clock.now(), actor=actor_of(request)
+        )
+        return _answer(request, draft, 201)
 
 
 def _take(step: Callable[..., object], request: Request, policy: str, change_set: int) -> Response:
