@@ -79,6 +79,7 @@ CHANGE_SET = POLICY + "/changesets/<int:change_set>"
 GRANT = POLICY + "/grants/<int:grant>"
 NODE = "policy/<slug:policy>/n/<uuid:uid>"
 IMPORT = "usage/imports/<int:import_id>"
+EDIT = "changes/<int:change_set>/edit"
 UIDS = {"physics": "/physics", "bob": "/physics/bob"}
 HTMX = {"HX-Request": "true"}
 SEEN = {"If-Match": "{seen}"}
@@ -229,6 +230,31 @@ ROWS = [
     Row("policy/<slug:policy>/files/<int:change_set>/", "/policy/grid/files/{change_set}/",
         "302 404 404 403 404 303 302 302 302 302 302", "post", {"step": "publish", "version": 1, "reason": "x"},
         remakes="change_set"),
+    # --- The editor (of pia's draft about /physics/bob)
+    Row("policy/<slug:policy>/edit", "/policy/grid/edit", "302 200 200 303 200 200 302 302 302 302 302"),
+    Row("policy/<slug:policy>/edit", "/policy/grid/edit", "302 403 403 303 303 303 302 302 302 302 302", "post",
+        {"new": "1"}, besides="dora 303"),
+    *(
+        Row(EDIT + place, "/changes/{change_set}/edit" + place + query, "302 404 404 200 404 200 302 302 302 302 302",
+            word="bob", readers="pia admin", headers=HTMX)
+        for place, query in (
+            ("/", ""), ("/_rows", "?parent={physics}"), ("/_panel", "?entry={bob}"), ("/_siblings", "?entry={bob}"),
+            ("/_action", "?entry={bob}&do=rename"), ("/paste/", ""), ("/settings/", ""),
+        )
+    ),
+    *(
+        Row(EDIT + place, "/changes/{change_set}/edit" + place, "302 404 404 303 404 303 302 302 302 302 302", "post",
+            {"version": "1", **body}, remakes="change_set")
+        for place, body in (
+            ("/_operation", {"op": "rename", "entry": "{bob}", "name": "bobby"}), ("/_cells", {}),
+            ("/_log", {"step": "undo"}), ("/_update", {}), ("/_finish", {"step": "withdraw"}),
+        )
+    ),
+    *(
+        Row(EDIT + place, "/changes/{change_set}/edit" + place, "302 404 404 428 404 428 302 302 302 302 302", "post",
+            {"step": "publish"})
+        for place in ("/_operation", "/_cells", "/_log", "/_update", "/_finish", "/paste/", "/settings/")
+    ),
     Row(NODE + "/", "/policy/grid/n/{bob}/", "302 404 404 303 404 303 302 302 302 302 302",
         besides="dora 303"),
     Row(NODE + "/<slug:name>/", "/policy/grid/n/{bob}/bob/", "302 404 404 200 404 200 302 302 302 302 302",

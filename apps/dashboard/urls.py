@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
+from apps.dashboard import draft_urls
 from apps.dashboard.views import (
     aging,
     algorithm,
@@ -59,3 +60,4 @@ urlpatterns = [
     path(f"{_IMPORT}/cancel/", usage.import_cancel, name="import-cancel"),
     path(f"{_IMPORT}/confirm/", usage.import_confirm, name="import-confirm"),
 ]
+urlpatterns += draft_urls.urlpatterns

@@ -43,6 +43,8 @@ def outcome_of(change_set: ChangeSet, base: TreeColumns) -> Outcome:
     policy = change_set.policy
     if is_document(change_set):
         return document_outcome(change_set, policy, base, change_set.base_number)
+    if not change_set.operations:  # a draft without an edit yet
+        return Outcome(base, settings_of(policy, change_set.base_number), [], {}, ())
     return work_out(
         base,
         change_set.operations,

@@ -8,6 +8,8 @@ class TreeGrid {
     table.addEventListener("click", (event) => this.onClick(event));
     table.addEventListener("keydown", (event) => this.onKey(event));
     table.addEventListener("focusin", (event) => this.onFocus(event));
+    table.addEventListener("treegrid:changed", () => this.refresh());
+    table.addEventListener("treegrid:select", (event) => this.select(event.detail));
     document.addEventListener("htmx:afterSwap", (event) => {
       if (event.detail.target.id === "rows" || event.detail.elt?.id === "rows") this.renumber();
     });
@@ -18,6 +20,7 @@ class TreeGrid {
   get seen() { return this.rows.filter((row) => !row.hidden); }
   level(row) { return Number(row.getAttribute("aria-level")); }
   isOpen(row) { return row.getAttribute("aria-expanded") === "true"; }
+  get mode() { return this.table.dataset.mode ? { mode: this.table.dataset.mode } : {}; }
   isParent(row) { return row.hasAttribute("aria-expanded"); }
 
   below(row) {
@@ -53,7 +56,7 @@ class TreeGrid {
   /** What is inside the focused row takes part in the tab order, the rest of the grid does not. */
   onFocus(event) {
     const row = event.target.closest("tbody tr");
-    for (const inside of this.table.querySelectorAll("tbody :is(a, button)")) {
+    for (const inside of this.table.querySelectorAll("tbody :is(a, button, input)")) {
       inside.tabIndex = row && row.contains(inside) ? 0 : -1;
     }
     if (row && event.target !== row) this.rows.forEach((each) => { each.tabIndex = each === row ? 0 : -1; });
@@ -84,7 +87,7 @@ class TreeGrid {
     note.setAttribute("aria-busy", "true");
     row.setAttribute("aria-busy", "true");
     after.after(note);
-    const query = new URLSearchParams({ ...asked, of: this.table.dataset.of });
+    const query = new URLSearchParams({ ...asked, of: this.table.dataset.of, ...this.mode });
     try {
       const answer = await fetch(`${this.table.dataset.rows}?${query}`, { headers: { "HX-Request": "true" } });
       if (!answer.ok) throw new Error(String(answer.status));
@@ -180,7 +183,7 @@ class TreeGrid {
     if (!row?.dataset.uid) return;
     this.rows.forEach((each) => each.removeAttribute("aria-selected"));
     row.setAttribute("aria-selected", "true");
-    window.htmx?.ajax("GET", `${this.table.dataset.panel}?entry=${row.dataset.uid}`, { target: "#panel", swap: "outerHTML" });
+    window.htmx?.ajax("GET", `${this.table.dataset.panel}?${new URLSearchParams({ entry: row.dataset.uid, ...this.mode })}`, { target: "#panel", swap: "outerHTML" });
     const url = new URL(location.href);
     url.searchParams.set("entry", row.dataset.uid);
     history.replaceState(history.state, "", url);
@@ -196,7 +199,7 @@ class TreeGrid {
     } else if (row.dataset.more) {
       event.preventDefault();
       this.more(row);
-    } else if (!event.target.closest("a, button")) {
+    } else if (!event.target.closest("a, button, input")) {
       this.focusRow(row);
       this.select(row);
     }

@@ -1,0 +1,90 @@
+"""Settings of a policy that have no page of their own: metric, approach, newcomers' factor, tolerance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.forms import ValidationError
+from django.utils.translation import gettext as _
+
+from apps.dashboard.forms.shares import read_shares
+from apps.errors import FieldProblem, Invalid
+from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
+
+_CLASS = ("queue", "partition", "qos")
+
+
+def typed(settings: PolicySettings) -> dict[str, Any]:
+    """What stands in the fields."""
+    factors = [
+        ", ".join([*(str(each[name]) for name in _CLASS), f"{each['factor']:.10g}"])
+        for each in settings.metric["class_factors"]
+    ]
+    return {
+        **{f"weight_{name}": f"{settings.metric['weights'].get(name, 0):.10g}" for name in RESOURCES},
+        "class_factors": "\n".join(factors),
+        "approach_local": settings.approach["local"],
+        "approach_global": settings.approach["global"],
+        "fallback_factor": f"{settings.fallback_factor:.10g}",
+        "tolerance_relative": f"{settings.tolerance['relative'] * 100:.10g}",
+        "tolerance_points": f"{settings.tolerance['points']:.10g}",
+    }
+
+
+def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, Any]:
+    """The parts that differ from `base`; Invalid names every wrong field."""
+    problems: list[FieldProblem] = []
+
+    def number(field: str) -> float:
+        try:
+            value = read_shares(str(data.get(field, "")))
+        except ValidationError as error:
+            problems.append(FieldProblem(field, str(error.messages[0])))
+            return 0.0
+        if value == "parent":
+            problems.append(FieldProblem(field, _("Write a number here.")))
+            return 0.0
+        return float(value)
+
+    weights = {name: number(f"weight_{name}") for name in RESOURCES}
+    wanted = {
+        "metric": {
+            "weights": {name: weight for name, weight in weights.items() if weight},
+            "class_factors": _class_factors(str(data.get("class_factors", "")), problems),
+        },
+        "approach": {scope: str(data.get(f"approach_{scope}", "")) for scope in ("local", "global")},
+        "fallback_factor": number("fallback_factor"),
+        "tolerance": {"relative": number("tolerance_relative") / 100, "points": number("tolerance_points")},
+    }
+    if problems:
+        raise Invalid(problems[0].message, fields=problems)
+    checked = PolicySettings.from_json(wanted, base=base).to_json()
+    before = base.to_json()
+    return {part: checked[part] for part in wanted if checked[part] != before[part]}
+
+
+def approaches() -> list[tuple[str, str]]:
+    told = {
+        "historical": _("finished jobs"),
+        "active": _("finished jobs, and what running ones used so far"),
+        "predictive": _("finished jobs, and all that running ones asked for"),
+    }
+    return [(name, told[name]) for name in APPROACHES]
+
+
+def _class_factors(text: str, problems: list[FieldProblem]) -> list[dict[str, Any]]:
+    """One line each: queue, partition, QOS, factor; what is left empty is any."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        cells = [cell.strip() for cell in line.replace("\t", ",").replace(";", ",").split(",")]
+        try:
+            if len(cells) != 4:
+                raise ValueError
+            found.append({**dict(zip(_CLASS, cells, strict=False)), "factor": float(cells[3])})
+        except ValueError:
+            message = _("Line %(n)s: write queue, partition, QOS and a factor with commas between.") % {"n": number}
+            problems.append(FieldProblem("class_factors", message))
+    return found

@@ -1,0 +1,368 @@
+// The editor: numbers are typed over in the tree, everything is saved as it is done, and focus stays where it is.
+// Without this module the same forms are posted and the page comes back with the change.
+import { announce } from "./shell.js";
+import { Queue } from "./editor_queue.js";
+import { draggable } from "./editor_drag.js";
+
+const PAUSE_MS = 200;
+const KEPT = new Set(["tabindex", "aria-selected", "aria-busy", "hidden", "open"]);
+const editor = document.getElementById("editor");
+const table = editor.querySelector("table[data-edits]");
+const dialog = document.getElementById("action-dialog");
+const problem = document.getElementById("problem");
+
+const rowOf = (uid) => document.getElementById(`e-${uid}`);
+const fragmentOf = (html) => {
+  const holder = document.createElement("template");
+  holder.innerHTML = html;
+  return holder.content;
+};
+const morph = (old, fresh) => window.Idiomorph.morph(old, fresh, {
+  morphStyle: "outerHTML",
+  ignoreActiveValue: true,
+  callbacks: {
+    beforeAttributeUpdated: (name, node) => !(KEPT.has(name) && node.matches("tr, td, th, details, a, button, input")),
+  },
+});
+
+// --- The queue -----------------------------------------------------------------------------------------------------
+const queue = new Queue(`draft-${editor.dataset.editor}`, {
+  version: document.getElementById("draftbar").dataset.version,
+  show: showState,
+  answer: receive,
+  around: surroundings,
+});
+
+function showState(state, n) {
+  const saved = document.getElementById("saved");
+  saved.classList.toggle("waiting", state === "waiting");
+  const text = saved.querySelector("span");
+  if (state === "saving") text.textContent = editor.dataset.saving;
+  if (state === "waiting") {
+    text.textContent = `${n} ${editor.dataset.waiting}`;
+    announce(text.textContent);
+  }
+}
+
+/** What the page shows, so that the answer brings what looks different there. */
+function surroundings(item) {
+  const entry = item.fields.find(([key]) => key === "entry")?.[1];
+  const row = entry && rowOf(entry);
+  const state = new URLSearchParams(location.search);
+  state.delete("do");
+  state.delete("open");
+  const open = [...table.querySelectorAll('tr[aria-expanded="true"]')].filter((each) => !each.hidden);
+  open.forEach((each) => state.append("open", each.dataset.uid));
+  const filter = document.getElementById("filter").value.trim();
+  if (filter) state.set("q", filter);
+  state.set("mode", editor.dataset.mode);
+  const found = [["back", state.toString()], ...open.map((each) => ["open", each.dataset.uid])];
+  if (row) {
+    const shown = [...table.querySelectorAll(`tr[data-parent="${row.dataset.parent}"]`)].slice(0, 400);
+    found.push(...shown.map((each) => ["shown", each.dataset.uid]));
+  }
+  return found;
+}
+
+function receive(item, response, html) {
+  if (response.ok) {
+    apply(html);
+    item.done?.();
+  } else if (item.failed && [403, 404, 409, 413, 422].includes(response.status)) {
+    item.failed(fragmentOf(html).querySelector(".words")?.textContent ?? fragmentOf(html).textContent.trim());
+  } else {
+    problem.replaceChildren(fragmentOf(html));
+    if (response.status === 412) problem.querySelector("button")?.focus();
+  }
+}
+
+function apply(html) {
+  const fresh = fragmentOf(html);
+  problem.replaceChildren();
+  const had = document.activeElement;
+  const uid = had.closest?.("tr[data-uid]")?.dataset.uid;
+  const whole = fresh.getElementById("rows");
+  if (whole) morph(document.getElementById("rows"), whole);
+  for (const row of fresh.querySelectorAll("#some-rows > tr")) {
+    const old = document.getElementById(row.id);
+    if (old) morph(old, row);
+  }
+  for (const id of ["draftbar", "panel", "neighbours"]) {
+    const part = fresh.getElementById(id);
+    if (part) morph(document.getElementById(id), part);
+  }
+  if (document.getElementById("draftbar").dataset.version > 0) {
+    document.querySelectorAll("input[data-version]").forEach((field) => { field.value = queue.version; });
+  }
+  table.dispatchEvent(new CustomEvent("treegrid:changed"));
+  if (document.activeElement === document.body && uid) focusNear(uid, had);
+  announce(fresh.getElementById("said")?.textContent ?? "");
+}
+
+/** Where the focused entry went, or the first row. */
+function focusNear(uid) {
+  const row = rowOf(uid) ?? table.querySelector('tbody tr[tabindex="0"]') ?? table.querySelector("tbody tr");
+  row?.focus();
+}
+
+function send(url, fields, more = {}) {
+  queue.add({ url, fields, ...more });
+}
+
+const operate = (fields, more) => send(editor.dataset.operation, Object.entries(fields), more);
+
+// --- Numbers -------------------------------------------------------------------------------------------------------
+function commit(input) {
+  const value = input.value.trim();
+  if (value === (input.dataset.saved ?? input.getAttribute("value"))) return;
+  input.dataset.saved = value;
+  input.removeAttribute("aria-invalid");
+  const entry = input.closest("tr").dataset.uid;
+  operate({ op: "set_shares", entry, shares: value, mode: editor.dataset.mode, from: "siblings" }, {
+    done: () => { delete input.dataset.saved; if (document.activeElement === input) input.dataset.saved = input.value; },
+    failed: (words) => {
+      delete input.dataset.saved;
+      input.setAttribute("aria-invalid", "true");
+      input.setAttribute("aria-describedby", "cell-problem");
+      say(words);
+    },
+  });
+}
+
+function say(words) {
+  const note = document.getElementById("refused-template").content.cloneNode(true);
+  note.querySelector(".words").textContent = words;
+  problem.replaceChildren(note);
+}
+
+function nextCell(input, step) {
+  const cells = [...table.querySelectorAll("tbody tr:not([hidden]) input.cell")];
+  const next = cells[cells.indexOf(input) + step];
+  (next ?? input).focus();
+  next?.select();
+}
+
+function cellKeys(event) {
+  const input = event.target.closest("input.cell");
+  if (!input) return false;
+  const steps = { Enter: 1, ArrowDown: 1, ArrowUp: -1 };
+  if (event.key in steps && !event.altKey && !event.ctrlKey) {
+    event.preventDefault();
+    commit(input);
+    nextCell(input, event.shiftKey && event.key === "Enter" ? -1 : steps[event.key]);
+  } else if (event.key === "Escape") {
+    input.value = input.getAttribute("value");
+    input.removeAttribute("aria-invalid");
+    input.closest("tr").focus();
+  } else if (event.key === "F2") input.select();
+  return true;
+}
+
+table.addEventListener("change", (event) => {
+  if (event.target.matches("input.cell")) commit(event.target);
+});
+
+let strip = 0;
+/** The targets of all siblings while somebody types. */
+function preview(entry, typed, more = {}, into = document.getElementById("siblings")) {
+  clearTimeout(strip);
+  strip = setTimeout(async () => {
+    const query = new URLSearchParams({ entry, typed, mode: editor.dataset.mode, ...more });
+    try {
+      const answer = await fetch(`${editor.dataset.siblings}?${query}`, { headers: { "HX-Request": "true" } });
+      const fresh = fragmentOf(await answer.text()).getElementById("siblings");
+      if (fresh && into?.isConnected) morph(into, fresh);
+    } catch { /* the numbers come with the answer to the edit */ }
+  }, PAUSE_MS);
+}
+
+table.addEventListener("input", (event) => {
+  const row = event.target.closest("tr");
+  if (event.target.matches("input.cell")) preview(row.dataset.uid, event.target.value);
+});
+
+let chosen = 0;
+table.addEventListener("focusin", (event) => {
+  if (!event.target.matches("input.cell")) return;
+  const row = event.target.closest("tr");
+  clearTimeout(chosen);
+  chosen = setTimeout(() => {
+    if (row.contains(document.activeElement) && row.getAttribute("aria-selected") !== "true") {
+      table.dispatchEvent(new CustomEvent("treegrid:select", { detail: row }));
+    }
+  }, PAUSE_MS);
+});
+
+// --- Keys of rows --------------------------------------------------------------------------------------------------
+function moveBy(row, key) {
+  if (key === "ArrowUp" || key === "ArrowDown") return announce(editor.dataset.names);
+  const parent = rowOf(row.dataset.parent);
+  let goal = parent && rowOf(parent.dataset.parent);
+  if (key === "ArrowRight") {
+    const siblings = [...table.querySelectorAll(`tr[data-parent="${row.dataset.parent}"]`)];
+    goal = siblings[siblings.indexOf(row) - 1];
+  }
+  if (!goal || !row.hasAttribute("data-moves")) return undefined;
+  if (!goal.hasAttribute("data-divides")) return announce(editor.dataset.notyours);
+  return operate({ op: "move", entry: row.dataset.uid, parent: goal.dataset.uid }, { failed: say });
+}
+
+table.addEventListener("keydown", (event) => {
+  if (cellKeys(event)) return;
+  const row = event.target.closest("tbody tr[data-uid]");
+  if (!row || event.target.closest("input, textarea")) return;
+  const cell = row.querySelector("input.cell");
+  if (event.key === "F2" || (event.key === "Enter" && event.target.matches("td.c-edit"))) {
+    event.preventDefault();
+    event.stopPropagation();
+    cell?.focus();
+    cell?.select();
+  } else if (event.altKey && event.shiftKey && event.key.startsWith("Arrow")) {
+    event.preventDefault();
+    moveBy(row, event.key);
+  } else if (event.key === "." || (event.key === "Enter" && event.target.matches("td.c-menu"))) {
+    event.preventDefault();
+    event.stopPropagation();
+    openAction(row.querySelector("a[data-do]"));
+  }
+}, true);
+
+document.addEventListener("keydown", (event) => {
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.target.closest("input, textarea, select")) return;
+  const key = event.key.toLowerCase();
+  const id = key === "y" || (key === "z" && event.shiftKey) ? "redo" : key === "z" ? "undo" : "";
+  const button = id && document.getElementById(id);
+  if (!button || dialog.open) return;
+  event.preventDefault();
+  if (!button.disabled) button.form.requestSubmit(button);
+});
+
+// --- Dialogs -------------------------------------------------------------------------------------------------------
+async function loadAction(query) {
+  const answer = await fetch(`${editor.dataset.action}?${query}`, { headers: { "HX-Request": "true" } });
+  return fragmentOf(await answer.text());
+}
+
+async function openAction(link) {
+  if (!link) return;
+  const query = new URL(link.href, location.href).searchParams;
+  let fresh;
+  try {
+    fresh = await loadAction(query);
+  } catch {
+    document.dispatchEvent(new CustomEvent("htmx:sendError"));
+    return;
+  }
+  dialog.replaceChildren(fresh);
+  if (!dialog.open) dialog.showModal();
+  dialog.querySelectorAll("input[data-version]").forEach((field) => { field.value = queue.version; });
+  const first = dialog.querySelector("[data-first]") ?? dialog.querySelector("li a, input:not([type=hidden]), button, a");
+  first?.focus();
+  if (first?.matches("input:not([type=radio])")) first.select();
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (link.matches("[data-do]")) {
+    event.preventDefault();
+    openAction(link);
+  } else if (link.matches("[data-close]") && dialog.contains(link)) {
+    event.preventDefault();
+    dialog.close();
+  } else if (link.matches("[data-theirs]")) queue.forget();
+  else if (table.contains(link) && link.matches(".label")) {
+    event.preventDefault();
+    table.dispatchEvent(new CustomEvent("treegrid:select", { detail: link.closest("tr") }));
+  }
+});
+
+let search = 0;
+dialog.addEventListener("input", (event) => {
+  if (event.target.id === "goal") {
+    clearTimeout(search);
+    search = setTimeout(() => findGoals(event.target.form), PAUSE_MS);
+  } else if (event.target.form?.querySelector("#amount")) tryAmount(event.target);
+});
+
+async function findGoals(form) {
+  const fresh = (await loadAction(new URLSearchParams(new FormData(form)))).getElementById("goals");
+  const old = document.getElementById("goals");
+  if (fresh && old) morph(old, fresh);
+  announce(`${fresh?.querySelectorAll("input:not([disabled])").length ?? 0}`);
+}
+
+function tryAmount(field) {
+  const form = field.form;
+  const amount = form.querySelector("#amount");
+  if (field.name === "mode") {
+    const other = field.value === "percent" ? amount.dataset.percent : amount.getAttribute("value");
+    amount.value = other;
+  }
+  const entry = form.closest("[data-entry]").dataset.entry;
+  const data = new FormData(form);
+  const more = { mode: data.get("mode"), from: data.get("from") ?? "siblings" };
+  preview(entry, amount.value, more);
+}
+
+dialog.addEventListener("close", () => {
+  if (document.activeElement === document.body) focusNear(dialog.querySelector("[data-entry]")?.dataset.entry);
+});
+
+// --- Forms ---------------------------------------------------------------------------------------------------------
+function fieldsOf(form, submitter) {
+  const data = new FormData(form, submitter);
+  return [...data].filter(([key]) => !["version", "back", "csrfmiddlewaretoken"].includes(key));
+}
+
+function sendForm(form, submitter) {
+  const inDialog = dialog.contains(form);
+  send(form.action, fieldsOf(form, submitter), {
+    done: () => { if (inDialog) dialog.close(); },
+    failed: (words) => {
+      const place = form.querySelector(".problem");
+      if (!place) return say(words);
+      const note = document.getElementById("refused-template").content.cloneNode(true);
+      note.querySelector(".words").textContent = words;
+      place.replaceChildren(note);
+      place.hidden = false;
+      return undefined;
+    },
+  });
+}
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (form.matches("[data-goals]")) {
+    event.preventDefault();
+    await findGoals(form);
+  } else if (form.matches("[data-mine]")) {
+    event.preventDefault();
+    problem.replaceChildren();
+    queue.resume(form.elements.version.value);
+  } else if (form.matches("[data-op]")) {
+    event.preventDefault();
+    sendForm(form, event.submitter);
+  } else if (form.id === "cells") event.preventDefault();
+  else if (form.matches("[data-flush]") && queue.items.length) {
+    event.preventDefault();
+    const name = event.submitter?.value;
+    if (await queue.drained()) {
+      const again = document.getElementById(form.id) ?? form;
+      again.requestSubmit(again.querySelector(`button[value="${name}"]`) ?? undefined);
+    }
+  }
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-reason]")) {
+    send(editor.dataset.log, [["step", "reason"], ["reason", event.target.value]]);
+  }
+});
+
+draggable(table, {
+  words: { into: editor.dataset.into, inside: editor.dataset.inside, notYours: editor.dataset.notyours },
+  move: (entry, parent) => operate({ op: "move", entry, parent }, { failed: say }),
+  announce,
+});
+queue.restore();

@@ -1,0 +1,340 @@
+"""The editor by request: pages without scripts, fragments with, and what is refused with which status."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import User
+from apps.policies import drafts, services
+from apps.policies.models import ChangeSet, Policy, Revision
+from apps.priorities import served
+from tests.dashboard.grid import SLUG, TRICKY, Grid, make_grid
+
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def grid(db: None) -> Iterator[Grid]:
+    served.forget()
+    yield make_grid(datetime.now(UTC))
+    served.forget()
+
+
+@pytest.fixture
+def admin(grid: Grid, client: Client) -> Client:
+    client.force_login(grid.admin)
+    return client
+
+
+@pytest.fixture
+def draft(admin: Client) -> ChangeSet:
+    answer = admin.post(f"/policy/{SLUG}/edit")
+    found = ChangeSet.objects.get(state="draft")
+    assert (answer.status_code, answer["Location"]) == (303, f"/changes/{found.pk}/edit/")
+    return found
+
+
+def url(draft: ChangeSet, name: str = "") -> str:
+    return f"/changes/{draft.pk}/edit/{name}"
+
+
+def write(
+    client: Client,
+    draft: ChangeSet,
+    place: str = "_operation",
+    *,
+    version: Any = None,
+    headers: Any = None,
+    **data: Any,
+) -> Any:
+    draft.refresh_from_db()
+    seen = draft.version if version is None else version
+    answer = client.post(url(draft, place), {"version": seen, **data}, headers=headers)
+    draft.refresh_from_db()
+    return answer
+
+
+def text(answer: Any) -> str:
+    return re.sub(r"\s+", " ", answer.content.decode())
+
+
+def test_reading_opens_no_draft(admin: Client) -> None:
+    assert "no draft here yet" in text(admin.get(f"/policy/{SLUG}/edit"))
+    assert not ChangeSet.objects.filter(state="draft").exists()
+
+
+def test_the_address_of_editing_goes_on_with_my_draft(admin: Client, draft: ChangeSet) -> None:
+    assert admin.get(f"/policy/{SLUG}/edit")["Location"] == url(draft)
+    assert admin.post(f"/policy/{SLUG}/edit")["Location"] == url(draft)
+    admin.post(f"/policy/{SLUG}/edit", {"new": "1"})
+    assert ChangeSet.objects.filter(state="draft").count() == 2
+    assert "My drafts" in text(admin.get(f"/policy/{SLUG}/edit?list=1"))
+
+
+def test_who_may_change_nothing_is_told_so(grid: Grid, client: Client) -> None:
+    client.force_login(grid.alice)
+    assert "no entry here that you may change" in text(client.get(f"/policy/{SLUG}/edit"))
+    assert client.post(f"/policy/{SLUG}/edit").status_code == 403
+
+
+def test_the_page_shows_every_number_in_a_field_and_works_by_its_address(
+    admin: Client, draft: ChangeSet, grid: Grid
+) -> None:
+    page = text(admin.get(url(draft)))
+    assert f'id="s-{grid.uid("/atlas")}"' in page
+    assert 'value="60"' in page
+    assert TRICKY not in page
+    uid = grid.uid("/biomed")
+    for do in ("menu", "shares", "add", "rename", "move", "archive", "lock", "scope", "dates", "kind"):
+        assert admin.get(url(draft, f"?entry={uid}&do={do}")).status_code == 200, do
+    assert admin.get(url(draft, "?entry=nonsense")).status_code == 422
+    assert admin.get(url(draft, f"?toggle={uid}"))["Location"].endswith(f"open={uid}")
+
+
+def test_an_edit_without_scripts_comes_back_to_the_page(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    uid = str(grid.uid("/atlas"))
+    answer = write(admin, draft, op="set_shares", entry=uid, shares="50,5", back=f"entry={uid}")
+    assert (answer.status_code, answer["Location"]) == (303, f"{url(draft)}?entry={uid}")
+    assert draft.operations == [{"op": "set_shares", "entry": uid, "shares": 50.5}]
+    page = text(admin.get(answer["Location"]))
+    assert "atlas gets 50.5 shares" in page
+    assert "60.0</s>" in page, "the target before stands beside the new one"
+
+
+def test_an_edit_with_scripts_is_answered_with_the_rows_of_its_group(
+    admin: Client, draft: ChangeSet, grid: Grid
+) -> None:
+    uid = str(grid.uid("/atlas"))
+    answer = write(admin, draft, op="set_shares", entry=uid, shares="20", headers=HTMX, back="open=")
+    assert answer.status_code == 200
+    assert answer["ETag"] == f'"{draft.version}"'
+    found = text(answer)
+    assert {*re.findall(r'<tr role="row" id="e-([0-9a-f-]+)"', found)} == {
+        str(grid.uid(path)) for path in ("/atlas", "/biomed", "/cms")
+    }
+    assert 'id="some-rows"' in found
+    assert 'id="draftbar"' in found
+    assert "atlas gets 20 shares" in found
+
+
+def test_what_changes_the_shape_brings_the_whole_view(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    answer = write(
+        admin, draft, op="move", entry=str(grid.uid("/atlas/bob")), parent=str(grid.uid("/cms")), headers=HTMX
+    )
+    assert 'id="rows"' in text(answer)
+    assert "bob moved to cms" in text(answer)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "words"),
+    [
+        ({"op": "set_shares", "shares": "-1"}, 422, "below zero"),
+        ({"op": "set_shares", "shares": "many"}, 422, "Write a number"),
+        ({"op": "set_shares", "shares": "101 %"}, 422, "0 to 100"),
+        ({"op": "set_shares", "shares": "5%", "from": "reserve"}, 422, "There is no reserve beside"),
+        ({"op": "set_shares", "shares": "5", "mode": "percent", "from": "chosen"}, 422, "at least one sibling"),
+        ({"op": "rename", "name": "biomed"}, 422, "child"),
+        ({"op": "rename", "name": "a/b"}, 422, "separates"),
+        ({"op": "move"}, 422, "Choose the entry"),
+        ({"op": "set_dates", "ends_on": "yesterday"}, 422, "day"),
+        ({"op": "explode"}, 422, "nothing that can be done"),
+        ({"op": "rename", "name": "x", "entry": "00000000-0000-4000-8000-000000000000"}, 404, "no entry"),
+    ],
+)
+def test_a_refused_edit_says_what_to_do_and_changes_nothing(
+    admin: Client, draft: ChangeSet, grid: Grid, fields: dict[str, str], status: int, words: str
+) -> None:
+    asked = {"entry": str(grid.uid("/atlas")), **fields}
+    for headers in ({}, HTMX):
+        answer = write(admin, draft, headers=headers, **asked)
+        assert answer.status_code == status
+        assert words in text(answer)
+        assert "operations[" not in text(answer), "nobody on a page has numbered anything"
+    assert draft.operations == []
+
+
+def test_a_cycle_is_refused_in_words(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    asked = {"op": "move", "entry": str(grid.uid("/atlas")), "parent": str(grid.uid("/atlas/bob"))}
+    assert "below itself" in text(write(admin, draft, **asked))
+
+
+def test_every_write_says_which_version_it_saw(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    asked = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": "1", "step": "undo"}
+    for name in ("_operation", "_cells", "_log", "_update", "_finish", "paste/", "settings/"):
+        assert admin.post(url(draft, name), asked).status_code == 428, name
+    assert write(admin, draft, version="", headers={"If-Match": '"1"'}, **asked).status_code == 303
+    assert len(draft.operations) == 1
+
+
+def test_an_old_version_is_answered_with_mine_and_theirs(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    asked = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": "1"}
+    write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="7")
+    for headers in ({}, HTMX):
+        answer = write(admin, draft, version=1, headers=headers, **asked)
+        assert answer.status_code == 412
+        found = text(answer)
+        assert "<dt>Mine</dt><dd>atlas gets 1 share</dd>" in found
+        assert "<dd>/atlas has 7 shares</dd>" in found
+        assert f'name="version" value="{draft.version}"' in found
+    assert draft.operations[-1]["shares"] == 7.0
+
+
+def test_numbers_of_the_whole_page_are_saved_at_once_without_scripts(
+    admin: Client, draft: ChangeSet, grid: Grid
+) -> None:
+    typed = {f"s-{grid.uid(path)}": value for path, value in (("/atlas", "60"), ("/biomed", "31"), ("/cms", "12 %"))}
+    assert write(admin, draft, "_cells", **typed).status_code == 303
+    assert [each["shares"] for each in draft.operations] == [31.0, {"percent": 12.0, "from": "siblings"}]
+    typed[f"s-{grid.uid('/biomed')}"] = "x"
+    answer = write(admin, draft, "_cells", **typed)
+    assert (answer.status_code, len(draft.operations)) == (422, 2)
+    assert "biomed: Write a number" in text(answer)
+
+
+def test_percent_takes_from_the_chosen_ones(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    asked = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": "65", "mode": "percent", "from": "chosen"}
+    write(admin, draft, **asked, giver=[str(grid.uid("/cms"))])
+    page = text(admin.get(url(draft, f"?entry={grid.uid('/atlas')}&mode=percent")))
+    assert "atlas gets 65.00" in page
+    assert 'value="65"' in page
+    assert 'value="30"' in page, "biomed keeps its part"
+
+
+def test_undo_redo_and_leaving_out_are_forms(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    for value in ("1", "2"):
+        write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares=value)
+    write(admin, draft, "_log", step="undo")
+    assert [each["shares"] for each in draft.operations] == [1.0]
+    write(admin, draft, "_log", step="redo")
+    write(admin, draft, "_log", step="drop", index="0")
+    assert [each["shares"] for each in draft.operations] == [2.0]
+    assert write(admin, draft, "_log", step="redo", n="5").status_code == 422
+    write(admin, draft, "_log", step="reason", reason="Autumn shares\nmore")
+    assert "<title>Autumn shares" in text(admin.get(url(draft)))
+
+
+def test_the_strip_shows_what_typing_would_do(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    address = url(draft, f"_siblings?entry={grid.uid('/cms')}&typed=")
+    found = text(admin.get(address + "100", headers=HTMX))
+    assert "52.6" in found  # 100 of 190
+    assert "100.0" in found, "the sum"
+    refused = admin.get(address + "-3", headers=HTMX)
+    assert (refused.status_code, "below zero" in text(refused)) == (422, True)
+    draft.refresh_from_db()
+    assert draft.version == 1
+
+
+def test_fragments_opened_directly_lead_to_the_page(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    for name in ("_rows", "_panel", "_siblings", "_action", "_operation", "_cells", "_log", "_update", "_finish"):
+        answer = admin.get(url(draft, name))
+        assert (answer.status_code, answer["Location"]) == (303, url(draft)), name
+
+
+def test_parents_to_move_into_are_found_with_the_reason_where_not(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    address = url(draft, f"_action?entry={grid.uid('/atlas/bob')}&do=move&to=")
+    found = text(admin.get(address + "cms", headers=HTMX))
+    assert "/cms" in found
+    assert "/biomed" not in found
+    own = text(admin.get(url(draft, f"_action?entry={grid.uid('/atlas')}&do=move&to=alice"), headers=HTMX))
+    assert "lies inside it" in own
+
+
+def test_publish_in_one_go_with_a_reason(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="50")
+    without = write(admin, draft, "_finish", step="publish", reason="")
+    assert (without.status_code, "must say why" in text(without)) == (422, True)
+    answer = write(admin, draft, "_finish", step="publish", reason="Agreed in the board.")
+    assert (answer.status_code, answer["Location"]) == (303, f"/policy/{SLUG}/")
+    assert draft.state == "published"
+    assert Revision.objects.latest("number").reason == "Agreed in the board."
+    assert "Published as revision 3" in text(admin.get(answer["Location"]))
+    assert admin.get(url(draft)).status_code == 200, "a closed draft can still be read"
+    assert 'name="step" value="publish"' not in text(admin.get(url(draft)))
+
+
+def test_giving_up_affects_nobody(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    write(admin, draft, op="archive", entry=str(grid.uid("/atlas")))
+    write(admin, draft, "_finish", step="withdraw")
+    assert draft.state == "withdrawn"
+    assert Policy.objects.get(slug=SLUG).head_number == 2
+
+
+def test_a_draft_that_the_policy_left_behind_is_updated_by_choices(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    uid = grid.uid("/atlas")
+    write(admin, draft, op="set_shares", entry=str(uid), shares="50")
+    from apps.accounts.actor import COMMAND
+
+    services.change_shares(policy_slug=SLUG, entry_uid=uid, shares=55, reason="Meanwhile.", at=grid.at, actor=COMMAND)
+    assert "Policy moved 1 revision" in text(admin.get(url(draft)))
+    answer = write(admin, draft, "_update")
+    assert answer.status_code == 409
+    assert f'name="choice-{uid}:shares" value="mine"' in text(answer)
+    assert write(admin, draft, "_update", **{f"choice-{uid}:shares": "mine"}).status_code == 303
+    assert (draft.base_number, draft.operations[0]["shares"]) == (3, 50.0)
+
+
+def test_a_table_is_shown_before_it_is_taken_and_refused_line_by_line(
+    admin: Client, draft: ChangeSet, grid: Grid
+) -> None:
+    table = "path\tshares\tkind\n/atlas\t70\tvo\n/cms/zoe\t2\tuser\n"
+    page = text(write(admin, draft, "paste/", table=table, step="preview"))
+    assert "2 edits" in page
+    assert "zoe added to cms with 2 shares" in page
+    assert draft.operations == []
+    refused = write(admin, draft, "paste/", table="/atlas\t-1\n/biomed\tx\n", step="apply")
+    assert refused.status_code == 422
+    assert "2 places are wrong" in text(refused)
+    answer = write(admin, draft, "paste/", table=table, step="apply")
+    assert (answer.status_code, len(draft.operations)) == (303, 2)
+    again = write(admin, draft, "paste/", table=table, step="apply")
+    assert "nothing would change" in text(again)
+
+
+def test_settings_become_an_edit(admin: Client, draft: ChangeSet) -> None:
+    page = text(admin.get(url(draft, "settings/")))
+    fields = dict(re.findall(r'name="((?:weight|fallback|tolerance)_\w+)" value="([^"]*)"', page))
+    typed = {**fields, "approach_local": "active", "approach_global": "historical", "class_factors": ", , debug, 0.5"}
+    assert write(admin, draft, "settings/", **{**typed, "fallback_factor": "2"}).status_code == 422
+    assert write(admin, draft, "settings/", **{**typed, "class_factors": "a, b"}).status_code == 422
+    assert write(admin, draft, "settings/", **typed).status_code == 303
+    changed = draft.operations[0]["settings"]
+    assert changed["approach"]["local"] == "active"
+    assert changed["metric"]["class_factors"] == [{"queue": "", "partition": "", "qos": "debug", "factor": 0.5}]
+    assert set(changed) == {"approach", "metric"}
+    assert "Settings: metric, approach" in text(admin.get(url(draft)))
+
+
+def test_somebody_elses_draft_is_not_there(grid: Grid, draft: ChangeSet, client: Client) -> None:
+    client.force_login(grid.alice)
+    for name in ("", "_rows", "_panel", "paste/", "settings/"):
+        assert client.get(url(draft, name), headers=HTMX).status_code == 404, name
+    asked = {"op": "archive", "entry": str(grid.uid("/atlas"))}
+    for name in ("_operation", "_cells", "_log", "_update", "_finish", "paste/", "settings/"):
+        assert write(client, draft, name, **asked, step="undo").status_code == 404, name
+        assert client.post(url(draft, name), asked).status_code == 404, name
+
+
+def test_others_on_the_same_entry_are_named(grid: Grid, admin: Client, draft: ChangeSet) -> None:
+    from apps.accounts.actor import Actor
+
+    eva = User.objects.create_superuser("second", "", "x")
+    other = drafts.open_draft(
+        policy_slug=SLUG, reason="Rename", at=datetime.now(UTC), actor=Actor(user=eva, via="page")
+    )
+    operation = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": 3}
+    drafts.add_operations(
+        id=other.pk, version=1, operations=[operation], at=datetime.now(UTC), actor=Actor(user=eva, via="page")
+    )
+    write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="5")
+    assert "second is also changing atlas in “Rename”" in text(admin.get(url(draft)))
+
+
+def test_the_address_of_review_is_used_where_it_exists() -> None:
+    assert reverse("dashboard:draft", kwargs={"change_set": 5}) == "/changes/5/edit/"
