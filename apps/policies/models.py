@@ -62,6 +62,7 @@ class ChangeSet(models.Model):
     effective_at = models.DateTimeField(null=True, blank=True)
     origin = models.CharField(max_length=16, choices=Origin.choices, default=Origin.HAND, db_default="hand")
     asks_entry_uid = models.UUIDField(null=True)  # for whom more is asked upward
+    asked = models.JSONField(null=True)  # operations of a request as they were asked, where other ones were granted
     reverts_number = models.PositiveIntegerField(null=True)  # the revision it undoes
     undone = models.JSONField(default=list, db_default=[])  # operations taken back, newest last: what redo brings again
     decided_by = models.ForeignKey(

@@ -32,6 +32,7 @@ from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.names import clean_name, clean_text
 from apps.policies.operations import work_out
 from apps.policies.publishing import NextRevision, lock_policy, publish
+from apps.policies.request_rules import find_asked, require_request
 from apps.policies.reshape import columns_of
 from apps.policies.scope import require_policy, require_scope, rules_all
 from apps.policies.selectors import get_policy
@@ -91,14 +92,19 @@ def _publish_first(policy: Policy, settings: PolicySettings, actor: Actor, at: d
 
 def make_change_set(
     *, policy_slug: str, base_revision: int | None = None, operations: Sequence[Mapping[str, Any]], reason: str = "",
-    effective_at: datetime | None = None, origin: str = ChangeSet.Origin.HAND, at: datetime, actor: Actor,
+    effective_at: datetime | None = None, origin: str = ChangeSet.Origin.HAND, asks: str | None = None, at: datetime,
+    actor: Actor,
 ) -> ChangeSet:  # fmt: skip
-    """A draft: checked whole against its base, affecting nobody. Whether it may be published is asked at publish."""
+    """A draft: checked whole against its base, affecting nobody. Whether it may be published is asked at publish.
+
+    asks: the entry (uid or path) for which more is asked upward; that it is a request is checked when it is sent.
+    """
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
+    asked = None if asks is None else find_asked(policy, asks, actor, at)
     base, reason = _existing_base(policy, base_revision), clean_reason(reason)
     with transaction.atomic():
         resolved = _checked(policy, base, operations, actor, at)
-        change_set = new_change_set(policy, base, resolved, reason, effective_at, actor, at, origin)
+        change_set = new_change_set(policy, base, resolved, reason, effective_at, actor, at, origin, asked)
         record(
             actor=actor, verb="changeset.drafted", at=at, policy_slug=policy.slug, reason=reason,
             subject=f"change set {change_set.pk}", details={"base": base, "n_operations": len(operations)},
@@ -131,6 +137,8 @@ def propose_change_set(*, id: int, version: int, reason: str | None = None, at: 
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
         change_set.reason = require_reason(change_set.reason if reason is None else reason)
+        if change_set.origin == ChangeSet.Origin.REQUEST:
+            require_request(change_set, actor, at)
         return move_on(change_set, ChangeSet.State.PROPOSED, actor, at, "changeset.proposed")
 
 
@@ -255,11 +263,12 @@ def _checked(
 
 def new_change_set(
     policy: Policy, base: int, operations: list[dict[str, Any]], reason: str, effective_at: datetime | None,
-    actor: Actor, at: datetime, origin: str = ChangeSet.Origin.HAND,
+    actor: Actor, at: datetime, origin: str = ChangeSet.Origin.HAND, asks: UUID | None = None,
 ) -> ChangeSet:  # fmt: skip
     return ChangeSet.objects.create(
-        origin=origin, policy=policy, base_number=base, operations=operations, reason=reason, author=actor.user,
-        author_name=actor.name, effective_at=effective_at, created_at=at, updated_at=at,
+        origin=origin if asks is None else ChangeSet.Origin.REQUEST, asks_entry_uid=asks, policy=policy,
+        base_number=base, operations=operations, reason=reason, author=actor.user, author_name=actor.name,
+        effective_at=effective_at, created_at=at, updated_at=at,
     )  # fmt: skip
 
 

@@ -1,0 +1,345 @@
+"""Asking upward: sent by whoever leads a group, decided above it, and never a way to give oneself more."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import AuditEvent
+from apps.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
+from apps.policies import asking, services
+from apps.policies.asking import RequestState, Wish
+from apps.policies.columns import TreeColumns
+from apps.policies.inbox import count_waiting, get_inbox, last_words
+from apps.policies.models import ChangeSet, Comment, Grant, Policy, Revision
+from apps.policies.request_rules import MOST_OPEN, target_of
+from apps.policies.reviewing import comment_on
+from apps.policies.roles import VERBS_OF_ROLE
+from apps.policies.selectors import get_change_set
+from apps.policies.terms import Dates
+from apps.policies.trees import load_tree
+from tests.policies.conftest import AT, person
+
+LEAD = list(VERBS_OF_ROLE[Grant.Role.LEAD])
+
+
+def uid_of(tree: TreeColumns, path: str) -> Any:
+    i = tree.index_of_path(path)
+    assert i is not None, path
+    return tree.uuid(i)
+
+
+def grant(policy: Policy, path: str, actor: Actor, verbs: list[str] = LEAD) -> None:
+    Grant.objects.create(
+        policy=policy, entry_uid=uid_of(load_tree(policy), path), user=actor.user, role="lead", verbs=verbs,
+        created_at=AT,
+    )  # fmt: skip
+
+
+def shares_at(policy: Policy, path: str) -> float:
+    policy.refresh_from_db()
+    tree = load_tree(policy)
+    return tree.node(tree.index_of_path(path) or 0).shares or 0.0
+
+
+@pytest.fixture
+def lead(policy: Policy) -> Actor:
+    actor = person("lena")
+    grant(policy, "/physics", actor)
+    return actor
+
+
+@pytest.fixture
+def manager(policy: Policy) -> Actor:
+    """Allocation manager of the whole grid, no administrator."""
+    actor = person("maria")
+    grant(policy, "/", actor, list(VERBS_OF_ROLE[Grant.Role.MANAGER]))
+    return actor
+
+
+def ask(policy: Policy, actor: Actor, path: str = "/physics", **wish: Any) -> ChangeSet:
+    policy.refresh_from_db()
+    given = {"shares": 40.0, "reason": "Two new postdocs.", **wish}
+    if "percent" in given:
+        del given["shares"]
+    entry = uid_of(load_tree(policy), path)
+    return asking.ask_upward(policy_slug="grid", entry_uid=entry, at=AT, actor=actor, **given)
+
+
+def test_a_request_is_a_proposed_change_set_about_the_own_entry(policy: Policy, lead: Actor) -> None:
+    asked = ask(policy, lead, until=date(2027, 6, 30))
+    physics = uid_of(load_tree(policy), "/physics")
+    assert (asked.state, asked.origin, asked.asks_entry_uid) == ("proposed", "request", physics)
+    assert [operation["op"] for operation in asked.operations] == ["set_shares", "set_dates"]
+    assert asked.operations[1]["dates"]["at_end"] == 30.0
+    assert asking.wish_of(asked) == Wish(40.0, date(2027, 6, 30))
+    assert shares_at(policy, "/physics") == 30.0
+
+
+def test_whoever_asks_can_not_put_it_in_force(policy: Policy, lead: Actor) -> None:
+    asked = ask(policy, lead)
+    for step in (
+        lambda: services.publish_change_set(id=asked.pk, version=asked.version, at=AT, actor=lead),
+        lambda: asking.grant_request(id=asked.pk, version=asked.version, at=AT, actor=lead),
+        lambda: asking.grant_request(id=asked.pk, version=asked.version, shares=31.0, at=AT, actor=lead),
+        lambda: asking.decline_request(id=asked.pk, version=asked.version, text="No.", at=AT, actor=lead),
+    ):
+        with pytest.raises(NotAllowed):
+            step()
+    assert shares_at(policy, "/physics") == 30.0
+
+
+def test_a_percentage_is_asked_for_as_the_shares_that_make_it(policy: Policy, lead: Actor, manager: Actor) -> None:
+    asked = ask(policy, lead, percent=40.0)
+    asking.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
+    policy.refresh_from_db()
+    tree = load_tree(policy)
+    assert target_of(tree, uid_of(tree, "/physics")) == pytest.approx(0.4, rel=1e-5)
+    assert shares_at(policy, "/biology") == 50.0
+
+
+@pytest.mark.parametrize("percent", [0.0, 100.0, 150.0, -3.0])
+def test_percentages_that_nobody_can_give_are_refused(policy: Policy, lead: Actor, percent: float) -> None:
+    with pytest.raises(Invalid):
+        ask(policy, lead, percent=percent)
+
+
+@pytest.mark.parametrize(
+    ("wish", "code"),
+    [
+        ({"shares": 30.0}, "nothing_to_change"),
+        ({"shares": 20.0}, "not_a_request"),
+        ({"shares": -1.0}, "invalid"),
+        ({"until": date(2026, 11, 19)}, "invalid"),
+        ({"reason": "  "}, "reason_missing"),
+    ],
+)
+def test_a_request_asks_for_more_with_a_reason(policy: Policy, lead: Actor, wish: dict[str, Any], code: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        ask(policy, lead, **wish)
+    assert refused.value.code == code
+    assert not ChangeSet.objects.filter(origin="request").exists()
+
+
+def test_only_whoever_leads_an_entry_asks_for_it(policy: Policy, lead: Actor, charlie: Actor, manager: Actor) -> None:
+    with pytest.raises(NotFound):
+        ask(policy, charlie)
+    with pytest.raises(NotFound):
+        ask(policy, lead, "/biology")
+    Policy.objects.update(visibility="tree")
+    with pytest.raises(NotAllowed):
+        ask(policy, lead, "/biology", shares=60.0)
+    with pytest.raises(Conflict) as own:
+        ask(policy, manager)
+    assert own.value.code == "own_decision"
+    with pytest.raises(Conflict):
+        ask(policy, lead, "/physics/alice", shares=5.0)
+
+
+def test_a_change_set_that_names_something_else_is_no_request(policy: Policy, lead: Actor) -> None:
+    tree = load_tree(policy)
+    physics, alice = (str(uid_of(tree, path)) for path in ("/physics", "/physics/alice"))
+    for operation in (
+        {"op": "set_shares", "entry": alice, "shares": 9},
+        {"op": "rename", "entry": physics, "name": "the best"},
+        {"op": "add", "parent": physics, "name": "x"},
+    ):
+        draft = services.make_change_set(
+            policy_slug="grid", asks="/physics", reason="r", at=AT, actor=lead,
+            operations=[{"op": "set_shares", "entry": physics, "shares": 40}, operation],
+        )  # fmt: skip
+        assert draft.origin == "request"
+        with pytest.raises(Invalid):
+            services.propose_change_set(id=draft.pk, version=draft.version, at=AT, actor=lead)
+
+
+def test_what_is_asked_for_must_exist_for_whoever_asks(policy: Policy, lead: Actor) -> None:
+    operations = [{"op": "set_shares", "entry": "/physics", "shares": 40}]
+    for asks in ("/nowhere", "/biology", "00000000-0000-4000-8000-000000000000"):
+        with pytest.raises(NotFound):
+            services.make_change_set(
+                policy_slug="grid", asks=asks, operations=operations, reason="r", at=AT, actor=lead
+            )
+    with pytest.raises(Invalid):
+        services.make_change_set(policy_slug="grid", asks="zz", operations=operations, reason="r", at=AT, actor=lead)
+
+
+def test_one_request_an_entry_and_ten_a_person(policy: Policy, lead: Actor) -> None:
+    first = ask(policy, lead)
+    with pytest.raises(Conflict) as twice:
+        ask(policy, lead, shares=50.0)
+    assert twice.value.code == "asked"
+    services.withdraw_change_set(id=first.pk, version=first.version, at=AT, actor=lead)
+    ask(policy, lead, shares=50.0)
+    for n in range(1, MOST_OPEN):
+        ChangeSet.objects.create(
+            policy=policy, base_number=2, state="proposed", origin="request", author=lead.user, author_name="lena",
+            asks_entry_uid=uid_of(load_tree(policy), "/biology"), created_at=AT + timedelta(seconds=n), updated_at=AT,
+        )  # fmt: skip
+    ChangeSet.objects.filter(origin="request", asks_entry_uid=first.asks_entry_uid).update(state="withdrawn")
+    ask(policy, lead)  # the tenth
+    ChangeSet.objects.filter(asks_entry_uid=first.asks_entry_uid, state="proposed").update(
+        asks_entry_uid=uid_of(load_tree(policy), "/biology")
+    )
+    with pytest.raises(Conflict) as eleventh:
+        ask(policy, lead, shares=60.0)
+    assert eleventh.value.code == "too_many_requests_open"
+
+
+def test_granted_as_it_was_asked(policy: Policy, lead: Actor, manager: Actor) -> None:
+    asked = ask(policy, lead)
+    revision = asking.grant_request(id=asked.pk, version=asked.version, text="Fine.", at=AT, actor=manager)
+    asked.refresh_from_db()
+    assert (revision.author_name, asked.author_name, asked.state) == ("maria", "lena", "published")
+    assert asking.state_of_request(asked) is RequestState.GRANTED
+    assert shares_at(policy, "/physics") == 40.0
+    assert Comment.objects.get(change_set=asked).text == "Fine."
+
+
+def test_another_amount_is_a_new_version_that_the_asker_sees(policy: Policy, lead: Actor, manager: Actor) -> None:
+    asked = ask(policy, lead, until=date(2027, 6, 30))
+    asking.grant_request(id=asked.pk, version=asked.version, shares=35.0, until=None, at=AT, actor=manager)
+    seen = get_change_set(id=asked.pk, actor=lead, at=AT)
+    assert seen.version > asked.version
+    assert asking.state_of_request(seen) is RequestState.GRANTED_OTHER
+    assert asking.wish_of(seen) == Wish(40.0, date(2027, 6, 30))
+    assert asking.offer_of(seen) == Wish(35.0, None)
+    assert shares_at(policy, "/physics") == 35.0
+    assert AuditEvent.objects.filter(verb="changeset.counter_offered", subject=f"change set {asked.pk}").count() == 1
+
+
+def test_another_amount_is_on_top_of_what_somebody_changed_meanwhile(
+    policy: Policy, lead: Actor, manager: Actor
+) -> None:
+    asked = ask(policy, lead)
+    services.change_shares(
+        policy_slug="grid", entry_uid=uid_of(load_tree(policy), "/physics"), shares=32, reason="r", at=AT, actor=COMMAND
+    )  # fmt: skip
+    with pytest.raises(Conflict):
+        asking.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
+    assert shares_at(policy, "/physics") == 32.0
+    asking.grant_request(id=asked.pk, version=asked.version, shares=36.0, at=AT, actor=manager)
+    assert shares_at(policy, "/physics") == 36.0
+
+
+def test_declined_with_words(policy: Policy, lead: Actor, manager: Actor) -> None:
+    asked = ask(policy, lead)
+    with pytest.raises(Invalid):
+        asking.decline_request(id=asked.pk, version=asked.version, text=" ", at=AT, actor=manager)
+    asking.decline_request(id=asked.pk, version=asked.version, text="Not this year.", at=AT, actor=manager)
+    seen = get_change_set(id=asked.pk, actor=lead, at=AT)
+    assert asking.state_of_request(seen) is RequestState.DECLINED
+    assert last_words([seen])[seen.pk].text == "Not this year."
+    with pytest.raises(Conflict):
+        asking.grant_request(id=asked.pk, version=seen.version, at=AT, actor=manager)
+    assert shares_at(policy, "/physics") == 30.0
+
+
+def test_asked_back_and_answered_it_stays_open(policy: Policy, lead: Actor, manager: Actor) -> None:
+    asked = ask(policy, lead)
+    comment_on(id=asked.pk, text="Is half of it enough?", at=AT, actor=manager)
+    comment_on(id=asked.pk, text="Until January, yes.", at=AT, actor=lead)
+    assert [each.author_name for each in asked.comments.all()] == ["maria", "lena"]
+    assert count_waiting(at=AT, actor=manager) == 1
+
+
+def test_withdrawn_by_whoever_asked(policy: Policy, lead: Actor, manager: Actor) -> None:
+    asked = ask(policy, lead)
+    with pytest.raises(NotAllowed):
+        services.withdraw_change_set(id=asked.pk, version=asked.version, at=AT, actor=manager)
+    services.withdraw_change_set(id=asked.pk, version=asked.version, at=AT, actor=lead)
+    asked.refresh_from_db()
+    assert asking.state_of_request(asked) is RequestState.WITHDRAWN
+    assert count_waiting(at=AT, actor=manager) == 0
+
+
+def test_a_request_lands_with_whoever_decides_above_it(
+    policy: Policy, lead: Actor, manager: Actor, alice: Actor, bob: Actor, charlie: Actor
+) -> None:
+    asked = ask(policy, lead)
+    waiting = {actor.name: count_waiting(at=AT, actor=actor) for actor in (manager, alice, bob, charlie, lead)}
+    assert waiting == {"maria": 1, "alice": 1, "bob": 0, "charlie": 0, "lena": 0}
+    assert get_inbox(at=AT, actor=manager).requests == [asked]
+    assert get_inbox(at=AT, actor=lead).sent == [asked]
+    viewer = person("vera")
+    grant(policy, "/", viewer, ["view_aggregate", "view_members", "edit_shares"])
+    assert count_waiting(at=AT, actor=viewer) == 0  # may write it, and not put it in force
+
+
+def test_a_locked_entry_is_decided_by_whoever_locked_it(
+    policy: Policy, lead: Actor, manager: Actor, alice: Actor
+) -> None:
+    lock = services.make_change_set(
+        policy_slug="grid", operations=[{"op": "lock", "entry": "/physics"}], reason="r", at=AT, actor=alice
+    )
+    services.publish_change_set(id=lock.pk, version=lock.version, at=AT, actor=alice)
+    asked = ask(policy, lead)
+    assert (count_waiting(at=AT, actor=manager), count_waiting(at=AT, actor=alice)) == (0, 1)
+    with pytest.raises(NotAllowed):
+        asking.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
+
+
+def test_changes_of_others_wait_for_whoever_may_approve_them(
+    policy: Policy, manager: Actor, bob: Actor, charlie: Actor
+) -> None:
+    operations = [{"op": "set_shares", "entry": "/physics/alice", "shares": 2}]
+    draft = services.make_change_set(policy_slug="grid", operations=operations, reason="r", at=AT, actor=bob)
+    assert count_waiting(at=AT, actor=manager) == 0
+    assert get_inbox(at=AT, actor=bob).drafts == [draft]
+    services.propose_change_set(id=draft.pk, version=draft.version, at=AT, actor=bob)
+    assert [each.pk for each in get_inbox(at=AT, actor=manager).reviews] == [draft.pk]
+    assert count_waiting(at=AT, actor=bob) == 1  # he may put it in force himself
+    assert count_waiting(at=AT, actor=charlie) == 0
+    assert get_inbox(at=AT, actor=charlie).is_empty
+
+
+def test_granting_is_a_second_persons_yes_and_another_amount_is_not(
+    policy: Policy, lead: Actor, manager: Actor
+) -> None:
+    guard = {"review": {"points": 2.0, "users": None}}
+    services.change_settings(policy_slug="grid", settings=guard, reason="r", at=AT, actor=COMMAND)
+    asked = ask(policy, lead, shares=60.0)
+    with pytest.raises(Conflict) as alone:
+        asking.grant_request(id=asked.pk, version=asked.version, shares=50.0, at=AT, actor=manager)
+    assert alone.value.code == "needs_approval"
+    assert asking.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager).number == 4
+
+
+def test_shares_that_end_soon_are_listed_for_whoever_divides(
+    policy: Policy, lead: Actor, manager: Actor, charlie: Actor
+) -> None:
+    asked = ask(policy, lead, until=AT.date() + timedelta(days=30))
+    asking.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
+    for actor, n in ((manager, 1), (lead, 1), (charlie, 0)):
+        assert len(get_inbox(at=AT, actor=actor).shares) == n
+    tree = load_tree(Policy.objects.get(pk=policy.pk))
+    dates = tree.dates[tree.index_of_path("/physics") or 0]
+    assert dates == Dates(ends_on=AT.date() + timedelta(days=30), at_end=30.0)
+    assert get_inbox(at=AT - timedelta(days=40), actor=lead).shares == []
+
+
+def test_grants_that_end_soon_are_listed_for_their_holder(policy: Policy, lead: Actor) -> None:
+    Grant.objects.filter(user=lead.user).update(expires_at=AT + timedelta(days=20))
+    assert [each.line.path for each in get_inbox(at=AT, actor=lead).grants] == ["/physics"]
+
+
+def test_a_stale_version_decides_nothing(policy: Policy, lead: Actor, manager: Actor) -> None:
+    asked = ask(policy, lead)
+    with pytest.raises(DomainError) as stale:
+        asking.grant_request(id=asked.pk, version=asked.version - 1, at=AT, actor=manager)
+    assert stale.value.code == "stale"
+    assert not Revision.objects.filter(change_set=asked).exists()
+
+
+def test_an_archived_entry_can_not_be_given_anything(policy: Policy, lead: Actor, manager: Actor) -> None:
+    asked = ask(policy, lead)
+    gone = services.make_change_set(
+        policy_slug="grid", operations=[{"op": "archive", "entry": "/physics"}], reason="r", at=AT, actor=COMMAND
+    )  # fmt: skip
+    services.publish_change_set(id=gone.pk, version=gone.version, at=AT, actor=COMMAND)
+    assert count_waiting(at=AT, actor=manager) == 0
+    with pytest.raises((Conflict, NotFound)):
+        asking.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
