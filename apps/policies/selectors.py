@@ -28,6 +28,8 @@ class EntryChange:
     author: str
     reason: str
     fields: list[tuple[str, Any, Any]]
+    change_set: int = 0
+    origin: str = ChangeSet.Origin.HAND
 
 
 def list_policies(*, actor: Actor) -> list[Policy]:
@@ -78,16 +80,22 @@ def count_changes(*, policy: Policy, numbers: Sequence[int]) -> dict[int, int]:
     return dict(counts)
 
 
-def entry_history(*, policy: Policy, uid: UUID, limit: int = 20) -> list[EntryChange]:
-    """Newest first: who changed what, and why. The caller has checked that the entry may be seen."""
-    versions = list(Entry.objects.filter(policy=policy, uid=uid).order_by("-since")[: limit + 1])
-    events = sorted(_events(versions, limit), key=lambda event: -event[0])[:limit]
+def entry_history(*, policy: Policy, uid: UUID, limit: int = 20, until: int | None = None) -> list[EntryChange]:
+    """Newest first, up to a revision: who changed what, and why. The caller has checked that it may be seen."""
+    last = policy.head_number if until is None else until
+    versions = list(Entry.objects.filter(policy=policy, uid=uid, since__lte=last).order_by("-since")[: limit + 1])
+    events = sorted(_events(versions, limit), key=lambda event: -event[0])
+    events = [event for event in events if event[0] <= last][:limit]
     revisions = Revision.objects.filter(policy=policy, number__in=[number for number, _ in events])
-    by_number = {revision.number: revision for revision in revisions.defer("tree", "settings")}
-    return [
-        EntryChange(number, by_number[number].published_at, by_number[number].author_name, by_number[number].reason, f)
-        for number, f in events
-    ]
+    by_number = {each.number: each for each in revisions.select_related("change_set").defer("tree", "settings")}
+    return [_entry_change(by_number[number], fields) for number, fields in events]
+
+
+def _entry_change(revision: Revision, fields: list[tuple[str, Any, Any]]) -> EntryChange:
+    return EntryChange(
+        revision=revision.number, at=revision.published_at, author=revision.author_name, reason=revision.reason,
+        fields=fields, change_set=revision.change_set_id, origin=revision.change_set.origin,
+    )  # fmt: skip
 
 
 def _events(versions: Sequence[Entry], limit: int) -> Iterator[tuple[int, list[tuple[str, Any, Any]]]]:

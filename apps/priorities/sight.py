@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import numpy as np
+
 from apps.accounts.actor import Actor
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import Token
 from apps.accounts.selectors import list_accounts_of
 from apps.errors import NotAllowed
+from apps.policies.adoption import indexes_of
 from apps.policies.columns import Mask, TreeColumns
 from apps.policies.models import Policy
 from apps.policies.scope import Visibility, visible_entries
@@ -60,9 +63,25 @@ def see(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Vis
     return visible_entries(policy=policy, tree=tree, actor=actor, at=at, own_entries=sorted(own))
 
 
+def see_then(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Visibility:
+    """What of a tree of the past the actor may see, by the grants of now: what was theirs to see then, and what of it
+    is in force still only as far as it is theirs now. Nothing of it can be changed.
+    """
+    then, head = see(policy=policy, tree=tree, at=at, actor=actor), load_tree(policy)
+    mask = then.mask.copy()
+    if not then.all_visible and tree is not head:
+        now = see(policy=policy, tree=head, at=at, actor=actor).mask
+        there = indexes_of(tree.uid, head)
+        mask &= (there < 0) | now[np.maximum(there, 0)]
+        for level in tree.subtree(0)[:0:-1]:  # the way to what is seen is seen
+            mask[tree.parent[level.start : level.stop][mask[level.start : level.stop]]] = True
+    nothing = np.zeros(len(tree), dtype=np.bool_)
+    return Visibility(tree, mask, nothing, bool(mask.all()), nothing)
+
+
 def load_whole_tree(*, policy: Policy, number: int, at: datetime, actor: Actor) -> TreeColumns:
     """For who sees all of it: a document with holes could be published by mistake."""
     tree = load_tree(policy, number)
-    if not see(policy=policy, tree=tree, at=at, actor=actor).all_visible:
+    if not see_then(policy=policy, tree=tree, at=at, actor=actor).all_visible:
         raise NotAllowed("You see a part of this policy only: ask for the tree of that part.", code="partial_view")
     return tree

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.policies.selectors import EntryChange, entry_history, last_change
 from apps.policies.settings import PolicySettings
+from apps.priorities.selectors.moments import Moment, moment_of
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
 from apps.priorities.walk import why_unranked
@@ -42,11 +43,14 @@ class EntryPage:
     next_cursor: str | None = None
     why_unranked: str = ""
     algorithm: dict[str, Any] = field(default_factory=dict)  # that the numbers were computed with
+    moment: Moment | None = None  # of the past
 
 
-def get_entry_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str | None = None) -> EntryPage:
-    """`cursor`: from which child on."""
-    view = open_view(policy_slug=policy_slug, actor=actor)
+def get_entry_page(
+    *, policy_slug: str, uid: UUID, actor: Actor, cursor: str | None = None, at: int | datetime | None = None
+) -> EntryPage:
+    """`cursor`: from which child on. `at`: as of a revision or an instant."""
+    view = open_view(policy_slug=policy_slug, actor=actor, at=at)
     i = view.require(uid)
     entry = view.row(i)
     children = view.visible_children(i)
@@ -64,13 +68,14 @@ def get_entry_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str | N
         n_children=len(children),
         siblings=_numbered(view, _around(siblings, i)),
         usage_core_s=entry.usage_core_s,
-        history=entry_history(policy=view.policy, uid=uid, limit=_MOST_CHANGES),
+        history=entry_history(policy=view.policy, uid=uid, limit=_MOST_CHANGES, until=view.revision),
         may_change=entry.may_change,
-        why_not="" if entry.may_change else _why_not(view, i),
+        why_not="" if entry.may_change or view.asked is not None else _why_not(view, i),
         last_changed_revision=last_change(policy=view.policy, uid=uid),
         next_cursor=str(start + _MOST_ROWS) if len(children) > start + _MOST_ROWS else None,
         why_unranked=_why_unranked(view, i),
         algorithm=view.snapshot.algorithm if view.snapshot else view.settings.algorithm,
+        moment=moment_of(view),
     )
 
 

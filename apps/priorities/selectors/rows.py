@@ -25,7 +25,7 @@ from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.models import Snapshot
 from apps.priorities.ordering import own_numbers
-from apps.priorities.sight import own_queries, see
+from apps.priorities.sight import own_queries, see, see_then
 from apps.priorities.states import State, out_of_tolerance, state_of
 
 F8 = npt.NDArray[np.float64]
@@ -74,9 +74,12 @@ class PolicyView:
     snapshot: ServedSnapshot | None
     actor: Actor
     now: datetime
+    asked: int | datetime | None = None  # a revision or an instant to look back at: nothing can be changed then
 
     @cached_property
     def visibility(self) -> Visibility:
+        if self.asked is not None:
+            return see_then(policy=self.policy, tree=self.tree, at=self.now, actor=self.actor)
         if self.snapshot is None:
             return see(policy=self.policy, tree=self.tree, at=self.now, actor=self.actor)
         return visible_entries(
@@ -230,6 +233,7 @@ def open_view(
         snapshot=newest_or_none(policy.slug) if at is None else _of_then(policy, revision.number, at),
         actor=actor,
         now=clock.now(),
+        asked=at,
     )
 
 

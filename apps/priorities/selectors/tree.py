@@ -10,6 +10,7 @@ from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.policies.settings import PolicySettings
+from apps.priorities.selectors.moments import Moment, moment_of
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 
 PAGE = 100  # children shown of one entry before "more"
@@ -46,6 +47,7 @@ class TreePage:
     n_matches: int = 0
     algorithm: dict[str, Any] = field(default_factory=dict)  # that the numbers were computed with
     own_columns: tuple[str, ...] = ()  # which it has of its own, by its scheduler's names
+    moment: Moment | None = None  # of the past
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ def get_tree_page(
         n_matches=n_matches,
         algorithm=view.snapshot.algorithm if view.snapshot else view.settings.algorithm,
         own_columns=view.snapshot.own_columns if view.snapshot else (),
+        moment=moment_of(view),
     )
 
 
