@@ -41,6 +41,9 @@ class ChangeSetSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField()
     operations = serializers.ListField(child=serializers.DictField())
     effective_at = serializers.DateTimeField(allow_null=True)
+    asks = serializers.UUIDField(
+        source="asks_entry_uid", allow_null=True, help_text="The entry for which more is asked upward"
+    )
     author = serializers.CharField(source="author_name")
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
@@ -76,6 +79,11 @@ class NewChangeSetSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=4000, required=False, default="", allow_blank=True)
     operations = serializers.ListField(child=serializers.DictField(), max_length=100_000)
     effective_at = serializers.DateTimeField(required=False, default=None, allow_null=True)
+    asks = serializers.CharField(
+        max_length=10_000, required=False, default=None, allow_null=True,
+        help_text="A request from below: the uid or path of an entry that the caller leads. Its operations are "
+        "set_shares and set_dates of that entry; proposing it sends it to whoever decides above the entry.",
+    )  # fmt: skip
 
 
 class ChangedChangeSetSerializer(serializers.Serializer[Any]):
