@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -15,12 +16,17 @@ from apps.accounts.audit import record
 from apps.errors import DomainError
 from apps.policies.change_sets import settings_of
 from apps.policies.columns import TreeColumns
+from apps.policies.editing import Archived
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations import work_out
 from apps.policies.publishing import lock_policy
 from apps.policies.services import new_change_set, publish_locked
+from apps.policies.settings import PolicySettings
 from apps.policies.terms import Dates
 from apps.policies.trees import load_archived, load_tree
+
+_MOST_LEFT_OUT = 20  # that the log names one by one
+Operation = Mapping[str, Any]
 
 
 def publish_automatic(
@@ -33,26 +39,45 @@ def publish_automatic(
     with transaction.atomic():
         policy = lock_policy(policy_id)
         tree, settings = load_tree(policy), settings_of(policy, policy.head_number)
-        fitting: list[Mapping[str, Any]] = []
-        for operation in operations:
-            try:
-                work_out(tree, [operation], settings=settings, archived=lambda uid: load_archived(policy, uid))
-            except DomainError as error:
-                record(
-                    actor=SYSTEM, verb="policy.automatic", at=at, policy_slug=policy.slug, outcome="failed",
-                    reason=error.message, details={"operation": dict(operation)},
-                )  # fmt: skip
-                continue
-            fitting.append(operation)
+        archived = partial(load_archived, policy)
+        fitting, left_out = _fitting(tree, operations, settings, archived)
+        for operation, error in left_out[:_MOST_LEFT_OUT]:
+            record(
+                actor=SYSTEM, verb="policy.automatic", at=at, policy_slug=policy.slug, outcome="failed",
+                reason=error.message, details={"operation": dict(operation), "n_left_out": len(left_out)},
+            )  # fmt: skip
         if not fitting:
             return None
-        outcome = work_out(tree, fitting, settings=settings, archived=lambda uid: load_archived(policy, uid))
+        outcome = work_out(tree, fitting, settings=settings, archived=archived)
         if outcome.is_empty:
             return None
         change_set = new_change_set(
             policy, policy.head_number, outcome.operations, reason, None, SYSTEM, at, origin=origin
         )
         return publish_locked(change_set, SYSTEM, at)
+
+
+def _fitting(
+    tree: TreeColumns, operations: Sequence[Operation], settings: PolicySettings, archived: Archived
+) -> tuple[list[Operation], list[tuple[Operation, DomainError]]]:
+    """Those that can be done after one another, and the others with what is wrong with them.
+
+    All are tried together, and halves where that fails: a thousand that fit are worked out once, not one by one.
+    """
+    fitting: list[Operation] = []
+    left_out: list[tuple[Operation, DomainError]] = []
+    waiting = [list(operations)]
+    while waiting:
+        some = waiting.pop()
+        try:
+            work_out(tree, [*fitting, *some], settings=settings, archived=archived)
+            fitting += some
+        except DomainError as error:
+            if len(some) == 1:
+                left_out.append((some[0], error))
+            elif some:
+                waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
+    return fitting, left_out
 
 
 def apply_dates(*, at: datetime, zone: ZoneInfo) -> list[Revision]:

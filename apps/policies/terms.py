@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from apps.policies.names import MOST_SHARES, PARENT, clean_kind, clean_name, clean_shares, clean_text
+from apps.policies.names import MOST_SHARES, PARENT, RESERVE, clean_kind, clean_name, clean_shares, clean_text
 
 AT_END = ("keep", "zero", "archive")
 MOST_MEMBER_RULES = 20
@@ -105,7 +105,10 @@ def _members(value: object) -> Members:
     if days is not None and (isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= _MOST_DAYS):
         raise ValueError(f"archive_after_days is a whole number from 1 to {_MOST_DAYS}, or null for never")
     shares = _weight(given.get("shares", 1), "shares is a number")
-    return Members(**read, shares=shares, kind=clean_kind(given.get("kind", "user")), archive_after_days=days)
+    kind = clean_kind(given.get("kind", "user"))
+    if kind == RESERVE:
+        raise ValueError("kind can't be reserve, which has no accounts")
+    return Members(**read, shares=shares, kind=kind, archive_after_days=days)
 
 
 def _object(value: object, keys: tuple[str, ...]) -> Mapping[str, Any]:

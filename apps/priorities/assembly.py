@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,8 +32,10 @@ from apps.priorities.accrual import (
 )
 from apps.priorities.corrections import Correction, corrected, counted_now, load_corrections
 from apps.priorities.fingerprint import Fingerprint, read_fingerprint
-from apps.priorities.mapping import UNMAPPED, Resolver
-from apps.priorities.models import MappingRule, Snapshot, UnmappedUsage
+from apps.priorities.mapping import NOTHING_KNOWN, UNMAPPED, KnownAccounts
+from apps.priorities.models import Snapshot, UnmappedUsage
+from apps.priorities.placing import place_accounts
+from apps.priorities.rulebook import load_rulebook
 from apps.priorities.rules import Rule
 from apps.priorities.snapshots import AccountPlaces, pack_snapshot, values_of
 from apps.runs.models import Run
@@ -60,30 +61,11 @@ class Inputs:
     usage: UsageArrays
     opened: OpenRecords
     corrections: tuple[Correction, ...] = ()
+    known: KnownAccounts = NOTHING_KNOWN
 
     @property
     def as_of(self) -> datetime:
         return self.fingerprint.as_of
-
-
-class _Placed:
-    """Where accounts belong, for the last few trees with their rules: a pure function of its key."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, tuple[Rule, ...]], dict[AccountKey, int]] = OrderedDict()
-
-    def of(self, digest: str, rules: tuple[Rule, ...]) -> dict[AccountKey, int]:
-        if not digest:  # a tree that was never stored
-            return {}
-        found = self._known.setdefault((digest, rules), {})
-        self._known.move_to_end((digest, rules))
-        while len(self._known) > _MOST_PLACED:
-            self._known.popitem(last=False)
-        return found
-
-
-_MOST_PLACED = 8
-_placed = _Placed()
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +75,7 @@ class Computed:
     result: PriorityResult
     has_demand: npt.NDArray[np.bool_]
     entry_of_account: I4
+    joins_of_account: I4
     usage_of_account: npt.NDArray[np.float64]
 
 
@@ -109,12 +92,15 @@ def load_inputs(policy: Policy, *, as_of: datetime, from_at: datetime | None = N
         source_ids = [source.id for source in sources]
         classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
         accounts = list(Account.objects.order_by("id").values_list("id", *AccountKey._fields))
+        tree = load_tree(policy, fingerprint.revision)
+        book = load_rulebook(policy, tree)
         return Inputs(
             policy_pk=policy.pk,
             fingerprint=fingerprint,
             settings=settings,
-            tree=load_tree(policy, fingerprint.revision),
-            rules=load_rules(policy),
+            tree=tree,
+            rules=book.rules,
+            known=book.known,
             sources=sources,
             classes={row.id: row for row in classes},
             account_ids=np.fromiter((row[0] for row in accounts), dtype=np.int64, count=len(accounts)),
@@ -123,14 +109,6 @@ def load_inputs(policy: Policy, *, as_of: datetime, from_at: datetime | None = N
             opened=load_open_records(sources=source_ids),
             corrections=load_corrections(policy, fingerprint.revision),
         )
-
-
-def load_rules(policy: Policy) -> tuple[Rule, ...]:
-    """The policy's mapping rules in their order."""
-    names = ("kind", "target_uid", "namespace", "user_pattern", "group_pattern", "fqan_pattern", "suffix",
-             "member_shares", "archive_after_idle_days")  # fmt: skip
-    rows = MappingRule.objects.filter(policy=policy).order_by("position").values(*names)
-    return tuple(Rule(**row) for row in rows)
 
 
 def compute(inputs: Inputs) -> Computed:
@@ -151,7 +129,7 @@ def compute(inputs: Inputs) -> Computed:
 def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
     """The same from what accounts used, however that was worked out."""
     tree, settings = inputs.tree, inputs.settings
-    entry = place_accounts(inputs)
+    entry, joins = place_accounts(inputs.tree, inputs.rules, inputs.known, inputs.account_keys)
     code, scopes = tree.effective_scopes()
     counted = counted_now(
         inputs.corrections, metric=settings.metric, window=window_of(settings.window), as_of_s=inputs.as_of.timestamp()
@@ -174,18 +152,11 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
         result=result,
         has_demand=sweep.sum_up(tree.engine_tree(), demand)[0] > 0,
         entry_of_account=entry,
+        joins_of_account=joins,
         usage_of_account=usage_of_scope(
             accounts, scope="global", narrowed=(), sources=inputs.sources, approach=settings.approach["global"]
         ),
     )
-
-
-def place_accounts(inputs: Inputs) -> I4:
-    """The entry of each account, −1 for none; remembered from tick to tick while tree and rules are the same."""
-    known = _placed.of(inputs.tree.digest, inputs.rules)
-    new = [key for key in inputs.account_keys if key not in known]
-    known.update(zip(new, Resolver(inputs.rules, inputs.tree).resolve_many(new).tolist(), strict=True))
-    return np.fromiter((known[key] for key in inputs.account_keys), dtype=np.int32, count=len(inputs.account_keys))
 
 
 def store_result(
@@ -228,6 +199,7 @@ def pack_result(inputs: Inputs, computed: Computed) -> tuple[bytes, str]:
         keys=[inputs.account_keys[at] for at in placed.tolist()],
         entry=computed.entry_of_account[placed],
         rules=inputs.rules,
+        joins=computed.joins_of_account[placed],
     )
     result = computed.result
     unmapped = _unmapped(computed)

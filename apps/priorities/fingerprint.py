@@ -14,7 +14,9 @@ from django.conf import settings as site_settings
 
 from apps import engine
 from apps.policies.models import Policy, Revision
+from apps.policies.trees import load_tree
 from apps.priorities.models import Mapping as MappingRow
+from apps.priorities.rulebook import people_digest
 from apps.usage.selectors import watermarks
 
 
@@ -29,9 +31,11 @@ class Fingerprint:
     settings: Mapping[str, Any]
     engine_version: str
     as_of: datetime
+    people: str = ""  # who is in the groups that rules for members name
 
     def to_json(self) -> dict[str, Any]:
         return {
+            **({"people": self.people} if self.people else {}),
             "policy": self.policy_slug,
             "revision": self.revision,
             "mapping_version": self.mapping_version,
@@ -61,6 +65,7 @@ def read_fingerprint(policy: Policy, *, as_of: datetime) -> Fingerprint:
         settings=revision["settings"],
         engine_version=engine.VERSION,
         as_of=as_of,
+        people=people_digest(load_tree(policy, revision["number"])),
     )
 
 

@@ -104,7 +104,7 @@ class LookupIndex:
         return [self.places.keys[place] for place in order[lo:hi].tolist()]
 
     def _work_out(self, query: AccountQuery) -> Found:
-        known = list(dict.fromkeys(map(self.resolver.resolve, self._known(query))))
+        known = list(dict.fromkeys(map(self._placed, self._known(query))))
         if len(known) == 1 and known[0].joins is not None:
             return Found((known[0].entry,), known[0].joins)
         entries = dict.fromkeys(match.entry for match in known)
@@ -123,8 +123,18 @@ class LookupIndex:
             match = self.resolver.resolve(key._replace(user_name="", dn=key.user_name))
         return match
 
-    def _known(self, query: AccountQuery) -> list[AccountKey]:
-        """The known accounts of this name that agree with everything else said."""
+    def _placed(self, place: int) -> Match:
+        """Where a known account was when the snapshot was computed."""
+        if self.places.joins is None:
+            return self.resolver.resolve(self.places.keys[place])
+        joins = int(self.places.joins[place])
+        return Match(int(self.places.entry[place]), None if joins < 0 else joins)
+
+    def _known(self, query: AccountQuery) -> list[int]:
+        """Places of the known accounts of this name that agree with everything else said."""
         said = AccountKey(query.namespace, "", query.group, query.dn, query.fqan, query.project)
-        keys = [self.places.keys[place] for place in self._by_name.get(query.user or query.dn, ())]
-        return [key for key in keys if all(not asked or asked == has for asked, has in zip(said, key, strict=True))]
+        return [
+            place
+            for place in self._by_name.get(query.user or query.dn, ())
+            if all(not asked or asked == has for asked, has in zip(said, self.places.keys[place], strict=True))
+        ]

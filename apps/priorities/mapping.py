@@ -1,11 +1,15 @@
-"""From accounts to entries: the rules applied to a tree. Pure; knows no database."""
+"""From accounts to entries: the rules applied to a tree. Pure; knows no database.
+
+What is known of single accounts comes first, then the rules in the order of the rulebook.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -13,27 +17,48 @@ import numpy.typing as npt
 from apps.accounts.intern import AccountKey
 from apps.policies.trees import TreeColumns
 from apps.priorities.naming import entry_name, text_of
-from apps.priorities.rules import Rule
+from apps.priorities.rules import Person, Rule, RuleIndex
 
 UNMAPPED = -1
 
 
 class Match(NamedTuple):
-    """Where an account belongs. `joins`: the *each* rule by which it would become a child of `entry`."""
+    """Where an account belongs. `joins`: the *each* rule by which it would become a child of `entry`.
+
+    `member`: the *each* rule by which it is the member `entry`.
+    """
 
     entry: int
     joins: int | None = None
+    member: int | None = None
 
 
 NOWHERE = Match(UNMAPPED)
 
 
 @dataclass(frozen=True, eq=False)
+class KnownAccounts:
+    """What is known of single accounts beyond their names: the entry they were attached to, and whose they are."""
+
+    places: Mapping[AccountKey, UUID] = field(default_factory=dict)
+    persons: Mapping[AccountKey, Person] = field(default_factory=dict)
+
+    @cached_property
+    def digest(self) -> int:
+        """Another one when anything of it changes, within this process."""
+        return hash((frozenset(self.places.items()), frozenset(self.persons.items())))
+
+
+NOTHING_KNOWN = KnownAccounts()
+
+
+@dataclass(frozen=True, eq=False)
 class Resolver:
-    """The rules of a policy on one tree. The first rule that matches an account decides; the order is the policy's."""
+    """The rules of a policy on one tree, in the order of its rulebook: the first that matches an account decides."""
 
     rules: tuple[Rule, ...]
     tree: TreeColumns
+    known: KnownAccounts = NOTHING_KNOWN
 
     @cached_property
     def _targets(self) -> tuple[int | None, ...]:
@@ -45,17 +70,49 @@ class Resolver:
     def _names(self) -> NameIndex:
         return NameIndex(self.tree.name)
 
+    @cached_property
+    def _index(self) -> RuleIndex:
+        return RuleIndex(self.rules)
+
+    @cached_property
+    def _naming(self) -> list[tuple[Rule, int]]:
+        """The rules, with their targets, that can match an account of which nothing is said but the user's name."""
+        return [
+            (rule, target)
+            for rule, target in zip(self.rules, self._targets, strict=True)
+            if target is not None and rule.parts and "{user}" in rule.parts[-1]
+            and not (rule.fqan_pattern or rule.people)
+            and (not rule.group_pattern or "{group}" in rule.parts)
+        ]  # fmt: skip
+
     def resolve(self, key: AccountKey) -> Match:
         """The deepest entry that the first matching rule leads to; the root is no place for an account."""
-        for number, (rule, target) in enumerate(zip(self.rules, self._targets, strict=True)):
-            if target is None or not rule.matches(key):
+        return self.decide(key)[0]
+
+    def decide(self, key: AccountKey) -> tuple[Match, int | None]:
+        """The same, and the number of the rule that decided; None when none did."""
+        attached = self.known.places.get(key)
+        at = None if attached is None else self.tree.index_of_uid(attached)
+        if at is not None and not self.tree.is_reserve[at]:
+            return Match(at), None
+        person = self.known.persons.get(key)
+        for number in self._index.numbers(key, person):
+            rule, target = self.rules[number], self._targets[number]
+            if target is None or not rule.matches(key, person):
                 continue
-            names = rule.names_below(key)
-            entry, depth = self._walk(target, names)
-            joins = number if rule.kind == "each" and depth == len(names) - 1 and self._may_join(entry) else None
-            # At the root usage would count in no comparison: such an account is shown as unmapped instead.
-            return NOWHERE if entry == 0 and joins is None else Match(entry, joins)
-        return NOWHERE
+            return self._by(number, target, rule.names_below(key, person)), number
+        return NOWHERE, None
+
+    def _by(self, number: int, target: int, names: Sequence[str]) -> Match:
+        entry, depth = self._walk(target, names)
+        if self.rules[number].kind != "each":
+            return NOWHERE if entry == 0 else Match(entry)
+        if depth == len(names):
+            return Match(entry, member=number)
+        if depth == len(names) - 1 and self._may_join(entry):
+            return Match(entry, number)
+        # At the root usage would count in no comparison: such an account is shown as unmapped instead.
+        return NOWHERE if entry == 0 else Match(entry)
 
     def resolve_many(self, keys: Iterable[AccountKey]) -> npt.NDArray[np.int32]:
         """The entry of each account's usage, −1 for none: where no rule matches, or one that leads to the root."""
@@ -69,9 +126,7 @@ class Resolver:
         account, so the order of the rules holds.
         """
         found: dict[int, None] = {}
-        for rule, target in zip(self.rules, self._targets, strict=True):
-            if target is None or not rule.parts or "{user}" not in rule.parts[-1]:
-                continue
+        for rule, target in self._naming:
             for candidate in self._candidates(rule.parts[-1], user):
                 key = self._key_of(candidate, rule, target, known._replace(user_name=known.user_name or user))
                 if key is not None and candidate not in found and self.resolve(key).entry == candidate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -122,3 +123,37 @@ class ChangeSetEffect(models.Model):
 
     def __str__(self) -> str:
         return f"effect of change set {self.change_set_id}"
+
+
+class Attachment(models.Model):
+    """An account that somebody placed at an entry by hand: before any rule is asked, it counts there."""
+
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="attachments")
+    account = models.ForeignKey("accounts.Account", on_delete=models.CASCADE, related_name="attachments")
+    entry_uid = models.UUIDField()
+    reason = models.TextField(blank=True, default="")
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    author_name = models.CharField(max_length=256)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["policy", "account"], name="priorities_attachment_once")]
+        indexes = [models.Index(fields=["policy", "entry_uid"], name="priorities_attachment_entry")]
+
+    def __str__(self) -> str:
+        return f"{self.account_id} at {self.entry_uid}"
+
+
+class Claim(models.Model):
+    """Somebody says that an account is theirs, and nothing says so yet: whoever maps its entry decides."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="claims")
+    namespace = models.CharField(max_length=128)
+    user_name = models.CharField(max_length=256)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "namespace", "user_name"], name="priorities_claim_once")]
+
+    def __str__(self) -> str:
+        return f"{self.namespace}:{self.user_name} is claimed by {self.user_id}"

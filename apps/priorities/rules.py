@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from apps.accounts.intern import AccountKey
@@ -17,13 +17,23 @@ PLACEHOLDERS = ("user", "group", "project")
 KINDS = ("exact", "glob", "group", "each", "default")
 LONGEST_SUFFIX = 256
 MOST_SHARES = 1e15
+_WILD = re.compile(r"[*?\[]")
 _PLACEHOLDER = re.compile(r"\{(user|group|project)\}")
 _TEXTS = ("namespace", "user_pattern", "group_pattern", "fqan_pattern", "suffix")
 
 
+class Person(NamedTuple):
+    """Whose account it is: a name of sign-in, and that person's groups."""
+
+    name: str
+    groups: frozenset[str]
+
+
 @dataclass(frozen=True)
 class Rule:
-    """As `models.MappingRule`. Patterns that are "" match anything; a user pattern is also tried on the DN."""
+    """As `models.MappingRule`, or made of an entry's rules for members. Patterns that are "" match anything; a user
+    pattern is also tried on the DN. people: matches accounts whose person is in such a group of sign-in.
+    """
 
     kind: str
     target_uid: UUID
@@ -34,12 +44,18 @@ class Rule:
     suffix: str = ""
     member_shares: float = 1.0
     archive_after_idle_days: int | None = None
+    people: str = ""
+    member_kind: str = "user"
 
     def to_json(self) -> dict[str, Any]:
         found = {name: getattr(self, name) for name in ("kind", *_TEXTS)}
         found["target_uid"] = str(self.target_uid)
         found["member_shares"] = self.member_shares
         found["archive_after_idle_days"] = self.archive_after_idle_days
+        if self.people:
+            found["people"] = self.people
+        if self.member_kind != "user":
+            found["member_kind"] = self.member_kind
         return found
 
     @classmethod
@@ -53,7 +69,23 @@ class Rule:
         suffix = self.suffix or ("/{user}" if self.kind == "each" else "")
         return tuple(part for part in suffix.split("/") if part)
 
-    def matches(self, key: AccountKey) -> bool:
+    @cached_property
+    def literal(self) -> tuple[str, str] | None:
+        """A field that has to have this very value for the rule to match; None when nothing is that certain."""
+        if self.kind == "default":  # matches whatever its patterns say
+            return None
+        for name, pattern in (("user", self.user_pattern), ("group", self.group_pattern), ("people", self.people)):
+            if pattern and (self.kind == "exact" or not _WILD.search(pattern)):
+                return name, pattern
+        vo, _, _ = self.fqan_pattern.lstrip("/").partition("/")
+        return ("vo", vo) if self.fqan_pattern.startswith("/") and vo and not _WILD.search(vo) else None
+
+    def takes_person(self, person: Person | None) -> bool:
+        return not self.people or (person is not None and any(_agrees(self.people, group) for group in person.groups))
+
+    def matches(self, key: AccountKey, person: Person | None = None) -> bool:
+        if not self.takes_person(person):
+            return False
         if self.namespace and self.namespace != key.namespace:
             return False
         if self.kind == "default":
@@ -67,9 +99,13 @@ class Rule:
             and _fqan_agrees(self.fqan_pattern, key.fqan)
         )
 
-    def names_below(self, key: AccountKey) -> list[str]:
-        """Names that lead from the target down to the account's entry, with placeholders filled in."""
-        whole = {"{user}": key.user_name or key.dn, "{group}": key.group_name, "{project}": key.project}
+    def names_below(self, key: AccountKey, person: Person | None = None) -> list[str]:
+        """Names that lead from the target down to the account's entry, with placeholders filled in.
+
+        A rule for people leads to the person's name, whatever their accounts are called.
+        """
+        user = person.name if self.people and person is not None else key.user_name or key.dn
+        whole = {"{user}": user, "{group}": key.group_name, "{project}": key.project}
         return [
             whole[part] if part in whole else _PLACEHOLDER.sub(lambda found: whole[found[0]], part)
             for part in self.parts
@@ -97,6 +133,8 @@ def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
     problems = []
     if rule.kind not in KINDS:
         problems.append(FieldProblem(f"{where}.kind", f"must be one of {', '.join(KINDS)}"))
+    if rule.people:
+        problems.append(FieldProblem(f"{where}.people", "belongs to an entry's rules for members"))
     if rule.kind == "exact" and not (rule.user_pattern or rule.group_pattern or rule.fqan_pattern):
         problems.append(FieldProblem(where, "an exact rule names a user, a group or an FQAN"))
     if rule.kind == "group" and not (rule.group_pattern or rule.fqan_pattern):
@@ -115,3 +153,28 @@ def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
         if len(getattr(rule, name)) > longest
     ]
     return problems
+
+
+class RuleIndex:
+    """Which rules can be for an account at all, so that one of ten thousand needn't be asked one by one."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._always: list[int] = []
+        self._by: dict[tuple[str, str], list[int]] = {}
+        for number, rule in enumerate(rules):
+            if rule.literal is None:
+                self._always.append(number)
+            else:
+                self._by.setdefault(rule.literal, []).append(number)
+
+    def numbers(self, key: AccountKey, person: Person | None) -> Sequence[int]:
+        """In the order of the rules."""
+        if not self._by:
+            return self._always
+        asked = {("user", key.user_name), ("user", key.dn), ("group", key.group_name)}
+        if key.fqan:
+            asked.add(("vo", key.fqan.lstrip("/").partition("/")[0]))
+        if person is not None:
+            asked.update(("people", group) for group in person.groups)
+        found = [number for one in asked for number in self._by.get(one, ())]
+        return sorted([*self._always, *found]) if found else self._always

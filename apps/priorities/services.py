@@ -21,11 +21,11 @@ from apps.policies.selectors import get_policy, get_revision
 from apps.policies.services import make_change_set, make_policy, publish_document
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_tree
-from apps.priorities.assembly import load_rules
 from apps.priorities.models import Mapping as MappingRow
 from apps.priorities.models import MappingRule
 from apps.priorities.proposal import GroupUsage, operations_towards, propose_tree
 from apps.priorities.recompute import nudge
+from apps.priorities.rulebook import load_rules
 from apps.priorities.rules import Rule, rule_problems
 from apps.usage.models import Source
 

@@ -19,9 +19,9 @@ from apps.policies.selectors import get_policy
 from apps.policies.trees import load_tree
 from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot
-from apps.priorities.assembly import load_rules
 from apps.priorities.lookup import AccountQuery
-from apps.priorities.mapping import UNMAPPED, Resolver
+from apps.priorities.mapping import UNMAPPED
+from apps.priorities.rulebook import load_rulebook
 
 _READS = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.SELF_READ)
 
@@ -57,9 +57,9 @@ def visible_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor:
 
 def see(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Visibility:
     """What of any of its trees the actor may see, computed or not: own accounts are placed by the rules of now."""
-    resolver = Resolver(load_rules(policy), tree)
+    resolver = load_rulebook(policy, tree, of=actor.user).on(tree) if actor.user is not None else None
     keys = (AccountKey(q.namespace, q.user, q.group, q.dn, q.fqan, q.project) for q in own_queries(actor))
-    own = {match.entry for match in map(resolver.resolve, keys)} - {UNMAPPED}
+    own = {resolver.resolve(key).entry for key in keys} - {UNMAPPED} if resolver is not None else set()
     return visible_entries(policy=policy, tree=tree, actor=actor, at=at, own_entries=sorted(own))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps import clock
-from apps.priorities import recompute, retention
+from apps.priorities import membership, recompute, retention
 
 
 @shared_task(name="apps.priorities.tasks.recompute_stale")
@@ -18,3 +18,9 @@ def recompute_stale() -> int:
 def prune_snapshots() -> int:
     """How many snapshots were let go."""
     return retention.prune_snapshots(at=clock.now())
+
+
+@shared_task(name="apps.priorities.tasks.apply_rules_for_members")
+def apply_rules_for_members() -> int:
+    """In how many policies somebody joined, came back or was archived by rule; safe to run twice and at once."""
+    return len(membership.apply_members(at=clock.now()))

@@ -18,6 +18,7 @@ class Source(models.Model):
     cluster = models.CharField(max_length=128, blank=True, default="")  # for records that name none
     time_zone = models.CharField(max_length=64, blank=True, default="")  # naive times without one are refused
     expected_every_s = models.PositiveIntegerField(null=True, blank=True)
+    names_people = models.BooleanField(default=False, db_default=False)  # its user names are those people sign in with
     is_sample = models.BooleanField(default=False)
     watermark = models.BigIntegerField(default=0)  # grows with every commit that changed a bucket or a running job
     last_record_end_at = models.DateTimeField(null=True, blank=True)

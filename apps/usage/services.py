@@ -45,11 +45,15 @@ def make_source(
     time_zone: str = "",
     origin: str = "",
     expected_every_s: int | None = None,
+    names_people: bool = False,
     is_sample: bool = False,
     at: datetime,
     actor: Actor,
 ) -> Source:
-    """A new stream of records. Without a namespace its user names are its own."""
+    """A new stream of records. Without a namespace its user names are its own.
+
+    names_people: they are the names that people sign in with, so that whoever signs in owns the account of that name.
+    """
     require_maker(actor, slug)
     if not _SLUG.fullmatch(slug):
         raise _invalid("slug", "A slug has 1 to 64 letters, digits, - and _.")
@@ -67,6 +71,7 @@ def make_source(
                 time_zone=time_zone,
                 origin=origin,
                 expected_every_s=expected_every_s,
+                names_people=names_people,
                 is_sample=is_sample,
                 created_at=at,
             )

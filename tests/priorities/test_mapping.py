@@ -111,7 +111,7 @@ def test_a_rule_whose_entry_is_gone_is_passed_over(tree: TreeColumns) -> None:
 def test_each_leads_to_the_member_or_says_who_would_join(tree: TreeColumns) -> None:
     resolver = Resolver((_rule(tree, "each", "/physics/atlas", group_pattern="atlas"),), tree)
     atlas, alice = (tree.index_of_path(path) for path in ("/physics/atlas", "/physics/atlas/alice"))
-    assert resolver.resolve(AccountKey("c1", "alice", "atlas")) == Match(alice or 0, None)
+    assert resolver.resolve(AccountKey("c1", "alice", "atlas")) == Match(alice or 0, member=0)
     assert resolver.resolve(AccountKey("c1", "zoe", "atlas")) == Match(atlas or 0, 0)
     assert resolver.resolve(AccountKey("c1", "zoe", "cms")).entry == -1
 

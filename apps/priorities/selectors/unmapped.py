@@ -13,9 +13,9 @@ from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
 from apps.policies.models import Policy
 from apps.policies.trees import load_tree
-from apps.priorities.assembly import load_rules
-from apps.priorities.mapping import UNMAPPED, Resolver
+from apps.priorities.mapping import UNMAPPED
 from apps.priorities.models import Snapshot, UnmappedUsage
+from apps.priorities.rulebook import load_rulebook
 
 # An account is unmapped when it is so in every policy that was computed.
 _BY_SOURCE = """
@@ -59,8 +59,9 @@ def count_unmapped_accounts(account_ids: Sequence[int]) -> int:
     rows = Account.objects.filter(pk__in=account_ids)
     unmapped = [AccountKey(r.namespace, r.user_name, r.group_name, r.dn, r.fqan, r.project) for r in rows]
     for policy in Policy.objects.filter(head_number__gt=0):
-        if unmapped and (rules := load_rules(policy)):
-            resolver = Resolver(rules, load_tree(policy))
+        if unmapped:
+            tree = load_tree(policy)
+            resolver = load_rulebook(policy, tree).on(tree)
             unmapped = [key for key in unmapped if resolver.resolve(key).entry == UNMAPPED]
     return len(unmapped)
 

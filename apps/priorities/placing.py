@@ -1,0 +1,58 @@
+"""Where all accounts belong: remembered from tick to tick while tree and rules are the same."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.accounts.intern import AccountKey
+from apps.policies.columns import TreeColumns
+from apps.priorities.mapping import UNMAPPED, KnownAccounts, Match, Resolver
+from apps.priorities.rules import Rule
+
+I4 = npt.NDArray[np.int32]
+_MOST_PLACED = 8
+_Key = tuple[str, tuple[Rule, ...], int]
+
+
+class _Placed:
+    """For the last few trees with their rules: a pure function of its key."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[_Key, dict[AccountKey, Match]] = OrderedDict()
+
+    def of(self, key: _Key) -> dict[AccountKey, Match]:
+        if not key[0]:  # a tree that was never stored
+            return {}
+        found = self._known.setdefault(key, {})
+        self._known.move_to_end(key)
+        while len(self._known) > _MOST_PLACED:
+            self._known.popitem(last=False)
+        return found
+
+
+_placed = _Placed()
+
+
+def match_accounts(
+    tree: TreeColumns, rules: tuple[Rule, ...], known: KnownAccounts, keys: Sequence[AccountKey]
+) -> list[Match]:
+    """The match of each account, the root's newcomers included."""
+    found = _placed.of((tree.digest, rules, known.digest))
+    new = [key for key in keys if key not in found]
+    resolve = Resolver(rules, tree, known).resolve
+    found.update((key, resolve(key)) for key in new)
+    return [found[key] for key in keys]
+
+
+def place_accounts(
+    tree: TreeColumns, rules: tuple[Rule, ...], known: KnownAccounts, keys: Sequence[AccountKey]
+) -> tuple[I4, I4]:
+    """The entry of each account's usage, −1 for none, the root among them; and the rule by which it joins, or −1."""
+    matches = match_accounts(tree, rules, known, keys)
+    entry = np.fromiter((match.entry for match in matches), dtype=np.int32, count=len(matches))
+    joins = np.fromiter((-1 if one.joins is None else one.joins for one in matches), np.int32, count=len(matches))
+    return np.where(entry == 0, np.int32(UNMAPPED), entry), joins

@@ -1,0 +1,360 @@
+"""Nobody opens a change set when a student joins: rules bring members in, let them rest, and bring them back."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import connection
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.accounts.actor import COMMAND
+from apps.accounts.intern import AccountKey, account_ids
+from apps.accounts.models import Account, AuditEvent, User
+from apps.policies.automatic import publish_automatic
+from apps.policies.columns import Node, TreeColumns
+from apps.policies.models import ChangeSet, Policy, Revision
+from apps.policies.reshape import columns_of
+from apps.policies.services import make_change_set, publish_change_set
+from apps.policies.terms import Members
+from apps.policies.trees import load_tree
+from apps.priorities import membership, served
+from apps.priorities.lookup import AccountQuery
+from apps.priorities.mapping import KnownAccounts, Resolver
+from apps.priorities.membership import apply_members
+from apps.priorities.rulebook import in_order, rules_of_tree
+from apps.priorities.rules import Person, Rule
+from tests.priorities.conftest import AS_OF, Site
+
+DAY = timedelta(days=1)
+
+
+def paths(site: Site) -> set[str]:
+    tree = load_tree(Policy.objects.get(pk=site.policy.pk))
+    return {tree.path(i) for i in range(1, len(tree))}
+
+
+def set_members(site: Site, path: str, *rules: dict[str, Any]) -> Revision:
+    return change(site, {"op": "set_members", "entry": path, "members": list(rules)})
+
+
+def change(site: Site, *operations: dict[str, Any], at: Any = AS_OF) -> Revision:
+    made = make_change_set(policy_slug=site.slug, operations=list(operations), reason="test", at=at, actor=COMMAND)
+    return publish_change_set(id=made.pk, version=made.version, at=at, actor=COMMAND)
+
+
+def uid_of(site: Site, path: str) -> str:
+    tree = load_tree(Policy.objects.get(pk=site.policy.pk))
+    i = tree.index_of_path(path)
+    assert i is not None, path
+    return str(tree.uuid(i))
+
+
+# --- Which rule is asked first ----------------------------------------------------------------------------------------
+def grown(members: dict[str, tuple[Members, ...]]) -> TreeColumns:
+    """root → a → b → c, all groups, with rules for members."""
+    names = ["root", "a", "b", "c"]
+    nodes = [
+        Node(UUID(int=n + 1), UUID(int=n) if n else None, name, members=members.get(name, ()))
+        for n, name in enumerate(names)
+    ]
+    return columns_of(nodes)
+
+
+def place(tree: TreeColumns, stored: list[Rule], key: AccountKey, known: KnownAccounts | None = None) -> str:
+    rules = in_order(stored, rules_of_tree(tree, {"cluster": "ns"}))
+    entry = Resolver(rules, tree, known or KnownAccounts()).resolve(key).entry
+    return "" if entry < 0 else tree.path(entry)
+
+
+def test_attached_accounts_come_first_then_exact_rules_then_members_from_below_then_the_rest() -> None:
+    tree = grown({"a": (Members(group="g*"),), "b": (Members(group="g1"),)})
+    uid = {name: tree.uuid(i) for i, name in enumerate(tree.name)}
+    stored = [
+        Rule("glob", uid["c"], user_pattern="*"),
+        Rule("default", uid["a"]),
+        Rule("exact", uid["c"], user_pattern="eve"),
+    ]
+    assert place(tree, stored, AccountKey("ns", "x", "g1")) == "/a/b", "deeper before shallower"
+    assert place(tree, stored, AccountKey("ns", "x", "g2")) == "/a"
+    assert place(tree, stored, AccountKey("ns", "x", "h")) == "/a/b/c", "the stored order, where no member's rule is"
+    assert place(tree, stored, AccountKey("ns", "eve", "g1")) == "/a/b/c", "an exact rule first"
+    assert place(tree, stored, AccountKey("ns", "", "h", "")) == "/a", "the default last"
+    key = AccountKey("ns", "eve", "g1")
+    assert place(tree, stored, key, KnownAccounts({key: uid["a"]})) == "/a"
+
+
+def test_a_rule_of_a_source_is_for_its_names_and_one_of_no_source_for_nobodys() -> None:
+    tree = grown({"a": (Members(source="cluster"),), "b": (Members(source="gone"),)})
+    assert place(tree, [], AccountKey("ns", "x")) == "/a"
+    assert place(tree, [], AccountKey("other", "x")) == ""
+
+
+def test_patterns_of_members_know_stars_and_question_marks_and_nothing_else() -> None:
+    tree = grown({"a": (Members(group="[ab]*"),), "b": (Members(group="g?"),), "c": (Members(fqan="/vo/x"),)})
+    assert place(tree, [], AccountKey("ns", "x", "[ab]c")) == "/a"
+    assert place(tree, [], AccountKey("ns", "x", "ac")) == ""
+    assert place(tree, [], AccountKey("ns", "x", "g1")) == "/a/b"
+    assert place(tree, [], AccountKey("ns", "x", "", "", "/vo/x/Role=pilot")) == "/a/b/c"
+    assert place(tree, [], AccountKey("ns", "x", "", "", "/vo/xy")) == ""
+
+
+def test_an_account_of_somebody_in_the_group_leads_to_the_child_named_like_the_person() -> None:
+    tree = columns_of(
+        [
+            Node(UUID(int=1), None, "root"),
+            Node(UUID(int=2), UUID(int=1), "a", members=(Members(people="OIDC:physics"),)),
+            Node(UUID(int=3), UUID(int=2), "anna", "user", is_group=False),
+        ]
+    )
+    key = AccountKey("ns", "u4711")
+    known = KnownAccounts(persons={key: Person("anna", frozenset({"oidc:physics"}))})
+    assert place(tree, [], key, known) == "/a/anna"
+    assert place(tree, [], AccountKey("ns", "anna"), known) == "", "a name alone proves nothing"
+    other = KnownAccounts(persons={key: Person("anna", frozenset({"oidc:biology"}))})
+    assert place(tree, [], key, other) == ""
+
+
+_NAMES = st.sampled_from(["", "a", "b", "a*", "?", "*"])
+_RULES = st.lists(
+    st.builds(
+        Rule,
+        kind=st.sampled_from(["glob", "group", "exact", "each", "default"]),
+        target_uid=st.integers(1, 4).map(lambda n: UUID(int=n)),
+        namespace=st.sampled_from(["", "n"]), user_pattern=_NAMES, group_pattern=_NAMES,
+        fqan_pattern=st.sampled_from(["", "/v", "/v/x", "/*", "/w"]), people=st.sampled_from(["", "p", "q*"]),
+    ),
+    max_size=8,
+)  # fmt: skip
+
+
+@given(_RULES, st.sampled_from(["", "a", "b"]), st.sampled_from(["", "a", "b"]), st.sampled_from(["", "/v/x", "/w"]),
+       st.sampled_from([None, Person("u", frozenset({"p"})), Person("u", frozenset({"q1"}))]))  # fmt: skip
+def test_only_asking_rules_that_can_match_finds_what_asking_all_of_them_does(
+    rules: list[Rule], user: str, group: str, fqan: str, person: Person | None
+) -> None:
+    tree, key = grown({}), AccountKey("n", user, group, "", fqan)
+    known = KnownAccounts(persons={} if person is None else {key: person})
+    first = next((at for at, rule in enumerate(rules) if rule.matches(key, person)), None)
+    assert Resolver(tuple(rules), tree, known).decide(key)[1] == first
+
+
+# --- What the task does -----------------------------------------------------------------------------------------------
+@pytest.fixture
+def students(site: Site) -> Site:
+    """Everybody of the group `students` becomes a child of physics."""
+    set_members(site, "/physics", {"group": "students", "shares": 2, "archive_after_days": 30})
+    return site
+
+
+def test_a_student_who_runs_a_job_is_a_member_with_the_rules_shares(students: Site) -> None:
+    students.job("zoe", "students", 3)
+    (revision,) = apply_members(at=AS_OF)
+    tree = load_tree(students.policy, revision.number)
+    zoe = tree.index_of_path("/physics/zoe")
+    assert zoe is not None
+    assert (float(tree.shares[zoe]), tree.node(zoe).kind, bool(tree.is_group[zoe])) == (2.0, "user", False)
+    made = revision.change_set
+    assert (made.origin, made.author_name, made.reason) == ("rule", "system", "Members by rule: 1 joined.")
+    assert AuditEvent.objects.filter(verb="policy.published", reason=made.reason).exists()
+
+
+def test_before_that_the_account_counts_at_the_entry_and_gets_a_newcomers_factor(students: Site) -> None:
+    students.job("zoe", "students", 3)
+    students.recompute()
+    before = served.newest(students.slug)
+    (answer,) = before.lookup(["zoe"])
+    assert (answer["entry"], answer["provisional"]) == ("/physics", True)
+    apply_members(at=AS_OF)
+    students.recompute()
+    (answer,) = served.newest(students.slug).lookup([AccountQuery("zoe", "students")])
+    assert (answer["entry"], answer.get("provisional")) == ("/physics/zoe", None)
+
+
+def test_a_second_run_adds_nobody_twice(students: Site) -> None:
+    students.job("zoe", "students", 3)
+    students.job("yan", "students", 3)
+    assert len(apply_members(at=AS_OF)) == 1
+    assert apply_members(at=AS_OF) == []
+    assert {"/physics/zoe", "/physics/yan"} <= paths(students)
+
+
+def test_whoever_is_idle_rests_and_comes_back_as_the_same_entry(students: Site) -> None:
+    students.job("zoe", "students", 3)
+    apply_members(at=AS_OF)
+    uid = uid_of(students, "/physics/zoe")
+    change(students, {"op": "set_shares", "entry": "/physics/zoe", "shares": 7})
+    assert apply_members(at=AS_OF + 29 * DAY) == []
+    (revision,) = apply_members(at=AS_OF + 31 * DAY)
+    assert revision.reason == "Members by rule: 1 archived as idle."
+    assert "/physics/zoe" not in paths(students)
+    assert apply_members(at=AS_OF + 32 * DAY) == [], "old usage brings nobody back"
+    students.job("zoe", "students", 1, ago_h=-24 * 33)
+    (revision,) = apply_members(at=AS_OF + 34 * DAY)
+    assert revision.reason == "Members by rule: 1 came back."
+    assert uid_of(students, "/physics/zoe") == uid
+    tree = load_tree(students.policy, revision.number)
+    assert float(tree.shares[tree.index_of_path("/physics/zoe") or 0]) == 7.0
+
+
+def test_a_job_that_waits_keeps_a_member_awake_and_brings_one_back(students: Site) -> None:
+    students.job("zoe", "students", 3)
+    apply_members(at=AS_OF)
+    students.running("zoe", "students", cpus=1, since_h=1)
+    assert apply_members(at=AS_OF + 90 * DAY) == []
+
+
+def test_members_whom_somebody_added_rest_too_but_not_those_with_dates_locks_or_no_rule(site: Site) -> None:
+    for user in ("alice", "bob"):
+        site.job(user, "physics", 1, ago_h=24 * 100)
+    change(site, {"op": "lock", "entry": "/physics/bob", "locked": True}, at=AS_OF - 90 * DAY)
+    set_members(site, "/physics", {"group": "physics", "archive_after_days": 10})
+    change(site, {"op": "add", "parent": "/physics", "name": "robot", "kind": "user"})
+    apply_members(at=AS_OF + 100 * DAY)
+    assert "/physics/alice" not in paths(site)
+    assert {"/physics/bob", "/physics/robot"} <= paths(site)
+
+
+def test_what_happened_long_ago_adds_nobody(students: Site) -> None:
+    students.job("old", "students", 5, ago_h=24 * 40)
+    students.job("new", "students", 5, ago_h=24 * 5)
+    apply_members(at=AS_OF)
+    assert "/physics/new" in paths(students)
+    assert "/physics/old" not in paths(students)
+
+
+def test_without_an_end_everybody_ever_seen_is_a_member(site: Site) -> None:
+    set_members(site, "/physics", {"group": "students"})
+    site.job("old", "students", 5, ago_h=24 * 400)
+    apply_members(at=AS_OF)
+    assert "/physics/old" in paths(site)
+
+
+def test_stored_each_rules_are_the_same_mechanism(site: Site) -> None:
+    each = site.rule("/physics", kind="each", group_pattern="late", suffix="", member_shares=3.0,
+                     archive_after_idle_days=5)  # fmt: skip
+    site.map(each, site.rule())
+    site.job("zoe", "late", 1)
+    apply_members(at=AS_OF)
+    assert "/physics/zoe" in paths(site)
+    (revision,) = apply_members(at=AS_OF + 6 * DAY)
+    assert "/physics/zoe" not in paths(site), revision.reason
+
+
+def test_a_member_whom_somebody_archived_by_hand_stays_away_until_the_next_job(students: Site) -> None:
+    students.job("zoe", "students", 3)
+    apply_members(at=AS_OF)
+    change(students, {"op": "archive", "entry": "/physics/zoe"})
+    assert apply_members(at=AS_OF + timedelta(hours=1)) == []
+    students.job("zoe", "students", 1, ago_h=-5)
+    apply_members(at=AS_OF + timedelta(hours=6))
+    assert "/physics/zoe" in paths(students)
+
+
+def test_people_of_a_group_of_sign_in_become_children_and_their_accounts_follow_them(site: Site) -> None:
+    anna = User.objects.create_user("anna")
+    anna.groups.add(Group.objects.create(name="oidc:physics"))
+    User.objects.create_user("berta")
+    User.objects.filter(username="anna").update(date_joined=AS_OF - DAY)
+    set_members(site, "/physics", {"people": "oidc:physics", "archive_after_days": 30})
+    apply_members(at=AS_OF)
+    assert "/physics/anna" in paths(site)
+    assert "/physics/berta" not in paths(site)
+    site.job("u4711", "whatever", 4)
+    Account.objects.filter(user_name="u4711").update(person=anna)
+    site.recompute()
+    (answer,) = served.newest(site.slug).lookup(["u4711"])
+    assert answer["entry"] == "/physics/anna"
+    apply_members(at=AS_OF + 29 * DAY)
+    assert "/physics/anna" in paths(site)
+    anna.groups.clear()
+    apply_members(at=AS_OF + 60 * DAY)
+    assert "/physics/anna" not in paths(site), "left the group, and nobody touched the entry for 30 days"
+
+
+def test_joining_or_leaving_a_group_makes_what_is_served_stale(site: Site) -> None:
+    from apps.priorities.recompute import is_stale
+
+    anna, team = User.objects.create_user("anna"), Group.objects.create(name="oidc:physics")
+    site.job("u4711", "whatever", 4)
+    Account.objects.filter(user_name="u4711").update(person=anna)
+    set_members(site, "/physics", {"people": "oidc:phys*"})
+    site.policy.refresh_from_db()
+    site.recompute()
+    assert not is_stale(site.policy, as_of=AS_OF)
+    anna.groups.add(team)
+    assert is_stale(site.policy, as_of=AS_OF)
+
+
+def test_one_run_does_so_much_and_the_next_one_goes_on(students: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "MOST_OPERATIONS", 3)
+    for n in range(5):
+        students.job(f"u{n}", "students", 1)
+    (first,) = apply_members(at=AS_OF)
+    assert first.n_changed == 3
+    assert first.reason == "Members by rule: 3 joined."
+    (second,) = apply_members(at=AS_OF)
+    assert second.n_changed == 2
+    assert apply_members(at=AS_OF) == []
+
+
+def test_an_entry_of_that_name_stands_in_the_way_without_a_word(students: Site) -> None:
+    change(students, {"op": "add", "parent": "/physics", "name": "keep", "kind": "reserve", "shares": 1})
+    students.job("keep", "students", 1)
+    before = AuditEvent.objects.count()
+    assert apply_members(at=AS_OF) == []
+    assert AuditEvent.objects.count() == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_runs_at_the_same_time_add_everybody_once(site: Site) -> None:
+    set_members(site, "/physics", {"group": "students"})
+    for n in range(20):
+        site.job(f"u{n}", "students", 1)
+    found: list[list[Revision]] = []
+    start = threading.Barrier(3)
+
+    def run() -> None:
+        try:
+            start.wait(timeout=30)
+            found.append(apply_members(at=AS_OF))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(len, found)) == [0, 0, 1]
+    assert ChangeSet.objects.filter(origin="rule").count() == 1
+    assert sum(path.startswith("/physics/u") for path in paths(site)) == 20
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_dies_before_its_end_has_done_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_members(site, "/physics", {"group": "students"})
+    site.job("zoe", "students", 1)
+    publish = publish_automatic
+
+    def dies(**given: Any) -> None:
+        publish(**given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(membership, "publish_automatic", dies)
+    with pytest.raises(KeyboardInterrupt):
+        apply_members(at=AS_OF)
+    monkeypatch.setattr(membership, "publish_automatic", publish)
+    assert "/physics/zoe" not in paths(site)
+    assert len(apply_members(at=AS_OF)) == 1
+    assert "/physics/zoe" in paths(site)
+
+
+def test_accounts_that_never_ran_anything_wait_for_their_first_job(students: Site) -> None:
+    account_ids([AccountKey(students.source.namespace, "idle", "students")], at=AS_OF)
+    assert apply_members(at=AS_OF) == []
