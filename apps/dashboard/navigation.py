@@ -159,6 +159,9 @@ class Shell:
             address = reverse("dashboard:aging", kwargs={"policy": self.policy.slug})
             window = Item(_("Usage window"), address, "history", current=self._is_at("aging"))
             pages = [tree, algorithm, window]
+            address = reverse("dashboard:access", kwargs={"policy": self.policy.slug})
+            here = self._is_at("access", "access-give", "grant")
+            pages.append(Item(_("Access"), address, "shield-lock", current=here))
             if self.policy.is_whole:
                 address = reverse("dashboard:policy-files", kwargs={"policy": self.policy.slug})
                 here = self._is_at("policy-files", "policy-file")

@@ -6,9 +6,11 @@ from django.urls import path
 
 from apps.dashboard import draft_urls
 from apps.dashboard.views import (
+    access,
     aging,
     algorithm,
     entry,
+    grants,
     jobs,
     me,
     overview,
@@ -41,6 +43,13 @@ urlpatterns = [
     path("policy/<slug:policy>/files/", policy_files.files, name="policy-files"),
     path("policy/<slug:policy>/files/<int:change_set>/", policy_files.decide, name="policy-file"),
     path("policy/<slug:policy>/files/<slug:format>/", policy_files.download, name="policy-download"),
+    path("policy/<slug:policy>/access/", access.overview, name="access"),
+    path("policy/<slug:policy>/access/_grants", access.grants, name="access-grants"),
+    path("policy/<slug:policy>/access/_why", access.why, name="access-why"),
+    path("policy/<slug:policy>/access/give/", grants.give, name="access-give"),
+    path("policy/<slug:policy>/access/extend/", grants.extend, name="access-extend"),
+    path("policy/<slug:policy>/access/<int:grant_id>/", grants.grant, name="grant"),
+    path(f"{_NODE}/_access", access.of_entry, name="entry-access"),
     path(f"{_NODE}/", entry.find, name="entry-find"),
     path(f"{_NODE}/_preview", entry.preview, name="shares-preview"),
     path(f"{_NODE}/_shares", entry.change_shares, name="shares"),

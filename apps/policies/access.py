@@ -14,7 +14,7 @@ from apps.errors import NotAllowed, NotFound
 from apps.policies.delegation import Setting, get_grant, tag_of
 from apps.policies.holdings import until_of
 from apps.policies.models import Grant, Policy
-from apps.policies.scope import Verb, Visibility, grants_of, visible_entries
+from apps.policies.scope import Rights, Verb, Visibility, grants_of, rules_all, visible_entries
 from apps.policies.selectors import get_policy
 
 SOON = timedelta(days=60)
@@ -80,6 +80,7 @@ class Access:
     entry_name: str
     path: str
     is_admin: bool
+    is_open: bool  # the policy shows its tree to everybody who signs in
     may_see: bool
     may_divide: bool  # what lies below the entry
     may_change_own: bool  # the entry's own shares: decided above it
@@ -143,7 +144,8 @@ def explain_access(
     rules = person.is_active and person.is_superuser
     verbs = [_answer(verb, steps, rules=rules) for verb in Verb]
     return Access(
-        policy.slug, person, entry_uid, tree.name[i], tree.path(i), rules,
+        policy.slug, person, entry_uid, *_place(setting, entry_uid), rules,
+        is_open=policy.visibility == Policy.Visibility.TREE,
         may_see=_sees(sight, policy, setting, person, i),
         may_divide=rules or any(verb in grant.verbs for step in steps for grant in step.grants for verb in _DIVIDES),
         may_change_own=i > 0
@@ -210,8 +212,20 @@ def _place(setting: Setting, uid: UUID) -> tuple[str, str]:
     tree = setting.lineages.tree
     i = tree.index_of_uid(uid)
     if i is not None:
-        return tree.name[i], tree.path(i)
+        return tree.name[i] if i else setting.policy.name, tree.path(i)  # the root is the whole policy
     name = setting.lineages.last_name(uid)
     above = [tree.index_of_uid(step) for step in setting.lineages.of(uid)]
     nearest = max((j for j in above if j is not None), default=0)
     return name, f"{tree.path(nearest).rstrip('/')}/…/{name}"
+
+
+def may_give(*, policy_slug: str, at: datetime, actor: Actor) -> bool:
+    """Whether the actor may hand on anything anywhere in the policy."""
+    policy = get_policy(slug=policy_slug, actor=actor)
+    return rules_all(actor) or bool(Rights(policy, actor, at).at(Verb.DELEGATE))
+
+
+def longest_end(*, policy_slug: str, entry_uid: UUID, verbs: Sequence[str], at: datetime, actor: Actor) -> datetime:
+    """Up to when the actor may hand these verbs on at an entry; FOREVER without an end."""
+    setting = Setting.of(get_policy(slug=policy_slug, actor=actor), actor, at)
+    return setting.holding.limit(verbs, setting.lineages.of(entry_uid))[0]

@@ -134,6 +134,7 @@ class AccessSerializer(serializers.Serializer[Any]):
     entry = serializers.UUIDField(source="entry_uid")
     path = serializers.CharField()
     is_admin = serializers.BooleanField()
+    is_open = serializers.BooleanField(help_text="The policy shows its tree to everybody who signs in")
     may_see = serializers.BooleanField()
     may_divide = serializers.BooleanField(help_text="What lies below the entry")
     may_change_own = serializers.BooleanField(help_text="The entry's own shares, which are decided above it")

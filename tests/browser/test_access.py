@@ -1,0 +1,102 @@
+"""Access in a real browser: a role given, explained, changed and ended, in both themes and at both widths."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from apps import clock
+from apps.accounts.models import User
+from apps.policies.models import Grant, Policy
+from apps.policies.roles import VERBS_OF_ROLE
+from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.dashboard.grid import SLUG, Grid
+
+PAGE = f"/policy/{SLUG}/access/"
+
+
+@pytest.fixture
+def maria(grid: Grid) -> User:
+    """Manager of /atlas; one of the grants below it ends soon, one belongs to a group."""
+    maria = User.objects.create_user("maria", first_name="Maria", last_name="Hedin")
+    policy = Policy.objects.get(slug=SLUG)
+    given: list[tuple[User | None, str, str, str, int | None]] = [
+        (maria, "", "/atlas", "manager", None),
+        (grid.alice, "", "/atlas/bob", "lead", 20),
+        (None, "ldap:cn=atlas-staff,ou=groups,dc=example,dc=org", "/atlas", "viewer", 200),
+    ]
+    for user, people, path, role, days in given:
+        ends = None if days is None else clock.now() + timedelta(days=days)
+        Grant.objects.create(
+            policy=policy, entry_uid=grid.uid(path), user=user, people=people, role=role,
+            verbs=list(VERBS_OF_ROLE[role]),
+            reason="authority of atlas" if user == maria else "works on it", created_at=clock.now(), expires_at=ends,
+            granted_by=grid.admin if user == maria else maria,
+        )  # fmt: skip
+    return maria
+
+
+def test_a_manager_gives_a_role_sees_why_it_holds_changes_and_ends_it(grid: Grid, maria: User, visit: Open) -> None:
+    window = visit()
+    window.sign_in("maria")
+    page = window.go(PAGE)
+    page.get_by_role("link", name="Give a role").click()
+    page.fill("#id_person", "alice")
+    page.fill("#id_entry", "/atlas")
+    page.get_by_role("radio", name="Viewer").check()
+    page.fill("#id_reason", "helps with the numbers")
+    page.get_by_role("button", name="Give the role").click()
+    expect(page.locator("#problem")).to_contain_text("is Viewer at /atlas now")
+
+    page.fill("#person", "alice")
+    page.fill("#at", "/atlas/bob")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("#why")).to_contain_text("helps with the numbers")
+    expect(page.get_by_role("button", name="Show")).to_be_focused()
+
+    page.locator("#q").press_sequentially("helps no one", delay=10)
+    expect(page.locator("#grants")).to_contain_text("No grant fits the filter")
+    expect(page.locator("#q")).to_be_focused()
+    page.fill("#q", "")
+    page.get_by_role("link", name="Change the grant of Alice Berg at atlas").click()
+    page.get_by_role("radio", name="Group lead").check()
+    page.get_by_role("button", name="Change it").click()
+    expect(page.locator("#grants")).to_contain_text("helps with the numbers")
+    page.get_by_role("link", name="Change the grant of Alice Berg at atlas").click()
+    page.get_by_role("button", name="End it now").click()
+    expect(page.locator("#problem")).to_contain_text("has ended")
+    assert Grant.objects.filter(user=grid.alice).count() == 1
+
+
+def test_a_role_is_given_with_the_keyboard_alone_and_without_script(grid: Grid, maria: User, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in("maria")
+    page = window.go(f"{PAGE}give/?entry=/atlas/alice")
+    page.focus("#id_person")
+    page.keyboard.type("alice")
+    for _step in range(5):  # past the group, the entry, the role and what stands under Advanced
+        page.keyboard.press("Tab")
+    page.keyboard.type("by hand")
+    page.keyboard.press("Enter")
+    expect(page.locator("#problem")).to_contain_text("is Group lead at /atlas/alice now")
+    page.get_by_label("Role", exact=True).select_option("viewer")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("#grants")).to_contain_text("atlas-staff")
+    expect(page.locator("#grants")).not_to_contain_text("by hand")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_pages_have_nothing_serious_and_fit(grid: Grid, maria: User, visit: Open, theme: str, width: int) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in("maria")
+    grant = Grant.objects.get(user=maria)
+    for path in (PAGE, f"{PAGE}?view=matrix&person=maria&entry=/atlas/bob", f"{PAGE}give/", f"{PAGE}{grant.pk}/"):
+        window.go(path)
+        assert window.axe() == [], path
+        assert window.overflow() <= 0, path
+    page = window.go(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/")
+    expect(page.locator("#access")).to_contain_text("Maria Hedin may divide atlas")
+    assert window.axe() == []
