@@ -76,6 +76,7 @@ OPEN = "200 200 200 200 200 200 200 200 200 200 200"
 API = "api/v1/"
 POLICY = API + "policies/<slug:policy>"
 CHANGE_SET = POLICY + "/changesets/<int:change_set>"
+ACCESS = "policy/<slug:policy>/access/"
 GRANT = POLICY + "/grants/<int:grant>"
 NODE = "policy/<slug:policy>/n/<uuid:uid>"
 IMPORT = "usage/imports/<int:import_id>"
@@ -255,6 +256,26 @@ ROWS = [
             {"step": "publish"})
         for place in ("/_operation", "/_cells", "/_log", "/_update", "/_finish", "/paste/", "/settings/")
     ),
+    Row(ACCESS, "/policy/grid/access/", "302 200 200 200 200 200 302 302 302 302 302",
+        word="given to a guest", readers="pia admin dora", besides="rex 200"),
+    Row(ACCESS + "_grants", "/policy/grid/access/_grants", "302 200 200 200 200 200 302 302 302 302 302",
+        word="given to a guest", readers="pia admin dora", headers=HTMX, besides="rex 200"),
+    Row(ACCESS + "_why", "/policy/grid/access/_why?person=dora&entry=/physics/bob",
+        "302 422 422 200 422 200 302 302 302 302 302", word="bob is hers", readers="pia admin dora", headers=HTMX,
+        besides="dora 200"),
+    Row(ACCESS + "give/", "/policy/grid/access/give/", "302 403 403 200 200 200 302 302 302 302 302",
+        besides="dora 200"),
+    Row(ACCESS + "give/", "/policy/grid/access/give/", "302 403 403 303 422 303 302 302 302 302 302", "post",
+        {"entry": "/physics/bob", "people": "oidc:team", "role": "viewer", "reason": "try", "no_end": "on"},
+        remakes="no_team", besides="dora 303"),
+    Row(ACCESS + "extend/", "/policy/grid/access/extend/", "302 303 303 303 303 303 302 302 302 302 302", "post",
+        {"grant": "{grant}"}, remakes="grant"),
+    Row(ACCESS + "<int:grant_id>/", "/policy/grid/access/{grant}/", "302 404 404 200 404 200 302 302 302 302 302",
+        word="given to a guest", readers="pia admin dora", besides="dora 200"),
+    Row(ACCESS + "<int:grant_id>/", "/policy/grid/access/{grant}/", "302 404 404 303 404 303 302 302 302 302 302",
+        "post", {"step": "end", "tag": "{plain_tag}"}, remakes="grant", besides="dora 422"),
+    Row(NODE + "/_access", "/policy/grid/n/{bob}/_access", "302 404 404 200 404 200 302 302 302 302 302",
+        word="bob is hers", readers="", headers=HTMX, besides="dora 200"),
     Row(NODE + "/", "/policy/grid/n/{bob}/", "302 404 404 303 404 303 302 302 302 302 302",
         besides="dora 303"),
     Row(NODE + "/<slug:name>/", "/policy/grid/n/{bob}/bob/", "302 404 404 200 404 200 302 302 302 302 302",
@@ -365,7 +386,7 @@ class World:
     def _guest(self) -> int:
         Grant.objects.filter(user=self.people["guest"]).delete()
         grant = self._grant("guest", "/physics/bob", "viewer", reason="given to a guest", granted_by=self.site.pia)
-        self.objects["seen"] = f'"{tag_of(grant)}"'
+        self.objects |= {"seen": f'"{tag_of(grant)}"', "plain_tag": tag_of(grant)}
         return grant.pk
 
     def _no_team(self) -> None:
