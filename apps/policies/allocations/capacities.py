@@ -1,0 +1,193 @@
+"""Cores that a site has from one day to another. Rows add up, so that a machine that grows is one more row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.db import transaction
+
+from apps.accounts.actor import Actor
+from apps.errors import Conflict, NotAllowed, NotFound, Stale
+from apps.policies.allocations.periods import LAST_DAY, Period
+from apps.policies.allocations.records import (
+    Sight,
+    amount_of,
+    log,
+    may_decide,
+    reason_of,
+    refusals_on_record,
+    refuse_days,
+    tag_of_state,
+    text_of,
+)
+from apps.policies.columns import TreeColumns
+from apps.policies.models import Capacity, Policy
+from apps.policies.publishing import lock_policy
+from apps.policies.scope import WRITE, require_scope, visible_entries
+from apps.policies.selectors import get_policy
+from apps.policies.trees import load_tree
+
+MOST_CORES = 1e12
+_LONGEST_SITE = 128
+_UNSET: Any = object()
+
+
+def period_of(capacity: Capacity) -> Period:
+    """A capacity without a last day holds for as long as days are counted here."""
+    return Period(capacity.starts_on, capacity.ends_on or LAST_DAY)
+
+
+def core_hours(
+    capacities: Iterable[Capacity], period: Period, zone: ZoneInfo, *, until: datetime | None = None
+) -> float:
+    """Σ cores × real hours of the days that a row and the period share; `until` an instant, if given."""
+    total = 0.0
+    for capacity in capacities:
+        shared = period_of(capacity).overlap(period)
+        if shared is not None:
+            total += capacity.cores * shared.hours(zone, until=until)
+    return total
+
+
+def list_capacities(*, policy_slug: str, at: datetime, actor: Actor, sight: Sight = visible_entries) -> list[Capacity]:
+    """By first day and site; nothing for somebody who sees nothing of the tree."""
+    policy = get_policy(slug=policy_slug, actor=actor)
+    visible = sight(policy=policy, tree=load_tree(policy), actor=actor, at=at)
+    return capacities_of(policy) if visible.mask.any() else []
+
+
+def capacities_of(policy: Policy) -> list[Capacity]:
+    return list(Capacity.objects.filter(policy=policy).order_by("starts_on", "site", "pk"))
+
+
+def may_state(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> bool:
+    """Capacity is of the whole: whoever divides the root says what there is."""
+    return may_decide(policy=policy, tree=tree, i=0, at=at, actor=actor)
+
+
+def state_capacity(
+    *, policy_slug: str, starts_on: date, ends_on: date | None = None, cores: float, site: str = "", note: str = "",
+    reason: str, at: datetime, actor: Actor,
+) -> Capacity:  # fmt: skip
+    """So many cores more, at a site, from one day to another, or for good. The same row twice is a mistake."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
+    with _refusals("capacity.stated", actor, at, policy), transaction.atomic():
+        policy = _locked_policy(policy, actor, at)
+        capacity = Capacity(policy=policy, starts_on=starts_on, ends_on=ends_on, site=site, note=note)
+        capacity.cores, capacity.author_name, capacity.created_at = cores, actor.name, at
+        _check(capacity)
+        said = reason_of(reason)
+        capacity.save()
+        _log("capacity.stated", capacity, said, at, actor)
+    return capacity
+
+
+def change_capacity(
+    *, policy_slug: str, capacity_id: int, tag: str, starts_on: date | None = None, ends_on: date | None = _UNSET,
+    cores: float | None = None, site: str | None = None, note: str | None = None, reason: str, at: datetime,
+    actor: Actor,
+) -> Capacity:  # fmt: skip
+    """Replace what is given. `tag` is that of the capacity the caller saw."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
+    with _refusals("capacity.changed", actor, at, policy), transaction.atomic():
+        policy = _locked_policy(policy, actor, at)
+        capacity = _found(policy, capacity_id)
+        _refuse_stale(capacity, tag)
+        before = said_of(capacity)
+        capacity.starts_on = capacity.starts_on if starts_on is None else starts_on
+        capacity.ends_on = capacity.ends_on if ends_on is _UNSET else ends_on
+        capacity.cores = capacity.cores if cores is None else cores
+        capacity.site = capacity.site if site is None else site
+        capacity.note = capacity.note if note is None else note
+        _check(capacity)
+        said = reason_of(reason)
+        capacity.save()
+        _log("capacity.changed", capacity, said, at, actor, before=before)
+    return capacity
+
+
+def remove_capacity(*, policy_slug: str, capacity_id: int, tag: str, reason: str, at: datetime, actor: Actor) -> None:
+    """It was never there: what it counted for the past is gone too. A machine that is switched off gets a last day."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
+    with _refusals("capacity.removed", actor, at, policy), transaction.atomic():
+        policy = _locked_policy(policy, actor, at)
+        capacity = _found(policy, capacity_id)
+        _refuse_stale(capacity, tag)
+        _log("capacity.removed", capacity, reason_of(reason), at, actor)
+        capacity.delete()
+
+
+def get_capacity(
+    *, policy_slug: str, capacity_id: int, at: datetime, actor: Actor, sight: Sight = visible_entries
+) -> Capacity:
+    listed = list_capacities(policy_slug=policy_slug, at=at, actor=actor, sight=sight)
+    found = next((each for each in listed if each.pk == capacity_id), None)
+    if found is None:
+        raise _missing()
+    return found
+
+
+def tag_of(capacity: Capacity) -> str:
+    return tag_of_state(capacity.pk, *said_of(capacity).values())
+
+
+def said_of(capacity: Capacity) -> dict[str, Any]:
+    """A capacity as the log and its tag have it."""
+    return {
+        "site": capacity.site, "starts_on": str(capacity.starts_on),
+        "ends_on": str(capacity.ends_on) if capacity.ends_on else None, "cores": capacity.cores, "note": capacity.note,
+    }  # fmt: skip
+
+
+def _locked_policy(policy: Policy, actor: Actor, at: datetime) -> Policy:
+    require_scope(actor, WRITE)
+    policy = lock_policy(policy.pk)
+    tree = load_tree(policy)
+    visible_entries(policy=policy, tree=tree, actor=actor, at=at).require(0)
+    if not may_state(policy=policy, tree=tree, at=at, actor=actor):
+        raise NotAllowed("Only whoever divides the whole policy says how many cores there are.")
+    return policy
+
+
+def _check(capacity: Capacity) -> None:
+    refuse_days(capacity.starts_on, capacity.ends_on)
+    capacity.cores = amount_of(capacity.cores, "cores", MOST_CORES)
+    capacity.site = text_of(capacity.site, "site", _LONGEST_SITE)
+    capacity.note = text_of(capacity.note, "note")
+    same = {"policy_id": capacity.policy_id, "site": capacity.site, "starts_on": capacity.starts_on}
+    twins = Capacity.objects.filter(**same, ends_on=capacity.ends_on, cores=capacity.cores)
+    if twins.exclude(pk=capacity.pk).exists():
+        raise Conflict("These cores are stated already, for the same site and the same days.", code="capacity_exists")
+
+
+def _found(policy: Policy, capacity_id: int) -> Capacity:
+    found = Capacity.objects.filter(policy=policy, pk=capacity_id).first() if 0 < capacity_id < 2**63 else None
+    if found is None:
+        raise _missing()
+    return found
+
+
+def _missing() -> NotFound:
+    return NotFound("There is no such capacity of this policy.")
+
+
+def _refuse_stale(capacity: Capacity, tag: str) -> None:
+    if tag != tag_of(capacity):
+        raise Stale("Somebody changed this capacity after you read it: load it again.")
+
+
+def _refusals(verb: str, actor: Actor, at: datetime, policy: Policy) -> Any:
+    return refusals_on_record(verb, actor, at, policy_slug=policy.slug)
+
+
+def _log(
+    verb: str, capacity: Capacity, reason: str, at: datetime, actor: Actor, before: dict[str, Any] | None = None
+) -> None:
+    details = {"capacity": capacity.pk, **said_of(capacity)} | ({"before": before} if before else {})
+    log(
+        verb, capacity.policy, entry_uid=None, subject=capacity.site or "the site", reason=reason, details=details,
+        at=at, actor=actor,
+    )  # fmt: skip

@@ -1,0 +1,90 @@
+"""What the promises of a period come to at every entry: pure, on arrays parallel to the tree.
+
+own[i]        what is promised to the entry itself; of the root, the capacity. NaN where nothing is.
+committed[i]  own[i], or where there is none what the entries below are promised: it has to come from above.
+handed_out[i] Σ committed of the children.
+kept[i]       max(0, own − handed_out), and over[i] = max(0, handed_out − own): never both, NaN without own.
+
+So every core-hour promised too often is flagged once, at the lowest entry that has less than it hands out: while no
+entry is flagged, what is promised to all leaves together is no more than the capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from itertools import pairwise
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from apps.policies.allocations.giving import period_of
+from apps.policies.allocations.periods import Period
+from apps.policies.columns import F8, Mask, TreeColumns
+from apps.policies.models import Allocation
+
+_SLACK = 1e-9  # relative: sums of doubles aren't over because of their last digits
+
+
+@dataclass(frozen=True, eq=False)
+class Promises:
+    """Core-hours; see above."""
+
+    own: F8
+    committed: F8
+    handed_out: F8
+    kept: F8
+    over: F8
+    hands_out: Mask  # something below it is promised something
+
+    @property
+    def is_over(self) -> Mask:
+        return np.asarray(np.nan_to_num(self.over) > 0)
+
+    @cached_property
+    def is_promised(self) -> Mask:
+        """To the entry, or to something below it."""
+        return np.asarray(self.hands_out | ~np.isnan(self.own))
+
+
+def promised_in(
+    allocations: Iterable[Allocation], period: Period, zone: ZoneInfo, *, until: datetime | None = None
+) -> dict[UUID, float]:
+    """Core-hours promised to each entry within a period, or in it up to an instant.
+
+    A promise is spread evenly over its own real hours; the part of them that lies in the period counts.
+    """
+    found: dict[UUID, float] = {}
+    for allocation in allocations:
+        whole = period_of(allocation)
+        shared = whole.overlap(period)
+        if shared is not None:
+            part = 1.0 if shared == whole and until is None else shared.hours(zone, until=until) / whole.hours(zone)
+            found[allocation.entry_uid] = found.get(allocation.entry_uid, 0.0) + allocation.core_h * part
+    return found
+
+
+def add_up(tree: TreeColumns, promised: Mapping[UUID, float], capacity_core_h: float | None) -> Promises:
+    """From the leaves to the root. Promises to entries that aren't in the tree count for nothing."""
+    own = np.full(len(tree), np.nan)
+    for uid, core_h in promised.items():
+        i = tree.index_of_uid(uid)
+        if i is not None:
+            own[i] = core_h
+    own[0] = np.nan if capacity_core_h is None else capacity_core_h
+    committed, handed_out = own.copy(), np.zeros(len(tree))
+    hands_out = np.zeros(len(tree), dtype=np.bool_)
+    starts = tree.level_starts
+    for lo, hi in reversed(list(pairwise(starts[1:]))):
+        stated = ~np.isnan(own[lo:hi])
+        committed[lo:hi] = np.where(stated, own[lo:hi], handed_out[lo:hi])
+        parents = tree.parent[lo:hi]
+        np.add.at(handed_out, parents, committed[lo:hi])
+        np.logical_or.at(hands_out, parents, stated | hands_out[lo:hi])
+    committed[0] = handed_out[0] if np.isnan(own[0]) else own[0]
+    left = own - handed_out
+    left = np.where(np.abs(left) <= _SLACK * np.maximum(np.abs(own), handed_out), 0.0, left)
+    return Promises(own, committed, handed_out, np.maximum(left, 0.0), np.maximum(-left, 0.0), hands_out)

@@ -1,0 +1,89 @@
+"""What was delivered to entries between two instants: all their usage, as it was recorded.
+
+Raw core-seconds of every source: no aging, no metric, no scope, no adjustments. Accounts belong to entries by the
+policy's mapping, as in the recompute. A bucket counts in the stretch of time in which its hour begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
+
+import numpy as np
+import numpy.typing as npt
+from django.db import connection
+
+from apps.accounts.intern import AccountKey
+from apps.accounts.models import Account
+from apps.engine import sweep
+from apps.policies.models import Policy
+from apps.policies.trees import TreeColumns
+from apps.priorities.assembly import load_rules
+from apps.priorities.mapping import UNMAPPED, Resolver
+
+F8 = npt.NDArray[np.float64]
+
+_USED = """
+SELECT account_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS stretch, sum(cpu_s)
+FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s GROUP BY account_id, stretch
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Delivered:
+    """Core-seconds. edges: ascending instants, n + 1 of them. below: (n, entries asked for), at or below each.
+
+    unmapped: (n,), of accounts that no rule has a place for. has_any: some usage is known at all, whenever it was.
+    """
+
+    edges: Sequence[datetime]
+    place: Mapping[int, int]  # which column of `below` an entry has
+    below: F8
+    unmapped: F8
+    has_any: bool
+
+    def between(self, i: int, from_at: datetime, to_at: datetime) -> float:
+        """Of one entry, between two of the edges (or instants beyond the outer ones)."""
+        inside = [from_at <= edge < to_at for edge in self.edges[:-1]]
+        return float(self.below[np.flatnonzero(inside), self.place[i]].sum())
+
+
+def load_delivered(
+    *, policy: Policy, tree: TreeColumns, entries: Sequence[int], edges: Sequence[datetime]
+) -> Delivered:
+    """For the stretches between consecutive edges; the caller has checked what of the tree may be seen."""
+    cut, wanted = sorted(set(edges)), sorted(set(entries))
+    n = max(len(cut) - 1, 0)
+    rows, has_any = _used(cut)
+    entry_of = _places(policy, tree, {account_id for account_id, _, _ in rows})
+    below, unmapped = np.zeros((n, len(wanted))), np.zeros(n)
+    for at, used in groupby(rows, key=itemgetter(1)):
+        own = np.zeros(len(tree))
+        for account_id, _, cpu_s in used:
+            if entry_of[account_id] == UNMAPPED:
+                unmapped[at - 1] += cpu_s
+            else:
+                own[entry_of[account_id]] += cpu_s
+        below[at - 1] = sweep.sum_up(tree.engine_tree(), own)[0][wanted]
+    return Delivered(cut, {i: at for at, i in enumerate(wanted)}, below, unmapped, has_any)
+
+
+def _used(cut: Sequence[datetime]) -> tuple[list[tuple[int, int, float]], bool]:
+    """(account, stretch counted from 1, core-seconds) by stretch and account: sums of doubles depend on their order."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT EXISTS (SELECT 1 FROM usage_bucket)")
+        has_any = bool(cursor.fetchone()[0])
+        if len(cut) < 2 or not has_any:
+            return [], has_any
+        cursor.execute(_USED, {"edges": list(cut), "from_at": cut[0], "to_at": cut[-1]})
+        return sorted(cursor.fetchall(), key=itemgetter(1, 0)), has_any
+
+
+def _places(policy: Policy, tree: TreeColumns, account_ids: set[int]) -> dict[int, int]:
+    """The entry of each of these accounts by the rules of now."""
+    accounts = list(Account.objects.filter(pk__in=account_ids).values_list("id", *AccountKey._fields))
+    entries = Resolver(load_rules(policy), tree).resolve_many([AccountKey(*row[1:]) for row in accounts])
+    return dict(zip((row[0] for row in accounts), entries.tolist(), strict=True))

@@ -1,0 +1,216 @@
+"""Capacities and promises of core-hours: who may, what is refused, and what is written down."""
+
+from __future__ import annotations
+
+from datetime import date
+from uuid import UUID
+
+import pytest
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import AuditEvent
+from apps.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
+from apps.policies.allocations import capacities, giving
+from apps.policies.allocations.periods import Period
+from apps.policies.columns import TreeColumns
+from apps.policies.models import Allocation, Capacity, Policy
+from tests.policies.conftest import AT, person
+
+YEAR = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31)}
+
+
+def uid(tree: TreeColumns, path: str) -> UUID:
+    i = tree.index_of_path(path)
+    assert i is not None
+    return tree.uuid(i)
+
+
+def give(actor: Actor, entry: UUID, core_h: float = 1000.0, **more: object) -> Allocation:
+    given = {**YEAR, "reason": "The committee said so.", **more}
+    return giving.give_allocation(
+        policy_slug="grid", entry_uid=entry, core_h=core_h, at=AT, actor=actor, **given  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def state(actor: Actor, cores: float = 100.0, **more: object) -> Capacity:
+    given = {"starts_on": date(2026, 1, 1), "reason": "As delivered.", **more}
+    return capacities.state_capacity(policy_slug="grid", cores=cores, at=AT, actor=actor, **given)  # type: ignore[arg-type]
+
+
+def test_a_promise_is_written_down_with_who_gave_it_and_why(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+    made = give(alice, uid(tree, "/physics"), 5000)
+    assert (made.core_h, made.author_name, made.reason) == (5000, "alice", "The committee said so.")
+    event = AuditEvent.objects.latest("id")
+    assert (event.verb, event.entry_uid, event.subject) == ("allocation.given", made.entry_uid, "/physics")
+    assert event.details["core_h"] == 5000
+    listed = giving.list_allocations(policy_slug="grid", at=AT, actor=alice)
+    assert [(found.uid, path) for found, path in listed] == [(made.uid, "/physics")]
+
+
+def test_core_hours_are_given_from_above_an_entry_and_never_to_oneself(
+    policy: Policy, tree: TreeColumns, bob: Actor, charlie: Actor
+) -> None:
+    give(bob, uid(tree, "/physics/alice"))
+    with pytest.raises(NotAllowed, match="whoever divides /"):
+        give(bob, uid(tree, "/physics"))
+    with pytest.raises(NotFound):  # biology is none of bob's business
+        give(bob, uid(tree, "/biology"))
+    with pytest.raises(NotFound):
+        give(charlie, uid(tree, "/physics/alice"))
+    refused = AuditEvent.objects.filter(verb="allocation.given", outcome="refused")
+    assert [event.actor_name for event in refused] == ["bob"]
+
+
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        ({"ends_on": date(2025, 1, 1)}, "ends_on"),
+        ({"starts_on": date(1900, 1, 1)}, "starts_on"),
+        ({"core_h": -1}, "core_h"),
+        ({"core_h": float("nan")}, "core_h"),
+        ({"core_h": float("inf")}, "core_h"),
+        ({"core_h": 2e15}, "core_h"),
+        ({"core_h": True}, "core_h"),
+        ({"reason": "  "}, "reason"),
+        ({"reason": "x" * 513}, "reason"),
+    ],
+)
+def test_a_wrong_promise_is_refused_by_the_name_of_its_field(
+    policy: Policy, tree: TreeColumns, alice: Actor, more: dict[str, object], where: str
+) -> None:
+    with pytest.raises(Invalid) as refusal:
+        give(alice, uid(tree, "/physics"), **more)  # type: ignore[arg-type]
+    assert [problem.where for problem in refusal.value.fields] == [where]
+    assert not Allocation.objects.exists()
+
+
+@pytest.mark.parametrize("path", ["/", "/reserve"])
+def test_neither_the_root_nor_a_reserve_is_promised_anything(
+    policy: Policy, tree: TreeColumns, alice: Actor, path: str
+) -> None:
+    with pytest.raises(Invalid):
+        give(alice, uid(tree, path))
+
+
+def test_the_same_promise_sent_twice_is_given_once(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+    give(alice, uid(tree, "/physics"))
+    with pytest.raises(Conflict) as refusal:
+        give(alice, uid(tree, "/physics"))
+    assert refusal.value.code == "allocation_exists"
+    give(alice, uid(tree, "/physics"), 500)  # a second grant for the same days adds up
+    assert Allocation.objects.count() == 2
+
+
+def test_a_promise_is_changed_by_whoever_saw_its_latest_state(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+    made = give(alice, uid(tree, "/physics"))
+    seen = giving.tag_of(made)
+    changed = giving.change_allocation(
+        policy_slug="grid", allocation_uid=made.uid, tag=seen, core_h=800, reason="Cut.", at=AT, actor=alice
+    )
+    assert (changed.core_h, changed.ends_on) == (800, YEAR["ends_on"])
+    assert AuditEvent.objects.latest("id").details["before"]["core_h"] == 1000
+    with pytest.raises(Stale):
+        giving.change_allocation(
+            policy_slug="grid", allocation_uid=made.uid, tag=seen, core_h=700, reason="More.", at=AT, actor=alice
+        )
+    assert Allocation.objects.get().core_h == 800
+
+
+def test_what_is_withdrawn_is_gone_from_lists_and_kept_in_the_log(
+    policy: Policy, tree: TreeColumns, alice: Actor
+) -> None:
+    made = give(alice, uid(tree, "/physics"))
+    giving.withdraw_allocation(
+        policy_slug="grid", allocation_uid=made.uid, tag=giving.tag_of(made), reason="A mistake.", at=AT, actor=alice
+    )
+    assert giving.list_allocations(policy_slug="grid", at=AT, actor=alice) == []
+    with pytest.raises(NotFound):
+        giving.get_allocation(policy_slug="grid", allocation_uid=made.uid, at=AT, actor=alice)
+    event = AuditEvent.objects.latest("id")
+    assert (event.verb, event.reason) == ("allocation.withdrawn", "A mistake.")
+
+
+def test_who_holds_less_changes_nothing_of_others(policy: Policy, tree: TreeColumns, alice: Actor, bob: Actor) -> None:
+    of_physics, of_biology = give(alice, uid(tree, "/physics")), give(alice, uid(tree, "/biology"))
+    with pytest.raises(NotAllowed):
+        giving.withdraw_allocation(
+            policy_slug="grid", allocation_uid=of_physics.uid, tag=giving.tag_of(of_physics), reason="Mine.", at=AT,
+            actor=bob,
+        )  # fmt: skip
+    with pytest.raises(NotFound):
+        giving.get_allocation(policy_slug="grid", allocation_uid=of_biology.uid, at=AT, actor=bob)
+    seen = giving.list_allocations(policy_slug="grid", at=AT, actor=bob)
+    assert [path for _, path in seen] == ["/physics"]
+
+
+def test_lists_are_narrowed_by_entry_and_by_days(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+    give(alice, uid(tree, "/physics"))
+    give(alice, uid(tree, "/physics/bob"), starts_on=date(2027, 1, 1), ends_on=date(2027, 3, 31))
+    whole = {"policy_slug": "grid", "at": AT, "actor": alice, "entry_uid": uid(tree, "/physics")}
+    assert [path for _, path in giving.list_allocations(**whole)] == ["/physics"]  # type: ignore[arg-type]
+    below = giving.list_allocations(**whole, below=True)  # type: ignore[arg-type]
+    assert [path for _, path in below] == ["/physics", "/physics/bob"]
+    march = Period(date(2027, 3, 1), date(2027, 3, 31))
+    later = giving.list_allocations(policy_slug="grid", period=march, at=AT, actor=alice)
+    assert [path for _, path in later] == ["/physics/bob"]
+
+
+def test_capacity_is_stated_by_whoever_divides_the_whole(
+    policy: Policy, alice: Actor, bob: Actor, charlie: Actor
+) -> None:
+    made = state(alice, 128, site="hpc2n", ends_on=date(2026, 12, 31))
+    assert AuditEvent.objects.latest("id").verb == "capacity.stated"
+    with pytest.raises(NotAllowed):
+        state(bob)
+    with pytest.raises(NotFound):
+        state(charlie)
+    seen = capacities.list_capacities(policy_slug="grid", at=AT, actor=bob)
+    assert [row.pk for row in seen] == [made.pk]
+    assert capacities.list_capacities(policy_slug="grid", at=AT, actor=charlie) == []
+
+
+def test_capacities_are_changed_and_removed_by_who_saw_them(policy: Policy, alice: Actor) -> None:
+    made = state(alice, 128)
+    seen = capacities.tag_of(made)
+    with pytest.raises(Conflict):
+        state(alice, 128)
+    whole = {"policy_slug": "grid", "capacity_id": made.pk, "at": AT, "actor": alice}
+    changed = capacities.change_capacity(**whole, tag=seen, ends_on=date(2026, 6, 30), reason="Off.")  # type: ignore[arg-type]
+    assert (changed.cores, changed.ends_on) == (128, date(2026, 6, 30))
+    with pytest.raises(Stale):
+        capacities.remove_capacity(**whole, tag=seen, reason="Off.")  # type: ignore[arg-type]
+    capacities.remove_capacity(**whole, tag=capacities.tag_of(changed), reason="Never was.")  # type: ignore[arg-type]
+    assert not Capacity.objects.exists()
+    with pytest.raises(NotFound):
+        capacities.remove_capacity(**whole, tag=seen, reason="Again.")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        ({"cores": -5}, "cores"),
+        ({"cores": 1e13}, "cores"),
+        ({"ends_on": date(2025, 1, 1)}, "ends_on"),
+        ({"site": "x" * 129}, "site"),
+        ({"note": "a\0b"}, "note"),
+    ],
+)
+def test_a_wrong_capacity_is_refused_by_the_name_of_its_field(
+    policy: Policy, alice: Actor, more: dict[str, object], where: str
+) -> None:
+    with pytest.raises(Invalid) as refusal:
+        state(alice, **more)  # type: ignore[arg-type]
+    assert [problem.where for problem in refusal.value.fields] == [where]
+
+
+def test_who_has_no_right_to_edit_shares_gives_no_core_hours(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
+    from apps.policies.models import Grant
+
+    viewer = person("vera")
+    Grant.objects.create(
+        policy=policy, entry_uid=tree.uuid(0), user=viewer.user, role="viewer", verbs=["view_members"], created_at=AT
+    )
+    with pytest.raises(NotAllowed):
+        give(viewer, uid(tree, "/physics"))
+    with pytest.raises(NotAllowed):
+        state(viewer)

@@ -1,0 +1,196 @@
+"""The table of allocations: promised, handed out, kept, expected and delivered, on a small site with real records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.db import connection
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Account
+from apps.policies.allocations.capacities import state_capacity
+from apps.policies.allocations.giving import give_allocation
+from apps.policies.allocations.periods import Period
+from apps.policies.trees import load_tree
+from apps.priorities.delivered import load_delivered
+from apps.priorities.selectors.allocations import AllocationRow, AllocationTable, get_allocation_table
+from apps.usage.models import Record
+from tests.priorities.conftest import AS_OF, PROJECTS, Site
+
+UTC_ZONE = ZoneInfo("UTC")
+YEAR = Period(date(2026, 1, 1), date(2026, 12, 31))
+HOURS_BY_NOW = (AS_OF + timedelta(seconds=2) - YEAR.instants(UTC_ZONE)[0]) / timedelta(hours=1)
+
+
+def promise(site: Site, eva: Actor, path: str, core_h: float, *, period: Period = YEAR) -> None:
+    tree = load_tree(site.policy)
+    i = tree.index_of_path(path)
+    assert i is not None
+    give_allocation(
+        policy_slug=site.slug, entry_uid=tree.uuid(i), starts_on=period.starts_on, ends_on=period.ends_on,
+        core_h=core_h, reason="test", at=AS_OF, actor=eva,
+    )  # fmt: skip
+
+
+def capacity(site: Site, eva: Actor, cores: float) -> None:
+    state_capacity(policy_slug=site.slug, starts_on=YEAR.starts_on, cores=cores, reason="test", at=AS_OF, actor=eva)
+
+
+def table(site: Site, actor: Actor, period: Period = YEAR, **more: Any) -> AllocationTable:
+    return get_allocation_table(policy_slug=site.slug, period=period, zone=UTC_ZONE, actor=actor, **more)
+
+
+def rows(found: AllocationTable) -> dict[str, AllocationRow]:
+    return {row.path: row for row in found.rows}
+
+
+def test_delivered_is_the_sum_of_all_records_of_the_subtree(site: Site, as_eva: Actor) -> None:
+    site.job("alice", "physics", 7, ago_h=2000)  # long before the window of the policy, and in this year
+    promise(site, as_eva, "/physics", 1000)
+    promise(site, as_eva, "/physics/alice", 600)
+    found = rows(table(site, as_eva))
+    recorded: dict[str, float] = {}
+    for record in Record.objects.select_related("account"):
+        assert record.start_at is not None
+        assert record.end_at is not None
+        core_h = record.cpus * (record.end_at - record.start_at) / timedelta(hours=1)
+        for path in (f"/{record.account.group_name}", f"/{record.account.group_name}/{record.account.user_name}"):
+            recorded[path] = recorded.get(path, 0) + core_h
+    assert recorded["/physics"] == 62
+    assert found["/physics"].delivered_core_h == pytest.approx(recorded["/physics"])
+    assert found["/biology"].delivered_core_h == pytest.approx(recorded["/biology"])
+    assert found["/physics/alice"].delivered_core_h == pytest.approx(recorded["/physics/alice"])
+    assert found["/physics"].remaining_core_h == pytest.approx(1000 - 62)
+
+
+def test_only_the_days_of_a_promise_count_for_it(site: Site, as_eva: Actor) -> None:
+    site.job("alice", "physics", 7, ago_h=2000)
+    today = Period(AS_OF.date(), AS_OF.date())
+    promise(site, as_eva, "/physics", 100, period=today)
+    found = rows(table(site, as_eva))
+    assert found["/physics"].delivered_core_h == pytest.approx(55)
+    assert found["/physics"].days == today
+    assert found["/physics"].due_core_h == pytest.approx(100 * 12 / 24, rel=1e-4)
+    assert found["/physics"].pace == "ahead"
+
+
+def test_what_is_expected_is_shares_times_capacity_times_time(site: Site, as_eva: Actor) -> None:
+    capacity(site, as_eva, 10)
+    found = table(site, as_eva)
+    assert found.capacity_core_h == 10 * 8760
+    physics = rows(found)["/physics"]
+    assert physics.expected_core_h == pytest.approx(0.6 * 10 * HOURS_BY_NOW)
+    assert physics.expected_whole_core_h == pytest.approx(0.6 * 10 * 8760)
+    assert (physics.promised_core_h, physics.due_core_h, physics.pace) == (None, None, "behind")
+
+
+def test_handed_out_and_kept_are_told_level_by_level_and_too_much_is_flagged(site: Site, as_eva: Actor) -> None:
+    capacity(site, as_eva, 1)
+    promise(site, as_eva, "/physics", 5000)
+    promise(site, as_eva, "/physics/alice", 4000)
+    promise(site, as_eva, "/physics/bob", 1500)
+    promise(site, as_eva, "/biology/carol", 3000)  # biology itself has nothing: it comes out of the whole
+    found = table(site, as_eva)
+    by_path = rows(found)
+    assert [row.path for row in found.rows] == [
+        "/biology", "/biology/carol", "/physics", "/physics/alice", "/physics/bob"
+    ]  # fmt: skip
+    assert (found.group.handed_out_core_h, found.group.kept_core_h) == (8000, 760)
+    assert (by_path["/physics"].over_core_h, by_path["/physics"].kept_core_h) == (500, 0)
+    assert [row.path for row in found.is_over] == ["/physics"]
+    assert by_path["/physics/alice"].share_of_parent == 0.8
+    assert by_path["/physics"].share_of_parent == pytest.approx(5000 / 8760)
+    assert (by_path["/biology"].handed_out_core_h, by_path["/biology"].kept_core_h) == (3000, None)
+    narrow = table(site, as_eva, of=by_path["/physics"].uid)
+    assert [row.path for row in narrow.rows] == ["/physics/alice", "/physics/bob"]
+    assert narrow.group.over_core_h == 500
+
+
+def test_without_capacity_promises_or_usage_nothing_is_made_up(make_site: Callable[..., Site], as_eva: Actor) -> None:
+    site = make_site()
+    site.publish(PROJECTS)
+    site.map()
+    found = table(site, as_eva)
+    assert (found.capacity_core_h, found.has_usage, found.is_over) == (None, False, [])
+    physics = rows(found)["/physics"]
+    unknown = (physics.promised_core_h, physics.kept_core_h, physics.expected_core_h, physics.delivered_core_h)
+    assert (*unknown, physics.remaining_core_h) == (None, None, None, None, None)
+    assert physics.pace == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("core_h", "pace"),
+    [(10, "ahead"), (55 * 24 / 12, "on"), (1000, "behind")],
+)
+def test_pace_compares_with_the_promise_spread_over_its_days(
+    site: Site, as_eva: Actor, core_h: float, pace: str
+) -> None:
+    today = Period(AS_OF.date(), AS_OF.date())
+    promise(site, as_eva, "/physics", core_h, period=today)
+    promise(site, as_eva, "/biology/dan", core_h, period=today)
+    tomorrow = Period(AS_OF.date() + timedelta(days=1), AS_OF.date() + timedelta(days=1))
+    promise(site, as_eva, "/biology/carol", core_h, period=tomorrow)
+    found = rows(table(site, as_eva))
+    assert found["/physics"].pace == pace
+    assert found["/biology/dan"].pace == "idle"
+    assert (found["/biology/carol"].pace, found["/biology/carol"].delivered_core_h) == ("not_begun", 0)
+
+
+def test_usage_of_accounts_without_an_entry_is_told_to_who_sees_everything(
+    site: Site, as_eva: Actor, as_alice: Actor
+) -> None:
+    site.job("eve", "alchemy", 5)
+    assert table(site, as_eva).unmapped_core_h == pytest.approx(5)
+    site.policy.visibility = "path"
+    site.policy.save()
+    Account.objects.filter(user_name="alice").update(person=as_alice.user)
+    mine = table(site, as_alice)
+    assert mine.unmapped_core_h is None
+
+
+def test_a_member_reads_the_own_way_and_no_sum_that_tells_of_others(site: Site, as_eva: Actor, as_alice: Actor) -> None:
+    site.policy.visibility = "path"
+    site.policy.save()
+    Account.objects.filter(user_name="alice").update(person=as_alice.user)
+    capacity(site, as_eva, 1)
+    promise(site, as_eva, "/physics", 5000)
+    promise(site, as_eva, "/physics/alice", 4000)
+    promise(site, as_eva, "/physics/bob", 2000)
+    found = table(site, as_alice)
+    assert [row.path for row in found.rows] == ["/physics", "/physics/alice"]
+    physics = rows(found)["/physics"]
+    assert (physics.promised_core_h, physics.handed_out_core_h, physics.kept_core_h, physics.over_core_h) == (
+        5000, None, None, None
+    )  # fmt: skip
+    assert not any(row.may_give for row in found.rows)
+    assert (found.may_state_capacity, found.is_over) == (False, [])
+
+
+def test_long_tables_go_on_from_page_to_page(site: Site, as_eva: Actor) -> None:
+    promise(site, as_eva, "/physics/alice", 10)
+    whole = [row.path for row in table(site, as_eva, limit=None).rows]
+    first = table(site, as_eva, limit=2)
+    second = table(site, as_eva, limit=2, cursor=first.next_cursor)
+    assert [row.path for row in (*first.rows, *second.rows)] == whole
+    assert (first.n_rows, second.next_cursor) == (3, None)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.lists(st.integers(-2100, 5), max_size=4))
+def test_stretches_of_time_add_up_to_the_whole_to_the_last_second(site: Site, cuts: list[int]) -> None:
+    if not Record.objects.filter(job__contains="early").exists():
+        site.job("alice", "physics", 7, ago_h=2000, job="early")
+    tree = load_tree(site.policy)
+    edges = [AS_OF + timedelta(hours=hours) for hours in (-2200, *cuts, 6)]
+    found = load_delivered(policy=site.policy, tree=tree, entries=range(len(tree)), edges=edges)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT sum(cpu_s) FROM usage_bucket")
+        total = cursor.fetchone()[0]
+    assert found.below[:, 0].sum() + found.unmapped.sum() == pytest.approx(total)
+    assert found.between(0, edges[0], edges[-1]) == pytest.approx(total)
