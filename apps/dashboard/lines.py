@@ -78,10 +78,13 @@ class MoreLine:
         return self.more.level - 1
 
 
-def entry_url(policy_slug: str, uid: UUID, name: str) -> str:
-    """The entry's page. A tree page has hundreds of these, so the route is worked out once a policy."""
+def entry_url(policy_slug: str, uid: UUID, name: str, moment: str = "") -> str:
+    """The entry's page. A tree page has hundreds of these, so the route is worked out once a policy.
+
+    moment: what the address ends with on pages of the past.
+    """
     before, after = _around_uid(policy_slug)
-    return f"{before}{uid}{after.replace(_NAME, name_slug(name))}"
+    return f"{before}{uid}{after.replace(_NAME, name_slug(name))}{moment}"
 
 
 _NIL, _NAME = UUID(int=0), "name"
@@ -122,6 +125,7 @@ def draw_lines(
     first_index: int = 2,
     own_column: str = "",
     algorithm: Mapping[str, Any] = MappingProxyType({}),
+    moment: str = "",
 ) -> list[Line]:
     """Siblings share one scale; with `against_target` each bar has its own, and all ticks stand in one line.
 
@@ -142,7 +146,7 @@ def draw_lines(
         lines.append(
             Line(
                 entry=entry,
-                url=entry_url(policy_slug, entry.uid, entry.name),
+                url=entry_url(policy_slug, entry.uid, entry.name, moment),
                 index=index,
                 target=presentation.percent(target),
                 actual=presentation.percent(actual),
@@ -156,15 +160,17 @@ def draw_lines(
     return lines
 
 
-def with_more(lines: Sequence[Line], more: Iterable[MoreRow], *, policy_slug: str) -> Iterator[Line | MoreLine]:
+def with_more(
+    lines: Sequence[Line], more: Iterable[MoreRow], *, policy_slug: str, moment: str = ""
+) -> Iterator[Line | MoreLine]:
     """Put "load more" after the last shown descendant of each large group."""
     waiting = {row.parent_uid: row for row in more}
     open_groups: list[tuple[int, MoreRow]] = []
     names = {line.entry.uid: line.entry.name for line in lines}
 
     def stand_in(row: MoreRow) -> MoreLine:
-        url = entry_url(policy_slug, row.parent_uid, names.get(row.parent_uid, ""))
-        return MoreLine(row, f"{url}?cursor={row.cursor}#children")
+        url = entry_url(policy_slug, row.parent_uid, names.get(row.parent_uid, ""), moment)
+        return MoreLine(row, f"{url}{'&' if moment else '?'}cursor={row.cursor}#children")
 
     for line in lines:
         while open_groups and line.entry.level <= open_groups[-1][0]:

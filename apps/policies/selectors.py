@@ -131,6 +131,13 @@ def last_change(*, policy: Policy, uid: UUID) -> int:
     return max(row[0], row[1] or 0)
 
 
+def last_seen(*, policy_slug: str, uid: UUID) -> int | None:
+    """The last revision in which an entry was that has left the tree; whether it may be seen, the caller asks."""
+    versions = Entry.objects.filter(policy__slug=policy_slug, uid=uid).order_by("-since")
+    until = versions.values_list("until", flat=True).first()
+    return None if until is None else until - 1
+
+
 def get_change_set(*, id: int, actor: Actor, at: datetime) -> ChangeSet:
     """For its author, administrators, and authorities who see all that it names."""
     change_set = ChangeSet.objects.select_related("policy").filter(pk=id).first() if 0 < id < 2**63 else None

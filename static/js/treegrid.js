@@ -20,7 +20,10 @@ class TreeGrid {
   get seen() { return this.rows.filter((row) => !row.hidden); }
   level(row) { return Number(row.getAttribute("aria-level")); }
   isOpen(row) { return row.getAttribute("aria-expanded") === "true"; }
-  get mode() { return this.table.dataset.mode ? { mode: this.table.dataset.mode } : {}; }
+  get mode() {
+    const { mode, at } = this.table.dataset; // at: pages of the past ask for the rows of then
+    return { ...(mode && { mode }), ...(at && { at }) };
+  }
   isParent(row) { return row.hasAttribute("aria-expanded"); }
 
   below(row) {

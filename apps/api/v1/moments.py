@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from rest_framework import serializers
 
 from apps.api.errors import Refusal
 from apps.errors import FieldProblem
+from apps.policies.moments import read_instant, read_moment
 
 
 def moment_of(text: str | None, where: str = "at") -> int | datetime | None:
     """A number of up to nine digits is a revision; everything else must be a time."""
-    if text is None or text == "":
-        return None
-    if text.isascii() and text.isdigit() and len(text) < 10:
-        return int(text)
-    return instant_of(text, where)
+    try:
+        return read_moment(text)
+    except ValueError as error:
+        raise _refusal(where, str(error)) from error
 
 
 def instant_of(text: str, where: str) -> datetime:
     try:
-        instant = datetime.fromisoformat(text)
+        return read_instant(text)
     except ValueError as error:
-        raise _refusal(where, "is no time; write 2026-01-31T12:00:00Z") from error
-    if instant.tzinfo is None:
-        raise _refusal(where, "has no zone; write 2026-01-31T12:00:00Z")
-    try:
-        return instant.astimezone(UTC)
-    except OverflowError as error:
-        raise _refusal(where, "is out of range") from error
+        raise _refusal(where, str(error)) from error
 
 
 def _refusal(where: str, message: str) -> Refusal:
@@ -42,6 +36,6 @@ class InstantField(serializers.CharField):
 
     def to_internal_value(self, data: Any) -> Any:
         try:
-            return instant_of(super().to_internal_value(data), "")
-        except Refusal as refusal:
-            raise serializers.ValidationError(refusal.fields[0].message) from refusal
+            return read_instant(super().to_internal_value(data))
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from error

@@ -14,13 +14,14 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps import clock
-from apps.dashboard import algorithm_words, lines, presentation
+from apps.dashboard import algorithm_words, lines, presentation, time_travel
 from apps.dashboard.actor import actor_of
 from apps.dashboard.figures import bullet
 from apps.dashboard.forms.shares import Shares, SharesForm, read_shares
 from apps.dashboard.htmx import SeeOther, fragment
 from apps.dashboard.shares_preview import draw_preview
-from apps.errors import Conflict, Invalid
+from apps.errors import Conflict, Invalid, NotFound
+from apps.policies import selectors as policy_selectors
 from apps.policies import services as policy_services
 from apps.policies.conflicts import EditConflict
 from apps.priorities import preview as previews
@@ -35,18 +36,35 @@ def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:
 @require_safe
 def find(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """The address without a name leads to the one with it."""
-    page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
-    return SeeOther(lines.entry_url(policy, uid, page.entry.name))
+    page = _page_of(request, policy, uid)
+    return SeeOther(lines.entry_url(policy, uid, page.entry.name, _moment(page)))
 
 
 @require_safe
 def entry(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
-    page = selectors.get_entry_page(
-        policy_slug=policy, uid=uid, actor=actor_of(request), cursor=request.GET.get("cursor") or None
-    )
-    if name != lines.name_slug(page.entry.name):
-        return SeeOther(lines.entry_url(policy, uid, page.entry.name))
+    if elsewhere := time_travel.day_asked(request):
+        return SeeOther(elsewhere)
+    page = _page_of(request, policy, uid, cursor=request.GET.get("cursor") or None)
+    has_left = page.moment is not None and time_travel.AT not in request.GET
+    if has_left or name != lines.name_slug(page.entry.name):
+        return SeeOther(lines.entry_url(policy, uid, page.entry.name, _moment(page)))
     return _show(request, page)
+
+
+def _page_of(request: HttpRequest, policy: str, uid: UUID, cursor: str | None = None) -> EntryPage:
+    """As of the moment that is asked for; an archived entry without one as it last was."""
+    actor, at = actor_of(request), time_travel.moment_asked(request)
+    try:
+        return selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor, cursor=cursor, at=at)
+    except NotFound:
+        last = None if at is not None else policy_selectors.last_seen(policy_slug=policy, uid=uid)
+        if last is None:
+            raise
+        return selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor, cursor=cursor, at=last)
+
+
+def _moment(page: EntryPage) -> str:
+    return time_travel.suffix(page.moment.asked if page.moment else None)
 
 
 @require_safe
@@ -138,7 +156,7 @@ def _preview_context(request: HttpRequest, policy: str, uid: UUID, shares: Share
 
 
 def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: Any) -> HttpResponse:
-    context = {**entry_context(page), **extra}
+    context = {**entry_context(page), "time_bar": time_travel.time_bar(request, page.moment), **extra}
     form = context.get("form")
     context["typed"] = form.data.get("shares", "") if form else presentation.shares(page.entry.shares)
     context["typed_reason"] = form.data.get("reason", "") if form else ""
@@ -148,24 +166,27 @@ def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: 
 def entry_context(page: EntryPage) -> dict[str, Any]:
     """The page of one entry, drawn; its own bar stands on the scale of its siblings."""
     tolerance = lines.tolerance_of(page.settings)
-    slug = page.policy_slug
+    slug, moment = page.policy_slug, _moment(page)
     group = page.siblings if any(row.uid == page.entry.uid for row in page.siblings) else [page.entry]
-    siblings = lines.draw_lines(group, policy_slug=slug, tolerance=tolerance, width=bullet.PANEL_WIDTH)
+    siblings = lines.draw_lines(group, policy_slug=slug, tolerance=tolerance, width=bullet.PANEL_WIDTH, moment=moment)
     own = next(line for line in siblings if line.entry.uid == page.entry.uid)
     against_target = bullet.differ_tenfold(row.target or 0.0 for row in page.children)
     children = lines.draw_lines(
-        page.children, policy_slug=slug, tolerance=tolerance, width=160, against_target=against_target
+        page.children, policy_slug=slug, tolerance=tolerance, width=160, against_target=against_target, moment=moment
     )
     scale = lines.sibling_scales(page.children, of=lines.OF_PARENT, tolerance=tolerance).get(page.entry.uid, 1.0)
     tree = reverse("dashboard:policy", kwargs={"policy": slug})
-    crumbs = [{"label": page.policy_name, "url": tree}]
-    crumbs += [{"label": row.name, "url": lines.entry_url(slug, row.uid, row.name)} for row in page.ancestors[1:]]
+    crumbs = [{"label": page.policy_name, "url": f"{tree}{moment}"}]
+    crumbs += [
+        {"label": row.name, "url": lines.entry_url(slug, row.uid, row.name, moment)} for row in page.ancestors[1:]
+    ]
     return {
         "page": page,
         "entry": page.entry,
         "line": own,
         "parent": page.ancestors[-1] if page.ancestors else None,
         "parent_url": _parent_url(page),
+        "moment": moment,
         "children": children,
         "against_target": against_target,
         "history": [
@@ -193,4 +214,4 @@ def _parent_url(page: EntryPage) -> str:
     if not page.ancestors:
         return ""
     parent = page.ancestors[-1]
-    return lines.entry_url(page.policy_slug, parent.uid, parent.name)
+    return lines.entry_url(page.policy_slug, parent.uid, parent.name, _moment(page))

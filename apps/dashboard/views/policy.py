@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,13 +13,13 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_safe
 
-from apps.dashboard import algorithm_words, lines
+from apps.dashboard import algorithm_words, lines, time_travel
 from apps.dashboard.actor import actor_of
 from apps.dashboard.figures import bullet
 from apps.dashboard.htmx import SeeOther, fragment
-from apps.errors import FieldProblem, Invalid
+from apps.errors import FieldProblem, Invalid, NotFound
 from apps.priorities import selectors
-from apps.priorities.selectors import TreePage
+from apps.priorities.selectors import EntryPage, TreePage
 
 MAX_QUERY = 128
 
@@ -32,9 +33,11 @@ def tree(request: HttpRequest, policy: str) -> HttpResponse:
     """The whole page; `?open=`, `?of=`, `?q=` and `?entry=` carry its state, so that it can be shared."""
     if "toggle" in request.GET:
         return SeeOther(f"{page_url(policy)}?{_toggled(request.GET).urlencode()}")
-    of, query = _of(request), _query(request)
+    if elsewhere := time_travel.day_asked(request):
+        return SeeOther(elsewhere)
+    of, query, at = _of(request), _query(request), time_travel.moment_asked(request)
     page = selectors.get_tree_page(
-        policy_slug=policy, actor=actor_of(request), of=of, open_uids=_open_uids(request), query=query
+        policy_slug=policy, actor=actor_of(request), of=of, open_uids=_open_uids(request), query=query, at=at
     )
     chosen = _uid(request.GET["entry"]) if request.GET.get("entry") else None
     context = {
@@ -42,6 +45,9 @@ def tree(request: HttpRequest, policy: str) -> HttpResponse:
         **panel_context(request, policy, chosen),
         "query": query,
         "links": _links(request.GET),
+        "time_bar": time_travel.time_bar(request, page.moment),
+        "at": "" if at is None else time_travel.written(at),
+        "carried": json.dumps(_carried(of, at)),
         "crumbs": [
             {"label": page.policy_name, "url": reverse("dashboard:overview")},
             {"label": gettext("Policy tree")},
@@ -61,6 +67,7 @@ def rows(request: HttpRequest, policy: str) -> HttpResponse:
         of=of,
         parent_uid=_uid(request.GET.get("parent", "")),
         cursor=request.GET.get("cursor") or None,
+        at=time_travel.moment_asked(request),
     )
     return render(request, "dashboard/policy/_rows.html", rows_context(page, of=of))
 
@@ -69,14 +76,13 @@ def rows(request: HttpRequest, policy: str) -> HttpResponse:
 @fragment(page_url)
 def search(request: HttpRequest, policy: str) -> HttpResponse:
     """The tree narrowed to what matches, with the way to it."""
-    of, query = _of(request), _query(request)
-    page = selectors.get_tree_page(policy_slug=policy, actor=actor_of(request), of=of, query=query)
+    of, query, at = _of(request), _query(request), time_travel.moment_asked(request)
+    page = selectors.get_tree_page(policy_slug=policy, actor=actor_of(request), of=of, query=query, at=at)
     response = render(request, "dashboard/policy/_rows.html", {**rows_context(page, of=of), "query": query})
     state = QueryDict(mutable=True)
+    state.update(_carried(of, at))
     if query:
         state["q"] = query
-    if of != lines.OF_PARENT:
-        state["of"] = of
     response["HX-Replace-Url"] = f"{page_url(policy)}?{state.urlencode()}" if state else page_url(policy)
     found = ngettext("%(n)s entry found", "%(n)s entries found", page.n_matches) % {"n": page.n_matches}
     response["HX-Trigger"] = json.dumps({"announce": found if query else ""})
@@ -93,6 +99,7 @@ def panel(request: HttpRequest, policy: str) -> HttpResponse:
 
 def rows_context(page: TreePage, *, of: str) -> dict[str, Any]:
     own_column = algorithm_words.telling_column(page.own_columns)
+    moment = time_travel.suffix(page.moment.asked if page.moment else None)
     drawn = lines.draw_lines(
         page.rows,
         policy_slug=page.policy_slug,
@@ -100,6 +107,7 @@ def rows_context(page: TreePage, *, of: str) -> dict[str, Any]:
         of=of,
         own_column=own_column,
         algorithm=page.algorithm,
+        moment=moment,
     )
     return {
         "page": page,
@@ -107,30 +115,51 @@ def rows_context(page: TreePage, *, of: str) -> dict[str, Any]:
         "own_title": algorithm_words.title_of(own_column),
         "n_columns": 6 if own_column else 5,
         "of": of,
-        "lines": list(lines.with_more(drawn, page.more, policy_slug=page.policy_slug)),
+        "lines": list(lines.with_more(drawn, page.more, policy_slug=page.policy_slug, moment=moment)),
         "n_lines": len(drawn) + 1,
         "focus_uid": drawn[0].entry.uid if drawn else None,
     }
 
 
 def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[str, Any]:
-    """The chosen entry drawn large; without one the panel explains the tree."""
+    """The chosen entry drawn large, of the past beside what it is now; without one the panel explains the tree."""
     if uid is None:
         return {"chosen": None}
-    page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
+    at = time_travel.moment_asked(request)
+    page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request), at=at)
     tolerance = lines.tolerance_of(page.settings)
-    line = lines.draw_lines(
-        page.siblings or [page.entry], policy_slug=policy, tolerance=tolerance, width=bullet.PANEL_WIDTH
-    )
-    own = next((each for each in line if each.entry.uid == uid), None)
     parent = page.ancestors[-1] if page.ancestors else None
     return {
         "chosen": page,
-        "chosen_line": own,
+        "chosen_line": _large(page, time_travel.suffix(at)),
+        "now": _now(request, policy, uid) if page.moment else None,
         "chosen_parent": parent,
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
         "own_numbers": algorithm_words.own_numbers(page.entry.columns, page.algorithm, tolerance),
     }
+
+
+def _large(page: EntryPage, moment: str = "") -> lines.Line | None:
+    drawn = lines.draw_lines(
+        page.siblings or [page.entry], policy_slug=page.policy_slug, tolerance=lines.tolerance_of(page.settings),
+        width=bullet.PANEL_WIDTH, moment=moment,
+    )  # fmt: skip
+    return next((each for each in drawn if each.entry.uid == page.entry.uid), None)
+
+
+def _now(request: HttpRequest, policy: str, uid: UUID) -> dict[str, Any] | None:
+    """The same entry today, if it is still there."""
+    try:
+        page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
+    except NotFound:
+        return None
+    return {"page": page, "line": _large(page), "parent": page.ancestors[-1] if page.ancestors else None}
+
+
+def _carried(of: str, at: int | datetime | None) -> dict[str, str]:
+    """What every address of this view takes along."""
+    found = {"of": of} if of != lines.OF_PARENT else {}
+    return found if at is None else {**found, time_travel.AT: time_travel.written(at)}
 
 
 def _of(request: HttpRequest) -> str:

@@ -7,6 +7,7 @@ from apps.priorities.selectors.entry import EntryPage, get_entry_page
 from apps.priorities.selectors.freshness import Freshness, InputAge, freshness
 from apps.priorities.selectors.kept import list_snapshots
 from apps.priorities.selectors.me import MyPriority, explain, get_my_priority
+from apps.priorities.selectors.moments import Moment
 from apps.priorities.selectors.overview import Overview, Publish, get_overview
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import Hit, MoreRow, TreePage, get_tree_page, search_entries
@@ -20,8 +21,8 @@ from apps.priorities.selectors.unmapped import (
 from apps.priorities.walk import WalkStep
 
 __all__ = [
-    "EntryChange", "EntryPage", "EntryRow", "Freshness", "Hit", "InputAge", "MoreRow", "MyPriority", "Overview",
-    "PolicyView", "Publish", "TreePage", "UnmappedAccount", "WalkStep", "count_unmapped_accounts",
+    "EntryChange", "EntryPage", "EntryRow", "Freshness", "Hit", "InputAge", "Moment", "MoreRow", "MyPriority",
+    "Overview", "PolicyView", "Publish", "TreePage", "UnmappedAccount", "WalkStep", "count_unmapped_accounts",
     "count_unmapped_by_source", "count_unmapped_of_source", "explain", "freshness", "get_entry_page",
     "get_my_priority", "get_overview", "get_tree_page", "list_snapshots", "open_view", "search_entries",
     "unmapped_accounts",

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.policies.selectors import EntryChange, entry_history, last_change
+from apps.policies.selectors import EntryChange, entry_history, last_change, last_seen
 from apps.policies.settings import PolicySettings
 from apps.priorities.selectors.moments import Moment, moment_of
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
@@ -44,6 +44,7 @@ class EntryPage:
     why_unranked: str = ""
     algorithm: dict[str, Any] = field(default_factory=dict)  # that the numbers were computed with
     moment: Moment | None = None  # of the past
+    archived_in: int | None = None  # the revision with which it left, seen from the past
 
 
 def get_entry_page(
@@ -76,7 +77,13 @@ def get_entry_page(
         why_unranked=_why_unranked(view, i),
         algorithm=view.snapshot.algorithm if view.snapshot else view.settings.algorithm,
         moment=moment_of(view),
+        archived_in=_archived_in(view, uid),
     )
+
+
+def _archived_in(view: PolicyView, uid: UUID) -> int | None:
+    last = None if view.asked is None else last_seen(policy_slug=view.policy.slug, uid=uid)
+    return None if last is None else last + 1
 
 
 def _why_unranked(view: PolicyView, i: int) -> str:

@@ -9,6 +9,8 @@ from apps.policies.models import Revision
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import PolicyView
 
+_MOST_STOPS = 400
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -28,6 +30,7 @@ class Moment:
     as_of: datetime | None
     snapshot_revision: int | None
     is_reconstructed: bool
+    stops: tuple[tuple[int, datetime], ...]  # revisions and when each came into force, the newest few hundred
 
     @property
     def is_now(self) -> bool:
@@ -55,4 +58,5 @@ def moment_of(view: PolicyView) -> Moment | None:
         as_of=view.as_of,
         snapshot_revision=snapshot.revision if snapshot else None,
         is_reconstructed=live is False,
+        stops=tuple(revisions.order_by("-number").values_list("number", "published_at")[:_MOST_STOPS])[::-1],
     )

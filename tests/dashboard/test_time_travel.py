@@ -1,0 +1,188 @@
+"""Tree and entry pages as of an earlier moment: what stood then, by the rights of now, and nothing to change."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import User
+from apps.policies.models import Grant, Policy, Revision
+from apps.policies.roles import VERBS_OF_ROLE
+from apps.policies.services import make_change_set, publish_change_set
+from apps.priorities.models import Snapshot
+from tests.dashboard.grid import SLUG, Grid, make_grid
+
+TREE = f"/policy/{SLUG}/"
+
+
+@pytest.fixture
+def grid(db: None) -> Grid:
+    return make_grid(datetime.now(UTC))
+
+
+@pytest.fixture
+def eva(grid: Grid, client: Client) -> Client:
+    client.force_login(grid.admin)
+    return client
+
+
+def publish(grid: Grid, *operations: dict[str, Any], reason: str = "Because.", at: datetime | None = None) -> Revision:
+    actor, at = Actor(user=grid.admin, via="page"), at or datetime.now(UTC)
+    draft = make_change_set(policy_slug=SLUG, operations=operations, reason=reason, at=at, actor=actor)
+    return publish_change_set(id=draft.pk, version=1, at=at, actor=actor)
+
+
+def text(client: Client, path: str, **query: Any) -> str:
+    answer = client.get(path, query)
+    assert answer.status_code == 200, answer.content
+    return answer.content.decode()
+
+
+def test_the_tree_of_a_revision_is_shown_with_its_shares_and_a_way_back(grid: Grid, eva: Client) -> None:
+    publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 77})
+    publish(grid, {"op": "archive", "entry": "/cms"})
+    now, then = text(eva, TREE), text(eva, TREE, at=2)
+    assert "77" in now
+    assert ">cms</a>" not in now
+    assert ">cms</a>" in then
+    assert 'title="60"' in then
+    assert "You are looking at revision 2," in then
+    assert f'href="{TREE}">Back to now</a>' in then
+    assert "You are looking at" not in now
+
+
+def test_links_of_the_past_stay_in_the_past(grid: Grid, eva: Client) -> None:
+    uid = grid.uid("/atlas")
+    publish(grid, {"op": "rename", "entry": "/atlas", "name": "ATLAS-2"})
+    page = text(eva, TREE, at=2, of="total")
+    assert f'href="/policy/grid/n/{uid}/atlas/?at=2"' in page
+    assert 'data-at="2"' in page
+    assert '<input type="hidden" name="at" value="2">' in page
+    assert "&quot;at&quot;: &quot;2&quot;" in page  # the filter takes it along
+    entry = text(eva, f"/policy/grid/n/{uid}/atlas/", at=2)
+    assert f'href="/policy/grid/n/{grid.uid("/ATLAS-2/alice")}/alice/?at=2"' in entry
+    assert "<title>atlas" in entry
+    assert f'href="/policy/grid/n/{uid}/atlas/">Back to now</a>' in entry
+
+
+def test_an_instant_shows_the_revision_in_force_then_with_the_snapshot_before_it(grid: Grid, eva: Client) -> None:
+    snapshot = Snapshot.objects.get()
+    publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 77}, at=snapshot.as_of + timedelta(hours=1))
+    later = snapshot.as_of + timedelta(seconds=1)
+    page = text(eva, TREE, at=later.isoformat())
+    assert "You are looking at revision 2," in page
+    assert "as it was computed then" in page
+    before = text(eva, TREE, at=(snapshot.as_of - timedelta(hours=1)).isoformat())
+    assert "No numbers of then are kept: targets only." in before
+    assert "No priorities have been computed yet" not in before
+
+
+def test_numbers_computed_for_then_afterwards_are_called_reconstructed(grid: Grid, eva: Client) -> None:
+    Snapshot.objects.update(is_live=False)
+    assert "reconstructed from the records" in text(eva, TREE, at=2)
+
+
+def test_numbers_of_an_earlier_revision_are_told_apart(grid: Grid, eva: Client) -> None:
+    revision = publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 77})
+    page = text(eva, TREE, at=(revision.published_at + timedelta(minutes=1)).isoformat())
+    assert "computed on revision 2" in page
+
+
+def test_a_day_without_zone_is_taken_in_the_zone_of_the_page(grid: Grid, eva: Client) -> None:
+    answer = eva.get(TREE, {"day": "2026-03-03T12:00", "of": "total"})
+    assert answer.status_code == 303
+    assert answer.headers["Location"] == f"{TREE}?of=total&at=2026-03-03T12%3A00%3A00%2B00%3A00"
+
+
+@pytest.mark.parametrize("query", [{"at": "yesterday"}, {"at": "2026-03-03T12:00"}, {"day": "x"}])
+def test_a_moment_that_is_none_is_refused_in_words(eva: Client, query: dict[str, str]) -> None:
+    answer = eva.get(TREE, query)
+    assert answer.status_code == 422
+    assert "names a moment that" in answer.content.decode()
+
+
+@pytest.mark.parametrize("at", ["0", "99", "999999999", "1999-01-01T00:00:00Z"])
+def test_a_moment_before_and_after_all_revisions_is_not_there(eva: Client, at: str) -> None:
+    assert eva.get(TREE, {"at": at}).status_code == 404
+
+
+def test_the_past_cannot_be_edited(grid: Grid, eva: Client) -> None:
+    uid = grid.uid("/atlas")
+    page = text(eva, f"/policy/grid/n/{uid}/atlas/", at=2)
+    assert "Nothing here can be changed." in page
+    assert 'id="shares"' not in page
+    assert "Change shares" not in page
+    assert "Change shares" not in text(eva, TREE, at=2, entry=uid)
+
+
+def test_the_panel_shows_then_and_now(grid: Grid, eva: Client) -> None:
+    uid, dave = grid.uid("/atlas"), grid.uid("/cms/dave")
+    publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 77}, {"op": "archive", "entry": "/cms/dave"})
+    panel = eva.get(f"{TREE}_panel", {"entry": str(uid), "at": 2}, headers={"HX-Request": "true"}).content.decode()
+    assert panel.index("Then") < panel.index("Now")
+    assert "revision 3" in panel
+    gone = eva.get(f"{TREE}_panel", {"entry": str(dave), "at": 2}, headers={"HX-Request": "true"}).content.decode()
+    assert "It isn’t in the tree any more." in gone
+
+
+def test_an_archived_entry_leads_to_its_last_revision(grid: Grid, eva: Client) -> None:
+    uid = grid.uid("/cms/dave")
+    publish(grid, {"op": "archive", "entry": "/cms"}, reason="CMS has left.")
+    for path in (f"/policy/grid/n/{uid}/", f"/policy/grid/n/{uid}/dave/"):
+        answer = eva.get(path)
+        assert (answer.status_code, answer.headers["Location"]) == (303, f"/policy/grid/n/{uid}/dave/?at=2")
+    page = text(eva, f"/policy/grid/n/{uid}/dave/", at=2)
+    assert "archived by revision 3" in page
+
+
+# --- Grants of now ----------------------------------------------------------------------------------------------------
+@pytest.fixture
+def lead(grid: Grid, client: Client) -> Client:
+    """Authority of atlas, where people see their own path only."""
+    Policy.objects.update(visibility="path")
+    user = User.objects.create_user("lead")
+    Grant.objects.create(
+        policy=Policy.objects.get(), entry_uid=grid.uid("/atlas"), user=user, role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]), created_at=grid.at,
+    )  # fmt: skip
+    client.force_login(user)
+    return client
+
+
+def test_the_past_is_seen_by_the_rights_of_now(grid: Grid, lead: Client) -> None:
+    publish(grid, {"op": "lock", "entry": "/cms"})
+    page = text(lead, TREE, at=2)
+    assert ">bob</a>" in page
+    assert ">carol</a>" not in page
+    assert lead.get(f"/policy/grid/n/{grid.uid('/biomed/carol')}/carol/", {"at": 2}).status_code == 404
+    Grant.objects.all().delete()
+    assert ">bob</a>" not in text(lead, TREE, at=2)
+
+
+def test_who_moved_away_is_not_seen_at_the_old_place_either(grid: Grid, lead: Client) -> None:
+    bob, carol = grid.uid("/atlas/bob"), grid.uid("/biomed/carol")
+    publish(
+        grid, {"op": "move", "entry": "/atlas/bob", "parent": "/cms"},
+        {"op": "move", "entry": "/biomed/carol", "parent": "/atlas"},
+    )  # fmt: skip
+    page = text(lead, TREE, at=2)
+    assert ">alice</a>" in page
+    assert ">bob</a>" not in page
+    assert ">carol</a>" not in page  # hers now, but not then
+    for uid in (bob, carol):
+        assert lead.get(f"/policy/grid/n/{uid}/x/", {"at": 2}).status_code == 404
+    assert ">carol</a>" in text(lead, TREE, at=3)
+
+
+def test_who_was_archived_is_seen_by_who_had_a_right_to_the_place(grid: Grid, lead: Client) -> None:
+    bob, carol = grid.uid("/atlas/bob"), grid.uid("/biomed/carol")
+    publish(grid, {"op": "archive", "entry": "/atlas/bob"}, {"op": "archive", "entry": "/biomed/carol"})
+    assert lead.get(f"/policy/grid/n/{bob}/").status_code == 303
+    assert lead.get(f"/policy/grid/n/{carol}/").status_code == 404
+    page = text(lead, TREE, at=2)
+    assert ">bob</a>" in page
+    assert ">carol</a>" not in page
