@@ -21,8 +21,8 @@ from apps.accounts.models import Account
 from apps.engine import sweep
 from apps.policies.models import Policy
 from apps.policies.trees import TreeColumns
-from apps.priorities.assembly import load_rules
-from apps.priorities.mapping import UNMAPPED, Resolver
+from apps.priorities.mapping import UNMAPPED
+from apps.priorities.rulebook import load_rulebook
 
 F8 = npt.NDArray[np.float64]
 
@@ -85,5 +85,6 @@ def _used(cut: Sequence[datetime]) -> tuple[list[tuple[int, int, float]], bool]:
 def _places(policy: Policy, tree: TreeColumns, account_ids: set[int]) -> dict[int, int]:
     """The entry of each of these accounts by the rules of now."""
     accounts = list(Account.objects.filter(pk__in=account_ids).values_list("id", *AccountKey._fields))
-    entries = Resolver(load_rules(policy), tree).resolve_many([AccountKey(*row[1:]) for row in accounts])
+    resolver = load_rulebook(policy, tree).on(tree)
+    entries = resolver.resolve_many([AccountKey(*row[1:]) for row in accounts])
     return dict(zip((row[0] for row in accounts), entries.tolist(), strict=True))
