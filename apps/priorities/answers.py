@@ -66,6 +66,16 @@ class ServedSnapshot:
     def watermarks(self) -> dict[str, int]:
         return dict(self.meta["watermarks"])
 
+    @cached_property
+    def corrections(self) -> dict[int, list[Json]]:
+        """The adjustments of usage that count in it, by their entry."""
+        found: dict[int, list[Json]] = {}
+        for each in self.meta.get("corrections", ()):
+            at = self.tree.index_of_uid(UUID(each["entry"]))
+            if at is not None:
+                found.setdefault(at, []).append(each)
+        return found
+
     @property
     def n_ranked(self) -> int:
         return int(self.meta["n_ranked"])

@@ -8,13 +8,14 @@ class PrioritiesConfig(AppConfig):
     label = "priorities"
 
     def ready(self) -> None:
+        from django.contrib.auth.signals import user_logged_in
         from django.core.checks import register as register_check
 
         from apps.policies.signals import policy_published
         from apps.policies.size_guard import register_rank_count
         from apps.priorities import effect_runs, recompute
         from apps.priorities.checks import check_packages
-        from apps.priorities.receivers import nudge_after_publish
+        from apps.priorities.receivers import nudge_after_publish, own_accounts_after_sign_in
         from apps.runs.registry import register
 
         register_check(check_packages)
@@ -22,3 +23,4 @@ class PrioritiesConfig(AppConfig):
         register(effect_runs.KIND, effect_runs.work_effect)
         register_rank_count(effect_runs.count_rank_moves)
         policy_published.connect(nudge_after_publish, dispatch_uid="priorities.nudge_after_publish")
+        user_logged_in.connect(own_accounts_after_sign_in, dispatch_uid="priorities.own_accounts_after_sign_in")

@@ -30,7 +30,7 @@ from apps.priorities.accrual import (
     usage_of_scope,
     window_of,
 )
-from apps.priorities.corrections import Correction, corrected, counted_now, load_corrections
+from apps.priorities.corrections import Correction, corrected, counted_now, counting, load_corrections
 from apps.priorities.fingerprint import Fingerprint, read_fingerprint
 from apps.priorities.mapping import NOTHING_KNOWN, UNMAPPED, KnownAccounts
 from apps.priorities.models import Snapshot, UnmappedUsage
@@ -77,6 +77,7 @@ class Computed:
     entry_of_account: I4
     joins_of_account: I4
     usage_of_account: npt.NDArray[np.float64]
+    corrections: Sequence[Mapping[str, Any]] = ()
 
 
 def load_inputs(policy: Policy, *, as_of: datetime, from_at: datetime | None = None) -> Inputs:
@@ -156,6 +157,7 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
         usage_of_account=usage_of_scope(
             accounts, scope="global", narrowed=(), sources=inputs.sources, approach=settings.approach["global"]
         ),
+        corrections=counting(tree, inputs.corrections, counted),
     )
 
 
@@ -211,6 +213,7 @@ def pack_result(inputs: Inputs, computed: Computed) -> tuple[bytes, str]:
         "depth": result.depth,
         "n_unmapped": len(unmapped),
         "unmapped_usage": float(computed.usage_of_account[unmapped].sum()),
+        **({"corrections": list(computed.corrections)} if computed.corrections else {}),
     }
     return pack_snapshot(values_of(result, computed.has_demand), places, meta)
 

@@ -28,14 +28,17 @@ class Correction:
     resource: str
     amount_s: float
     at_s: float
+    note: str = ""
 
 
 def load_corrections(policy: Policy, revision: int) -> tuple[Correction, ...]:
     """Those in force with a revision, in an order that doesn't depend on the database."""
     rows = Adjustment.objects.filter(policy=policy, since__lte=revision).filter(Q(until=None) | Q(until__gt=revision))
-    found = rows.values_list("uid", "entry_uid", "resource", "amount_s", "at")
+    found = rows.values_list("uid", "entry_uid", "resource", "amount_s", "at", "note")
     ordered = sorted(found, key=lambda row: str(row[0]))
-    return tuple(Correction(uid, entry, what, amount, at.timestamp()) for uid, entry, what, amount, at in ordered)
+    return tuple(
+        Correction(uid, entry, what, amount, at.timestamp(), note) for uid, entry, what, amount, at, note in ordered
+    )
 
 
 def counted_now(
@@ -52,6 +55,18 @@ def counted_now(
     amount[np.array([each.at_s for each in corrections]) > as_of_s] = 0.0
     counted: F8 = amount * decay.bucket_weights(hour_s, as_of_s, window)
     return counted
+
+
+def counting(tree: TreeColumns, corrections: Sequence[Correction], counted: F8) -> list[dict[str, Any]]:
+    """What a snapshot remembers of the corrections that count in it, as JSON; `counted` is in the metric's unit."""
+    return [
+        {
+            "uid": str(each.uid), "entry": str(each.entry_uid), "resource": each.resource, "amount_s": each.amount_s,
+            "at_s": each.at_s, "note": each.note, "counted": amount,
+        }
+        for each, amount in zip(corrections, counted.tolist(), strict=True)
+        if amount and tree.index_of_uid(each.entry_uid) is not None
+    ]  # fmt: skip
 
 
 def corrected(tree: TreeColumns, own: F8, corrections: Sequence[Correction], counted: F8) -> F8:

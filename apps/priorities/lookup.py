@@ -5,6 +5,7 @@ An index belongs to one tree, one set of rules and one list of known accounts; a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -104,13 +105,16 @@ class LookupIndex:
         return [self.places.keys[place] for place in order[lo:hi].tolist()]
 
     def _work_out(self, query: AccountQuery) -> Found:
-        known = list(dict.fromkeys(map(self._placed, self._known(query))))
+        places = self._known(query)
+        known = list(dict.fromkeys(map(self._placed, places)))
         if len(known) == 1 and known[0].joins is not None:
             return Found((known[0].entry,), known[0].joins)
         entries = dict.fromkeys(match.entry for match in known)
         key = AccountKey(query.namespace, query.user, query.group, query.dn, query.fqan, query.project)
         if not query.group and not query.fqan:
-            entries.update(dict.fromkeys(self.resolver.entries_named(query.user or query.dn, key)))
+            named = self.resolver.entries_named(query.user or query.dn, key)
+            left = self._left(places)
+            entries.update(dict.fromkeys(entry for entry in named if entry not in left))
         if entries:
             return Found(tuple(entries))
         match = self._by_rules(key)
@@ -129,6 +133,13 @@ class LookupIndex:
             return self.resolver.resolve(self.places.keys[place])
         joins = int(self.places.joins[place])
         return Match(int(self.places.entry[place]), None if joins < 0 else joins)
+
+    def _left(self, places: Sequence[int]) -> set[int]:
+        """Entries to which rules would lead known accounts that were attached elsewhere."""
+        if self.places.joins is None:
+            return set()
+        led = ((self.resolver.resolve(self.places.keys[place]).entry, place) for place in places)
+        return {entry for entry, place in led if entry != self.places.entry[place]}
 
     def _known(self, query: AccountQuery) -> list[int]:
         """Places of the known accounts of this name that agree with everything else said."""

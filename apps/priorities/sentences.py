@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
-from django.utils import formats
+from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -35,6 +36,29 @@ def level_sentence(key: str, numbers: dict[str, Any]) -> str:
     if numbers["n_siblings"] and key not in ("unknown", "dissolved"):
         sentence += " " + ahead_sentence(numbers["n_ahead"], numbers["n_siblings"])
     return sentence
+
+
+def adjustment_sentence(resource: str, amount_s: float, at: datetime, note: str) -> str:
+    """A correction of usage: "Includes −120 core-hours given back on 18 Nov 2026: node failure."."""
+    hours = formats.number_format(round(abs(amount_s) / 3600, 1), 1 if amount_s % 3600 else 0, force_grouping=True)
+    words = {
+        "amount": f"−{hours}" if amount_s < 0 else f"+{hours}", "unit": unit_of(resource),
+        "day": formats.date_format(timezone.localtime(at), "j M Y"),
+    }  # fmt: skip
+    if amount_s < 0:
+        sentence = _("Includes %(amount)s %(unit)s given back on %(day)s") % words
+    else:
+        sentence = _("Includes %(amount)s %(unit)s added on %(day)s") % words
+    return f"{sentence}: {note}." if note else f"{sentence}."
+
+
+def unit_of(resource: str) -> str:
+    """What an hour of a resource is called."""
+    units = {
+        "cpu_s": _("core-hours"), "gpu_s": _("GPU-hours"), "mem_gb_s": _("GB-hours"), "node_s": _("node-hours"),
+        "billing": _("billing-hours"),
+    }  # fmt: skip
+    return units.get(resource, resource)
 
 
 def ahead_sentence(n_ahead: int, n_siblings: int) -> str:

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
-from apps.priorities.answers import ServedSnapshot
+from apps.priorities.answers import ServedSnapshot, instant
 from apps.priorities.ordering import json_number, own_numbers
-from apps.priorities.sentences import level_sentence, unranked_sentence
+from apps.priorities.sentences import adjustment_sentence, level_sentence, unranked_sentence
 from apps.priorities.states import State, state_of
 
 I8 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class CountedAdjustment:
+    """A correction of an entry's usage as it counts in a snapshot: seconds of a resource, and what is left of them.
+
+    counted: in the metric's unit, after aging; both are below 0 where usage was given back.
+    """
+
+    uid: str
+    resource: str
+    amount_s: float
+    at: datetime
+    note: str
+    counted: float
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +54,7 @@ class WalkStep:
     message_key: str
     sentence: str
     columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
+    adjustments: tuple[CountedAdjustment, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,6 +105,13 @@ def step_json(step: WalkStep) -> dict[str, Any]:
         "columns": {name: json_number(value) for name, value in step.columns.items()},
         "state": step.state, "n_ahead": step.n_ahead, "n_siblings": step.n_siblings,
         "message": {"key": f"walk.{step.message_key}", "numbers": _numbers(step)}, "sentence": step.sentence,
+        "adjustments": [
+            {
+                "uid": each.uid, "resource": each.resource, "amount_s": each.amount_s, "at": instant(each.at),
+                "note": each.note, "counted": each.counted, "sentence": each.sentence,
+            }
+            for each in step.adjustments
+        ],
     }  # fmt: skip
 
 
@@ -116,7 +141,22 @@ def _step(snapshot: ServedSnapshot, i: int) -> WalkStep:
         target=target, target_global=float(values.target_global[i]) if competes else None, actual=actual,
         priority=float(values.priority[i]) if competes else None, state=state, n_ahead=n_ahead,
         n_siblings=n_siblings, message_key=key, sentence=level_sentence(key, numbers),
-        columns=own_numbers(values, i),
+        columns=own_numbers(values, i), adjustments=adjustments_of(snapshot, i),
+    )  # fmt: skip
+
+
+def adjustments_of(snapshot: ServedSnapshot, i: int) -> tuple[CountedAdjustment, ...]:
+    """The corrections at this very entry that count in a snapshot; the oldest first."""
+    found = sorted(snapshot.corrections.get(i, ()), key=lambda each: (each["at_s"], each["uid"]))
+    return tuple(
+        CountedAdjustment(
+            uid=each["uid"], resource=each["resource"], amount_s=each["amount_s"],
+            at=datetime.fromtimestamp(each["at_s"], UTC), note=each["note"], counted=each["counted"],
+            sentence=adjustment_sentence(
+                each["resource"], each["amount_s"], datetime.fromtimestamp(each["at_s"], UTC), each["note"]
+            ),
+        )
+        for each in found
     )  # fmt: skip
 
 

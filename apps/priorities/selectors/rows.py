@@ -61,6 +61,7 @@ class EntryRow:
     locked: bool
     may_change: bool
     columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
+    adjusted: float = 0.0  # what adjustments at it come to in its usage; below 0: given back
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +189,7 @@ class PolicyView:
         usage, has_rank = float(values.usage[at]), bool(values.has_rank[at])
         found["usage_core_s"], found["has_usage"] = usage, usage > 0
         found["columns"] = own_numbers(values, at)
+        found["adjusted"] = sum(each["counted"] for each in self.snapshot.corrections.get(at, ()))
         if has_rank and not is_root:
             found["rank"] = int(values.rank[at])
         if values.has_factor[at] and not is_root:

@@ -1,0 +1,212 @@
+"""Adjustments of usage as people see them: what was corrected, what of it counts now, what another one would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.accounts.actor import Actor
+from apps.engine.errors import BadParameter
+from apps.errors import Conflict
+from apps.policies.adjusting import read_adjustment
+from apps.policies.columns import TreeColumns
+from apps.policies.models import Adjustment
+from apps.policies.scope import Verb
+from apps.priorities.accrual import window_of
+from apps.priorities.again import compute_again
+from apps.priorities.answers import ServedSnapshot
+from apps.priorities.attaching import MapRights
+from apps.priorities.corrections import Correction, counted_now
+from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.priorities.states import State, state_of
+
+F8 = npt.NDArray[np.float64]
+_MOST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustmentLine:
+    """One adjustment. counted: what it comes to now in the metric's unit, 0 once revoked; path "" where archived."""
+
+    adjustment: Adjustment
+    path: str
+    entry_name: str
+    counted: float
+    is_in_force: bool
+    may_revoke: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An entry's numbers before or after a correction; None where there are none."""
+
+    usage: float
+    actual: float | None
+    priority: float | None
+    rank: int | None
+    factor: float | None
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustmentPreview:
+    """What a correction would do now, everything else as in the newest snapshot. counted: in the metric's unit."""
+
+    counted: float
+    target: float | None
+    before: Standing
+    after: Standing
+
+
+@dataclass(frozen=True)
+class AdjustmentsPage:
+    """The adjustments of an entry and of what is above it, which count in its numbers; in force first, then newest."""
+
+    view: PolicyView
+    entry: int
+    lines: list[AdjustmentLine]
+    may_adjust: bool
+    next_before: int | None
+
+
+def list_adjustments(
+    *, policy_slug: str, entry_uid: UUID | None = None, with_revoked: bool = True, before: int | None = None,
+    limit: int = 100, actor: Actor,
+) -> tuple[list[AdjustmentLine], int | None]:  # fmt: skip
+    """At an entry and below it (None: anywhere that the actor sees), newest first; and where the next ones begin."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    within = None if entry_uid is None else view.tree.subtree_mask(view.require(entry_uid))
+    return _lines(view, within, with_revoked=with_revoked, before=before, limit=limit)
+
+
+def get_adjustments_page(*, policy_slug: str, uid: UUID, actor: Actor, before: int | None = None) -> AdjustmentsPage:
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    i = view.require(uid)
+    within = view.tree.subtree_mask(i)
+    within[view.tree.ancestors(i)] = True
+    lines, following = _lines(view, within, with_revoked=True, before=before, limit=_MOST)
+    return AdjustmentsPage(view, i, lines, may_adjust(view, i), following)
+
+
+def may_adjust(view: PolicyView, i: int) -> bool:
+    """Whoever manages usage above the entry, never at it alone, and may put it in force."""
+    rights = MapRights(view.policy, view.tree, view.actor, view.now)
+    parent = int(view.tree.parent[i])
+    if view.tree.is_reserve[i] or not view.actor.has_scope("policies:write"):
+        return False
+    if parent < 0:
+        return view.actor.is_admin
+    return rights.holds(parent, Verb.MANAGE_USAGE) and rights.holds(parent, Verb.PUBLISH)
+
+
+def preview_adjustment(
+    *, policy_slug: str, entry_uid: UUID, resource: str, amount_s: float, used_at: datetime, actor: Actor
+) -> AdjustmentPreview:
+    """Try one adjustment on the newest snapshot; raises ValueError for what no adjustment can be.
+
+    Exact where one scope counts; elsewhere what is given back is taken from both scopes in proportion.
+    """
+    wanted = read_adjustment({"resource": resource, "amount_s": amount_s, "at": used_at})
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    i, snapshot = view.require(entry_uid), view.snapshot
+    at = int(view.place[i])
+    if snapshot is None or at < 0:
+        raise Conflict("Nothing has been computed for this entry yet: try again in a minute.", code="no_snapshot")
+    correction = Correction(uuid4(), entry_uid, wanted.resource, wanted.amount_s, wanted.at.timestamp())
+    counted = _counted(view, [correction])[0]
+    usage, group_usage = _with(snapshot, at, counted)
+    try:
+        result = compute_again(snapshot.tree.engine_tree(), usage, group_usage, algorithm=snapshot.algorithm)
+    except BadParameter as error:  # a package that is gone took its algorithm along
+        raise Conflict(str(error), code="no_algorithm") from None
+    values = snapshot.values
+    return AdjustmentPreview(
+        counted=counted,
+        target=float(values.target[at]) if values.competes[at] else None,
+        before=_standing(view, snapshot, at, values),
+        after=_standing(view, snapshot, at, result),
+    )
+
+
+def _lines(
+    view: PolicyView, within: npt.NDArray[np.bool_] | None, *, with_revoked: bool, before: int | None, limit: int
+) -> tuple[list[AdjustmentLine], int | None]:
+    rows = Adjustment.objects.filter(policy=view.policy).order_by("-pk")
+    if before is not None:
+        rows = rows.filter(pk__lt=before)
+    if not with_revoked:
+        rows = rows.filter(until=None)
+    found: list[Adjustment] = []
+    for row in rows.iterator(chunk_size=1_000):
+        i = view.tree.index_of_uid(row.entry_uid)
+        sees = view.visibility.all_visible if i is None else view.visibility.may_see(i)
+        if sees and (within is None or (i is not None and within[i])):
+            found.append(row)
+            if len(found) > limit:
+                break
+    shown = found[:limit]
+    counted = _counted(view, [_correction(row) for row in shown])
+    lines = [_line(view, row, amount) for row, amount in zip(shown, counted, strict=True)]
+    return lines, shown[-1].pk if len(found) > limit else None
+
+
+def _line(view: PolicyView, row: Adjustment, counted: float) -> AdjustmentLine:
+    i = view.tree.index_of_uid(row.entry_uid)
+    in_force = row.until is None
+    return AdjustmentLine(
+        adjustment=row, path="" if i is None else view.tree.path(i), entry_name="" if i is None else view.tree.name[i],
+        counted=counted if in_force and i is not None else 0.0, is_in_force=in_force,
+        may_revoke=in_force and i is not None and may_adjust(view, i),
+    )  # fmt: skip
+
+
+def _correction(row: Adjustment) -> Correction:
+    return Correction(row.uid, row.entry_uid, row.resource, row.amount_s, row.at.timestamp(), row.note)
+
+
+def _counted(view: PolicyView, corrections: Iterable[Correction]) -> list[float]:
+    """What they come to at the instant of the newest snapshot."""
+    as_of = view.as_of or view.now
+    found: list[float] = counted_now(
+        list(corrections), metric=view.settings.metric, window=window_of(view.settings.window),
+        as_of_s=as_of.timestamp(),
+    ).tolist()  # fmt: skip
+    return found
+
+
+def _with(snapshot: ServedSnapshot, at: int, amount: float) -> tuple[F8, F8]:
+    """Totals (usage, group usage) of a snapshot with one more correction at an entry. See `corrections.corrected`."""
+    tree: TreeColumns = snapshot.tree
+    usage, group_usage = snapshot.values.usage.copy(), snapshot.values.group_usage.copy()
+    above = tree.ancestors(at)
+    for totals in (usage, group_usage):
+        change = max(amount, -float(totals[at]))
+        left = (float(totals[at]) + change) / float(totals[at]) if totals[at] > 0 and amount < 0 else 1.0
+        for level in tree.subtree(at)[1:]:
+            totals[level.start : level.stop] *= left
+        totals[[*above, at]] += change
+        np.maximum(totals, 0.0, out=totals)
+    return usage, group_usage
+
+
+def _standing(view: PolicyView, snapshot: ServedSnapshot, at: int, numbers: Any) -> Standing:
+    """numbers: a snapshot's values, or what was computed again."""
+    competes, usage = bool(numbers.competes[at]), float(numbers.usage[at])
+    actual = float(numbers.actual[at]) if competes else None
+    return Standing(
+        usage=usage,
+        actual=actual,
+        priority=float(numbers.priority[at]) if competes else None,
+        rank=int(numbers.rank[at]) if numbers.has_rank[at] else None,
+        factor=float(numbers.factor[at]) if numbers.has_factor[at] else None,
+        state=state_of(
+            target=float(numbers.target[at]) if competes else None, actual=actual, has_usage=usage > 0,
+            has_demand=bool(snapshot.values.has_demand[at]), tolerance=view.settings.tolerance,
+        ),
+    )  # fmt: skip

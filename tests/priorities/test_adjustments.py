@@ -1,0 +1,126 @@
+"""Adjustments as people see them: what counts now, what one would do, and where it is told."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import User
+from apps.policies.at_once import publish_operations
+from apps.policies.models import Adjustment, Grant
+from apps.policies.roles import VERBS_OF_ROLE
+from apps.priorities import selectors
+from apps.priorities.adjustments import get_adjustments_page, list_adjustments, preview_adjustment
+from tests.priorities.conftest import AS_OF, PROJECTS, Site
+from tests.priorities.test_membership import uid_of
+
+HOUR_S = 3600.0
+
+
+def adjust(site: Site, path: str, core_h: float, *, ago: timedelta = timedelta(hours=2), **more: Any) -> Adjustment:
+    operation = {
+        "op": "adjust_usage", "entry": path, "resource": "cpu_s", "amount_s": core_h * HOUR_S,
+        "at": (AS_OF - ago).isoformat(), **more,
+    }  # fmt: skip
+    publish_operations(policy_slug=site.slug, operations=[operation], reason="Node failure.", at=AS_OF, actor=COMMAND)
+    return Adjustment.objects.latest("pk")
+
+
+def preview(site: Site, path: str, core_h: float, actor: Actor, used_at: datetime = AS_OF) -> Any:
+    return preview_adjustment(
+        policy_slug=site.slug, entry_uid=UUID(uid_of(site, path)), resource="cpu_s", amount_s=core_h * HOUR_S,
+        used_at=used_at, actor=actor,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "core_h"), [("/physics/alice", -20), ("/physics", -11), ("/physics", 30), ("/biology/dan", 7), ("/biology/carol", -1e6)])  # fmt: skip  # noqa: E501
+def test_a_preview_says_what_the_next_recompute_finds(site: Site, as_eva: Actor, path: str, core_h: float) -> None:
+    site.recompute()
+    used_at = AS_OF - timedelta(hours=2)
+    found = preview(site, path, core_h, as_eva, used_at)
+    before = selectors.get_entry_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=as_eva).entry
+    assert (found.before.usage, found.before.actual, found.before.rank) == (
+        before.usage_core_s, before.actual, before.rank,
+    )  # fmt: skip
+    adjust(site, path, core_h)
+    site.recompute()
+    after = selectors.get_entry_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=as_eva).entry
+    assert found.after.usage == pytest.approx(after.usage_core_s, rel=1e-12, abs=1e-6)
+    assert found.after.actual == pytest.approx(after.actual, rel=1e-12)
+    assert (found.after.rank, found.after.factor) == (after.rank, after.factor)
+    assert after.adjusted == pytest.approx(core_h * HOUR_S)
+
+
+def test_what_isnt_an_adjustment_has_no_preview(site: Site, as_eva: Actor) -> None:
+    site.recompute()
+    with pytest.raises(ValueError, match="amount_s"):
+        preview(site, "/physics", 0, as_eva)
+
+
+def test_the_list_says_what_counts_now_and_who_corrected_it(site: Site, as_eva: Actor) -> None:
+    site.publish(PROJECTS, {"window": {"length_s": None, "aging": "exponential", "half_life_s": 3600}})
+    adjust(site, "/physics/alice", -8, ago=timedelta(hours=3), note="b-cn0417")
+    site.recompute()
+    (line,), following = list_adjustments(policy_slug=site.slug, actor=as_eva)
+    assert (line.path, line.counted, line.is_in_force, line.may_revoke) == ("/physics/alice", -2 * HOUR_S, True, True)
+    assert (line.adjustment.author_name, line.adjustment.reason, line.adjustment.note) == (
+        "system", "Node failure.", "b-cn0417",
+    )  # fmt: skip
+    assert following is None
+
+
+def test_a_revoked_one_stays_on_the_list_and_counts_for_nothing(site: Site, as_eva: Actor) -> None:
+    made = adjust(site, "/physics/alice", -8)
+    entry = uid_of(site, "/physics/alice")
+    revoke = {"op": "adjust_usage", "entry": entry, "revokes": str(made.uid)}
+    publish_operations(policy_slug=site.slug, operations=[revoke], reason="A mistake.", at=AS_OF, actor=COMMAND)
+    site.recompute()
+    (line,), _ = list_adjustments(policy_slug=site.slug, actor=as_eva)
+    assert (line.is_in_force, line.counted) == (False, 0.0)
+    assert list_adjustments(policy_slug=site.slug, with_revoked=False, actor=as_eva)[0] == []
+    assert selectors.get_entry_page(policy_slug=site.slug, uid=UUID(entry), actor=as_eva).entry.adjusted == 0.0
+
+
+def test_an_entry_shows_its_own_those_below_and_those_above_it(site: Site, as_eva: Actor) -> None:
+    for path in ("/physics", "/physics/alice", "/biology"):
+        adjust(site, path, -1)
+    pages = {
+        path: [line.path for line in get_adjustments_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=as_eva).lines]  # noqa: E501
+        for path in ("/physics", "/physics/bob")
+    }  # fmt: skip
+    assert pages == {"/physics": ["/physics/alice", "/physics"], "/physics/bob": ["/physics"]}
+
+
+def test_usage_is_corrected_by_who_manages_it_above_never_at_the_own_entry_alone(site: Site) -> None:
+    max_ = User.objects.create_user("max")
+    Grant.objects.create(
+        policy=site.policy, entry_uid=uid_of(site, "/physics"), user=max_, role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]), created_at=AS_OF - timedelta(days=9), reason="test",
+    )  # fmt: skip
+    actor = Actor(user=max_, via="page")
+    may = {
+        path: get_adjustments_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=actor).may_adjust
+        for path in ("/physics", "/physics/alice", "/biology")
+    }
+    assert may == {"/physics": False, "/physics/alice": True, "/biology": False}
+
+
+def test_the_walk_tells_of_what_was_given_back_on_the_way(site: Site) -> None:
+    alice = Actor(user=User.objects.create_user("alice"), via="page")
+    adjust(site, "/physics", -10, ago=timedelta(days=2), note="node failure")
+    site.recompute()
+    (mine,) = selectors.get_my_priority(actor=alice)
+    assert [len(step.adjustments) for step in mine.walk] == [1, 0]
+    (told,) = mine.walk[0].adjustments
+    assert told.sentence == "Includes \u221210 core-hours given back on 18 Nov 2026: node failure."
+    explained = selectors.explain(policy_slug=site.slug, account="alice", actor=alice)
+    assert explained["results"][0]["steps"][0]["adjustments"] == [
+        {
+            "uid": told.uid, "resource": "cpu_s", "amount_s": -36000.0, "at": "2026-11-18T12:00:00Z",
+            "note": "node failure", "counted": -36000.0, "sentence": told.sentence,
+        }
+    ]  # fmt: skip
