@@ -78,6 +78,7 @@ POLICY = API + "policies/<slug:policy>"
 CHANGE_SET = POLICY + "/changesets/<int:change_set>"
 ACCESS = "policy/<slug:policy>/access/"
 GRANT = POLICY + "/grants/<int:grant>"
+CHANGE = "changes/<int:change_set>"
 NODE = "policy/<slug:policy>/n/<uuid:uid>"
 IMPORT = "usage/imports/<int:import_id>"
 EDIT = "changes/<int:change_set>/edit"
@@ -287,6 +288,38 @@ ROWS = [
     Row(NODE + "/_shares", "/policy/grid/n/{bob}/_shares", "302 404 404 200 404 200 302 302 302 302 302", "post",
         {"shares": "3", "base_revision": "2"}, headers=HTMX,
         besides="dora 200"),
+    # --- Pages of a review (of pia's draft about /physics/bob)
+    Row("policy/<slug:policy>/changes/", "/policy/grid/changes/", "302 200 200 200 200 200 302 302 302 302 302",
+        word="because of bob", readers="pia admin", besides="exa 200"),
+    Row("policy/<slug:policy>/changes/_rows", "/policy/grid/changes/_rows?list=open",
+        "302 200 200 200 200 200 302 302 302 302 302", word="because of bob", readers="pia admin", headers=HTMX,
+        besides="exa 200"),
+    Row(CHANGE + "/", "/changes/{change_set}/", "302 404 404 200 404 200 302 302 302 302 302",
+        word="because of bob", readers="pia admin"),
+    Row(CHANGE + "/effect/", "/changes/{change_set}/effect/", "302 404 404 200 404 200 302 302 302 302 302"),
+    Row(CHANGE + "/checks/", "/changes/{change_set}/checks/", "302 404 404 200 404 200 302 302 302 302 302"),
+    Row(CHANGE + "/discussion/", "/changes/{change_set}/discussion/", "302 404 404 200 404 200 302 302 302 302 302"),
+    Row(CHANGE + "/_diff", "/changes/{change_set}/_diff", "302 404 404 200 404 200 302 302 302 302 302",
+        word="bob gets", readers="pia admin", headers=HTMX),
+    Row(CHANGE + "/_effect", "/changes/{change_set}/_effect", "302 404 404 200 404 200 302 302 302 302 302",
+        headers=HTMX),
+    Row(CHANGE + "/_checks", "/changes/{change_set}/_checks", "302 404 404 200 404 200 302 302 302 302 302",
+        headers=HTMX),
+    Row(CHANGE + "/_discussion", "/changes/{change_set}/_discussion", "302 404 404 200 404 200 302 302 302 302 302",
+        headers=HTMX),
+    Row(CHANGE + "/_instant", "/changes/{change_set}/_instant?effective_at=2027-01-01T08:00",
+        "302 404 404 200 404 200 302 302 302 302 302", headers=HTMX),
+    Row(CHANGE + "/operations.json", "/changes/{change_set}/operations.json",
+        "302 404 404 200 404 200 302 302 302 302 302", word="set_shares", readers="pia admin"),
+    Row(CHANGE + "/conflicts/", "/changes/{change_set}/conflicts/", "302 404 404 303 404 303 302 302 302 302 302"),
+    Row(CHANGE + "/decide/", "/changes/{change_set}/decide/", "302 404 404 303 404 303 302 302 302 302 302", "post",
+        {"step": "publish", "version": "1"}, remakes="change_set"),
+    Row(CHANGE + "/decide/", "/changes/{change_set}/decide/", "302 404 404 303 404 303 302 302 302 302 302", "post",
+        {"step": "withdraw", "version": "1"}, remakes="change_set"),
+    Row(CHANGE + "/comment/", "/changes/{change_set}/comment/", "302 404 404 303 404 303 302 302 302 302 302", "post",
+        {"text": "Why?"}),
+    Row(CHANGE + "/work-out/", "/changes/{change_set}/work-out/", "302 404 404 303 404 303 302 302 302 302 302",
+        "post"),
     Row("usage/sources/", "/usage/sources/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/sources/<slug:slug>/", "/usage/sources/cluster-a/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/import/", "/usage/import/", "302 403 403 403 403 200 302 302 302 302 302"),
@@ -501,6 +534,8 @@ HIDDEN = [
     ("/api/v1/policies/grid/priorities?account={}", "bob", "xyz"),
     ("/api/v1/policies/grid/explain?account={}", "bob", "xyz"),
     ("/api/v1/policies/grid/changesets/{}", "{change_set}", "999999"),
+    ("/changes/{}/", "{change_set}", "999999"),
+    ("/changes/{}/effect/", "{change_set}", "999999"),
     ("/api/v1/runs/{}", "{run}", "999999"),
     ("/policy/grid/n/{}/", "{bob}", "00000000-0000-4000-8000-000000000000"),
     ("/policy/grid/n/{}/bob/", "{bob}", "00000000-0000-4000-8000-000000000000"),

@@ -24,6 +24,7 @@ from apps.priorities import selectors as priorities
 
 THEME_COOKIE = "theme"
 THEMES = ("light", "dark")
+_OF_A_CHANGE = ("change", "change-effect", "change-checks", "change-discussion", "change-conflicts", "change-decide")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,7 @@ class Shell:
     def policy(self) -> PolicyLink | None:
         match = self._request.resolver_match
         slug = str(match.kwargs.get("policy", "")) if match else ""
+        slug = slug or str(getattr(self._request, "policy_slug", ""))  # an address of something that has a policy
         slug = slug or self._request.GET.get("policy", "")
         named = next((policy for policy in self.policies if policy.slug == slug), None)
         return named or next(iter(self.policies), None)
@@ -158,7 +160,10 @@ class Shell:
             algorithm = Item(_("Algorithm"), address, "adjustments-horizontal", current=here)
             address = reverse("dashboard:aging", kwargs={"policy": self.policy.slug})
             window = Item(_("Usage window"), address, "history", current=self._is_at("aging"))
-            pages = [tree, algorithm, window]
+            address = reverse("dashboard:changes", kwargs={"policy": self.policy.slug})
+            here = self._is_at("changes", *_OF_A_CHANGE)
+            changes = Item(_("Changes"), address, "git-pull-request", current=here)
+            pages = [tree, changes, algorithm, window]
             address = reverse("dashboard:access", kwargs={"policy": self.policy.slug})
             here = self._is_at("access", "access-give", "grant")
             pages.append(Item(_("Access"), address, "shield-lock", current=here))

@@ -60,6 +60,14 @@ class Sight:
         return rules_all(self._actor) or bool(Rights(self._policy, self._actor, self._at).at(*_DECIDE))
 
     @cached_property
+    def _shapes_all(self) -> bool:
+        """Who shapes the whole tree decides about settings too."""
+        whole = self._actor.token is None or self._actor.token.subtree_uid is None
+        root = load_tree(self._policy).uuid(0)
+        rights = Rights(self._policy, self._actor, self._at)
+        return whole and (rules_all(self._actor) or root in rights.at(Verb.EDIT_STRUCTURE, Verb.APPROVE))
+
+    @cached_property
     def _visible(self) -> Visibility:
         tree = load_tree(self._policy)
         return visible_entries(policy=self._policy, tree=tree, actor=self._actor, at=self._at)
@@ -69,7 +77,8 @@ class Sight:
             for key in ("entry", "parent"):
                 if key in operation and not self._sees(operation[key]):
                     return False
-        return all(operation["op"] not in ("set_policy", "document") for operation in change_set.operations)
+        about_all = any(operation["op"] in ("set_policy", "document") for operation in change_set.operations)
+        return not about_all or self._shapes_all
 
     def _sees(self, uid: str) -> bool:
         i = self._visible.tree.index_of_uid(UUID(uid))

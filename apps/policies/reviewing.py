@@ -63,7 +63,7 @@ def request_changes(*, id: int, version: int, text: str, at: datetime, actor: Ac
         require_approver(change_set, actor, at)
         _say(change_set, said, None, actor, at)
         change_set.approvals.all().delete()
-        change_set.effective_at = None
+        change_set.effective_at, change_set.decided_by, change_set.decided_name = None, None, ""
         return move_on(change_set, State.DRAFT, actor, at, "changeset.sent_back", said)
 
 
@@ -121,6 +121,8 @@ def _publish_one(pk: int, policy_id: int, at: datetime) -> Revision | None:
         with transaction.atomic():
             lock_policy(policy_id)
             change_set = _still_due(pk, at)
+            if change_set is not None and not change_set.decided_name:
+                raise Conflict("Its time has come, and nobody had decided to put it in force.", code="undecided")
             return None if change_set is None else publish_locked(change_set, _decider(change_set), at)
     except DomainError as error:
         with transaction.atomic():
@@ -174,6 +176,7 @@ def rebase_change_set(
         change_set.operations, change_set.base_number = outcome.operations, policy.head_number
         change_set.approvals.all().delete()
         change_set.effective_at = None if change_set.state == State.APPROVED else change_set.effective_at
+        change_set.decided_by, change_set.decided_name = None, ""
         state = State.DRAFT if change_set.state == State.DRAFT else State.PROPOSED
         return move_on(change_set, state, actor, at, "changeset.rebased")
 

@@ -128,7 +128,8 @@ def update_change_set(
         change_set.reason = change_set.reason if reason is None else clean_reason(reason)
         if effective_at is not _UNSET:
             change_set.effective_at = effective_at
-        change_set.approvals.all().delete()  # what was approved was something else
+        change_set.approvals.all().delete()  # what was approved, and decided, was something else
+        change_set.decided_by, change_set.decided_name = None, ""
         return move_on(change_set, ChangeSet.State.DRAFT, actor, at, "changeset.edited")
 
 
@@ -150,14 +151,20 @@ def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at:
         return move_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", said)
 
 
-def publish_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> Revision:
-    """Put it in force on the head as it is now, or refuse and leave everything as it was."""
+def publish_change_set(
+    *, id: int, version: int, reason: str | None = None, at_once: bool = False, at: datetime, actor: Actor
+) -> Revision:
+    """Put it in force on the head as it is now, or refuse and leave everything as it was.
+
+    at_once: also where it was to take effect later.
+    """
     with _refusals_on_record(actor, at, f"change set {id}"), transaction.atomic():
         policy_id = ChangeSet.objects.filter(pk=id).values_list("policy_id", flat=True).first()
         if policy_id is not None:
             lock_policy(policy_id)
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
         change_set.reason = require_reason(change_set.reason if reason is None else reason)
+        change_set.effective_at = None if at_once else change_set.effective_at
         return publish_locked(change_set, actor, at)
 
 
@@ -235,7 +242,7 @@ def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revisio
         raise Invalid("Nothing would change: everything asked for is in force already.", code="nothing_to_change")
     require_second_person(change_set, policy, outcome.tree, outcome.settings, outcome.changes, settings, actor, at)
     change_set.operations = outcome.operations
-    change_set.save(update_fields=["operations", "reason"])
+    change_set.save(update_fields=["operations", "reason", "effective_at"])
     following = NextRevision.of_outcome(outcome)
     revision = publish(
         policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -185,3 +185,15 @@ def times(count: int) -> range:
 def at(items: Sequence[Any], index: int) -> Any:
     """{% with column=columns|at:forloop.counter0 %}: what stands at the same place of another list."""
     return items[index]
+
+
+@register.filter
+def plain(value: float) -> str:
+    """A number for an attribute of a drawing, whatever the language of the page."""
+    return f"{value:g}"
+
+
+@register.filter
+def utc_words(at: datetime) -> str:
+    """2027-01-01 08:00 UTC, beside the local time."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,238 @@
+"""A manager reviews and publishes, a second person approves a large change: by mouse, by keyboard, without scripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps import clock
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import User
+from apps.policies import services
+from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.roles import VERBS_OF_ROLE
+from apps.priorities import effect_runs
+from apps.runs.services import work_run_now
+from tests.browser.conftest import THEMES, WIDTHS, Open, Visit
+from tests.dashboard.grid import SLUG, Grid
+
+FEWER = {"op": "set_shares", "entry": "/atlas", "shares": 20}
+
+
+def manager(grid: Grid, name: str) -> User:
+    user = User.objects.create_user(name, "", "x")
+    Grant.objects.create(
+        policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid("/"), user=user, role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]), created_at=clock.now(),
+    )  # fmt: skip
+    return user
+
+
+@pytest.fixture
+def maria(grid: Grid) -> User:
+    return manager(grid, "maria")
+
+
+@pytest.fixture
+def lars(grid: Grid) -> User:
+    return manager(grid, "lars")
+
+
+def drafted(user: User, *operations: dict[str, Any]) -> ChangeSet:
+    return services.make_change_set(
+        policy_slug=SLUG, operations=operations, reason="Atlas winds down.", at=clock.now(),
+        actor=Actor(user=user, via="page"),
+    )  # fmt: skip
+
+
+def guard(**limits: float) -> None:
+    services.change_settings(
+        policy_slug=SLUG, settings={"review": limits}, reason="Four eyes.", at=clock.now(), actor=COMMAND
+    )
+
+
+def state_of(change_set: ChangeSet) -> str:
+    change_set.refresh_from_db()
+    return change_set.state
+
+
+def focused(visit: Visit) -> str:
+    found: str = visit.page.evaluate("document.activeElement.id || document.activeElement.tagName")
+    return found
+
+
+def press_until(visit: Visit, wanted: str, key: str = "Tab", most: int = 80) -> None:
+    for _ in range(most):
+        if visit.page.evaluate("(s) => document.activeElement.matches(s)", wanted):
+            return
+        visit.page.keyboard.press(key)
+    raise AssertionError(f"{wanted} is not reached by {key}")
+
+
+def test_a_second_person_approves_a_large_change_with_the_mouse(
+    grid: Grid, visit: Open, maria: User, lars: User
+) -> None:
+    guard(points=5)
+    change_set = drafted(lars, FEWER)
+    author = visit()
+    author.sign_in("lars")
+    page = author.go(f"/changes/{change_set.pk}/")
+    assert "a second person approves it first" in page.inner_text("main")
+    page.click("button:has-text('Request review')")
+    assert state_of(change_set) == "proposed"
+    second = visit()
+    second.sign_in("maria")
+    page = second.go(f"/policy/{SLUG}/changes/?list=waiting")
+    page.click("a:has-text('Atlas winds down.')")
+    page.click("#tab-effect")
+    page.wait_for_selector("#effect svg.chart")
+    assert "own shares changed" in page.inner_text("main") or "target of atlas falls" in page.inner_text("main")
+    page.fill("#why", "Agreed in the meeting.")
+    page.click("#approve")
+    assert state_of(change_set) == "approved"
+    page = author.go(f"/changes/{change_set.pk}/")
+    page.click("button:has-text('Publish now')")
+    assert "In force as revision" in page.inner_text("main")
+    assert state_of(change_set) == "published"
+
+
+def test_a_second_person_approves_and_publishes_by_keyboard_alone(
+    grid: Grid, visit: Open, maria: User, lars: User
+) -> None:
+    guard(points=5)
+    change_set = drafted(lars, FEWER, {"op": "set_shares", "entry": "/cms", "shares": 40})
+    author = visit()
+    author.sign_in("lars")
+    author.go(f"/changes/{change_set.pk}/")
+    author.page.keyboard.press("a")
+    author.page.keyboard.press("Enter")
+    author.page.wait_for_selector("text=Handed in.")
+    second = visit()
+    second.sign_in("maria")
+    page = second.go(f"/changes/{change_set.pk}/")
+    page.keyboard.press("n")
+    assert focused(second) == "edit-0"
+    page.keyboard.press("n")
+    assert focused(second) == "edit-1"
+    page.keyboard.press("p")
+    assert focused(second) == "edit-0"
+    press_until(second, "#tab-checks", "Shift+Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#checks")
+    assert focused(second) == "tab-checks"
+    page.keyboard.press("a")
+    assert focused(second) == "approve"
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=You have approved it.")
+    page.keyboard.press("a")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=In force as revision")
+    assert state_of(change_set) == "published"
+
+
+def test_the_review_works_without_scripts(grid: Grid, visit: Open, maria: User, lars: User) -> None:
+    change_set = drafted(lars, FEWER)
+    window = visit(scripts=False)
+    window.sign_in("lars")
+    page = window.go(f"/changes/{change_set.pk}/")
+    page.click("button:has-text('Request review')")
+    other = visit(scripts=False)
+    other.sign_in("maria")
+    page = other.go(f"/changes/{change_set.pk}/")
+    for tab in ("effect", "checks", "discussion"):
+        page.click(f"#tab-{tab}")
+        page.wait_for_selector(f"section#{tab}")
+    page.fill("#comment", "Until when?")
+    page.click("#send-comment")
+    assert "Until when?" in page.inner_text("#review")
+    page.fill("#why", "Say until when.")
+    page.click("button:has-text('Request changes')")
+    assert state_of(change_set) == "draft"
+    page = window.go(f"/changes/{change_set.pk}/")
+    page.click("summary:has-text('Publish later')")
+    page.fill("#effective_at", "2099-01-01T08:00")
+    page.click("button:has-text('Schedule')")
+    assert "Scheduled." in page.inner_text("main")
+
+
+def test_conflicts_are_resolved_one_by_one(grid: Grid, visit: Open, lars: User) -> None:
+    change_set = drafted(lars, FEWER)
+    services.change_shares(
+        policy_slug=SLUG, entry_uid=grid.uid("/atlas"), shares=50, reason="Meanwhile.", at=clock.now(), actor=COMMAND
+    )
+    window = visit()
+    window.sign_in("lars")
+    page = window.go(f"/changes/{change_set.pk}/")
+    page.click("a:has-text('Resolve')")
+    assert [page.inner_text(f".three > :nth-child({n}) .value") for n in (1, 2, 3)] == ["60", "20", "50"]
+    page.check("input[value=mine]")
+    page.click("button:has-text('Set on the revision in force')")
+    page.click("button:has-text('Publish now')")
+    assert state_of(change_set) == "published"
+
+
+def test_focus_and_words_stay_when_a_comment_is_sent(grid: Grid, visit: Open, lars: User) -> None:
+    change_set = drafted(lars, FEWER)
+    window = visit()
+    window.sign_in("lars")
+    page = window.go(f"/changes/{change_set.pk}/discussion/")
+    page.fill("#comment", "First.")
+    page.focus("#send-comment")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".cmt")
+    assert focused(window) == "send-comment"
+    assert page.input_value("#comment") == ""
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#comment-problem")
+    assert focused(window) == "send-comment"
+
+
+def test_a_large_policy_shows_its_effect_when_it_is_worked_out(
+    grid: Grid, visit: Open, lars: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(effect_runs, "MOST_ENTRIES", 3)
+    change_set = drafted(lars, FEWER)
+    window = visit()
+    window.sign_in("lars")
+    page = window.go(f"/changes/{change_set.pk}/effect/")
+    page.click("#work-out")
+    page.wait_for_selector("[data-poll]")
+    page.focus("#tab-effect")
+    run = effect_runs.newest_run(change_set)
+    assert run is not None
+    work_run_now(run.pk)
+    page.wait_for_selector("table.later")
+    assert focused(window) == "tab-effect"
+    assert page.locator("[data-poll]").count() == 0
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_page_of_a_review_is_clean_and_fits(
+    grid: Grid, visit: Open, maria: User, lars: User, theme: str, width: int
+) -> None:
+    guard(points=5)
+    change_set = drafted(
+        lars, FEWER, {"op": "add", "parent": "/", "name": "cryo-em", "kind": "vo", "shares": 12},
+        {"op": "move", "entry": "/cms/dave", "parent": "/biomed"}, {"op": "archive", "entry": "/atlas/bob"},
+        {"op": "set_shares", "entry": "/cms/erin", "shares": 0},
+    )  # fmt: skip
+    at = clock.now()
+    services.propose_change_set(id=change_set.pk, version=change_set.version, at=at, actor=Actor(user=lars, via="page"))
+    stuck = drafted(lars, {**FEWER, "shares": 30}, {"op": "set_shares", "entry": "/cms", "shares": 11})
+    services.change_shares(
+        policy_slug=SLUG, entry_uid=grid.uid("/cms"), shares=10.5, reason="Meanwhile.", at=at, actor=COMMAND
+    )
+    window = visit(theme=theme, width=width)
+    window.sign_in("maria")
+    here = f"/changes/{change_set.pk}/"
+    for path in (here, f"{here}effect/", f"{here}checks/", f"{here}discussion/", f"/policy/{SLUG}/changes/"):
+        window.go(path)
+        assert window.axe() == [], path
+        assert window.overflow() <= 0, path
+    window.sign_in("lars")
+    for path in (f"/changes/{stuck.pk}/", f"/changes/{stuck.pk}/conflicts/"):
+        window.go(path)
+        assert window.axe() == [], path
+        assert window.overflow() <= 0, path

@@ -1,0 +1,322 @@
+"""The review of a change set: layers, checks, decision, conflicts and what people say, as pages without scripts."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import User
+from apps.policies import reviewing, services
+from apps.policies.models import ChangeSet, Grant
+from apps.policies.roles import VERBS_OF_ROLE
+from apps.priorities import effect_runs, served
+from apps.runs.services import work_run_now
+from tests.dashboard.grid import SLUG, Grid, make_grid
+
+AT = datetime(2026, 11, 20, 12, 4, tzinfo=UTC)
+MORE = {"op": "set_shares", "entry": "/atlas/alice", "shares": 9}
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+
+
+@pytest.fixture
+def grid(db: None) -> Grid:
+    served.forget()
+    return make_grid(AT, visibility="path")
+
+
+def authority(grid: Grid, name: str, path: str = "/atlas", role: str = "manager") -> User:
+    user = User.objects.create_user(name)
+    Grant.objects.create(
+        policy_id=ChangeSet.objects.latest("pk").policy_id, entry_uid=grid.uid(path), user=user, role=role,
+        verbs=list(VERBS_OF_ROLE[role]), created_at=AT,
+    )  # fmt: skip
+    return user
+
+
+@pytest.fixture
+def bob(grid: Grid) -> User:
+    return authority(grid, "bob")
+
+
+@pytest.fixture
+def bess(grid: Grid) -> User:
+    return authority(grid, "bess")
+
+
+def drafted(user: User, *operations: dict[str, Any], reason: str = "More for Alice.") -> ChangeSet:
+    actor = Actor(user=user, via="page")
+    return services.make_change_set(policy_slug=SLUG, operations=operations, reason=reason, at=AT, actor=actor)
+
+
+def proposed(user: User, *operations: dict[str, Any]) -> ChangeSet:
+    draft = drafted(user, *operations)
+    return services.propose_change_set(id=draft.pk, version=draft.version, at=AT, actor=Actor(user=user, via="page"))
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+def decide(client: Client, change_set: ChangeSet, step: str, **more: str) -> Any:
+    data = {"step": step, "version": str(change_set.version), **more}
+    return client.post(f"/changes/{change_set.pk}/decide/", data)
+
+
+def text_of(answer: Any) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode()))
+
+
+def guard(**limits: float) -> None:
+    services.change_settings(policy_slug=SLUG, settings={"review": limits}, reason="Four eyes.", at=AT, actor=COMMAND)
+
+
+def test_the_three_layers_stand_on_two_tabs(grid: Grid, bob: User) -> None:
+    change_set = proposed(bob, MORE)
+    client = signed_in(bob)
+    diff = text_of(client.get(f"/changes/{change_set.pk}/"))
+    assert "More for Alice." in diff
+    assert "alice gets 9 shares" in diff
+    assert "1 more entry shifts" in diff
+    effect = text_of(client.get(f"/changes/{change_set.pk}/effect/"))
+    assert "+40.0 pts" in effect
+    assert "own shares changed" in effect
+    assert "smaller part in atlas" in effect
+    for days in ("+ 1 day", "+ 7 days", "+ 30 days"):
+        assert days in effect
+    raw = client.get(f"/changes/{change_set.pk}/operations.json")
+    assert json.loads(raw.content)[0]["shares"] == 9
+
+
+def test_a_move_is_one_line_and_says_from_where_to_where(grid: Grid) -> None:
+    change_set = drafted(grid.admin, {"op": "move", "entry": "/cms/dave", "parent": "/biomed"})
+    diff = text_of(signed_in(grid.admin).get(f"/changes/{change_set.pk}/"))
+    assert "dave moves to biomed" in diff
+    assert diff.count("dave moves") >= 1
+    assert len(change_set.operations) == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        ({"op": "add", "parent": "/cms", "name": "new", "kind": "user"}, "new joins cms"),
+        ({"op": "rename", "entry": "/cms", "name": "cms2"}, "cms is called cms2"),
+        ({"op": "archive", "entry": "/cms/dave"}, "dave is archived"),
+        ({"op": "lock", "entry": "/cms"}, "cms is locked"),
+        ({"op": "set_scope", "entry": "/cms", "scope": "global"}, "its children are compared by usage global"),
+        ({"op": "set_dates", "entry": "/cms", "dates": {"ends_on": "2027-03-31"}}, "dates until 2027-03-31"),
+        ({"op": "set_members", "entry": "/cms", "members": [{"group": "cms"}]}, "who joins by rule"),
+        ({"op": "set_shares", "entry": "/cms", "shares": "parent"}, "cms hands its parent’s shares on"),
+        ({"op": "set_shares", "entry": "/cms", "shares": {"percent": 50, "from": "siblings"}},
+         "from its siblings in proportion"),
+        ({"op": "adjust_usage", "entry": "/cms", "resource": "cpu_s", "amount_s": -36000,
+          "at": "2026-11-19T00:00:00Z"}, "corrected by −10 core-hours"),
+        ({"op": "set_policy", "settings": {"window": {"half_life_s": 86400}}}, "Usage window: half life"),
+    ],
+)  # fmt: skip
+def test_every_operation_has_its_sentence(grid: Grid, operation: dict[str, Any], words: str) -> None:
+    change_set = drafted(grid.admin, operation)
+    client = signed_in(grid.admin)
+    assert words in text_of(client.get(f"/changes/{change_set.pk}/"))
+    for tab in ("effect", "checks", "discussion"):
+        assert client.get(f"/changes/{change_set.pk}/{tab}/").status_code == 200
+
+
+def test_another_algorithm_is_shown_as_ranks_under_both(grid: Grid) -> None:
+    change_set = drafted(grid.admin, {"op": "set_policy", "settings": {"algorithm": {"name": "slurm-fair-tree"}}})
+    effect = text_of(signed_in(grid.admin).get(f"/changes/{change_set.pk}/effect/"))
+    assert "Algorithm: name aequus slurm-fair-tree" in effect
+    assert "ranks below are those under both" in effect
+
+
+def test_a_second_person_approves_and_the_author_publishes(grid: Grid, bob: User, bess: User) -> None:
+    guard(points=5)
+    change_set = proposed(bob, MORE)
+    author, second = signed_in(bob), signed_in(bess)
+    page = text_of(author.get(f"/changes/{change_set.pk}/"))
+    assert "a second person approves it first" in page
+    assert "Publish now" not in page
+    refused = decide(author, change_set, "publish")
+    assert refused.status_code == 409
+    assert "A second person approves it first" in text_of(refused)
+    assert decide(author, change_set, "approve").status_code == 403
+    assert "Approve" in text_of(second.get(f"/changes/{change_set.pk}/"))
+    assert decide(second, change_set, "approve", text="Fine.").status_code == 303
+    change_set.refresh_from_db()
+    page = text_of(author.get(f"/changes/{change_set.pk}/"))
+    assert "Publish now" in page
+    assert "Large change, approved by bess" in text_of(author.get(f"/changes/{change_set.pk}/checks/"))
+    assert decide(author, change_set, "publish").status_code == 303
+    assert "In force as revision 4" in text_of(author.get(f"/changes/{change_set.pk}/"))
+
+
+def test_what_is_sent_back_needs_words_and_keeps_them(grid: Grid, bob: User, bess: User) -> None:
+    change_set = proposed(bob, MORE)
+    second = signed_in(bess)
+    assert decide(second, change_set, "request-changes").status_code == 422
+    assert decide(second, change_set, "request-changes", text="Too <b>much</b>.").status_code == 303
+    page = signed_in(bob).get(f"/changes/{change_set.pk}/discussion/").content.decode()
+    assert "Too &lt;b&gt;much&lt;/b&gt;." in page
+    change_set.refresh_from_db()
+    assert change_set.state == ChangeSet.State.DRAFT
+
+
+def test_a_stale_page_decides_nothing_and_keeps_what_was_typed(grid: Grid, bob: User, bess: User) -> None:
+    change_set = proposed(bob, MORE)
+    decide(signed_in(bob), change_set, "withdraw")
+    other = proposed(bob, MORE)
+    services.update_change_set(
+        id=other.pk,
+        version=other.version,
+        operations=[{**MORE, "shares": 99}],
+        at=AT,
+        actor=Actor(user=bob, via="page"),
+    )
+    stale = decide(signed_in(bob), other, "propose", text="Kept words")
+    assert stale.status_code == 412
+    assert "Kept words" in stale.content.decode()
+
+
+def test_publishing_later_shows_both_times_and_can_be_had_at_once(grid: Grid, bob: User, settings: Any) -> None:
+    change_set = drafted(bob, MORE)
+    client = signed_in(bob)
+    htmx = {"HX-Request": "true"}
+    told = client.get(f"/changes/{change_set.pk}/_instant?effective_at=2027-01-01T08:00", headers=htmx)
+    assert "2027-01-01 08:00 UTC" in told.content.decode()
+    assert (
+        "past"
+        in client.get(f"/changes/{change_set.pk}/_instant?effective_at=2020-01-01T08:00", headers=htmx).content.decode()
+    )
+    assert decide(client, change_set, "schedule", effective_at="soon").status_code == 422
+    assert decide(client, change_set, "schedule", effective_at="2020-01-01T08:00").status_code == 422
+    assert decide(client, change_set, "schedule", effective_at="2027-01-01T08:00").status_code == 303
+    page = text_of(client.get(f"/changes/{change_set.pk}/"))
+    assert "Scheduled." in page
+    assert "2027-01-01 08:00 UTC" in page
+    change_set.refresh_from_db()
+    assert decide(client, change_set, "publish").status_code == 303
+    change_set.refresh_from_db()
+    assert (change_set.state, change_set.effective_at) == (ChangeSet.State.PUBLISHED, None)
+
+
+def test_conflicts_are_chosen_one_by_one(grid: Grid, bob: User) -> None:
+    change_set = drafted(bob, MORE, {"op": "set_shares", "entry": "/atlas/bob", "shares": 5})
+    services.change_shares(
+        policy_slug=SLUG, entry_uid=grid.uid("/atlas/alice"), shares=4, reason="Meanwhile.", at=AT, actor=COMMAND
+    )
+    client = signed_in(bob)
+    page = client.get(f"/changes/{change_set.pk}/")
+    assert "1 conflict with the revision in force" in text_of(page)
+    assert "Publish now" not in text_of(page)
+    assert decide(client, change_set, "publish").status_code == 409
+    columns = client.get(f"/changes/{change_set.pk}/conflicts/")
+    assert re.search(r"Base revision 2 1 Mine this change 9 Theirs [a-z ;]+ 4", text_of(columns))
+    url = f"/changes/{change_set.pk}/conflicts/"
+    version = {"version": str(change_set.version)}
+    assert client.post(url, version).status_code == 409
+    key = f"choice-{grid.uid('/atlas/alice')}:shares"
+    assert client.post(url, {**version, key: "theirs"}).status_code == 303
+    change_set.refresh_from_db()
+    assert [operation["shares"] for operation in change_set.operations] == [5]
+    assert client.get(url).status_code == 303
+
+
+def test_comments_stand_at_their_edit(grid: Grid, bob: User, bess: User) -> None:
+    change_set = proposed(bob, MORE, {"op": "set_shares", "entry": "/atlas/bob", "shares": 5})
+    client = signed_in(bess)
+    url = f"/changes/{change_set.pk}/comment/"
+    assert client.post(url, {"text": "  ", "on": "1"}).status_code == 422
+    assert client.post(url, {"text": "Until when?", "on": "1"}).status_code == 303
+    page = text_of(signed_in(bob).get(f"/changes/{change_set.pk}/discussion/?on=0"))
+    assert "on “bob gets 5 shares”" in page
+    assert "Until when?" in page
+    fragment = client.post(url, {"text": "And why?"}, headers={"HX-Request": "true"})
+    assert "And why?" in text_of(fragment)
+    assert "<html" not in fragment.content.decode()
+
+
+def test_what_lies_outside_the_view_is_counted_only(grid: Grid, bob: User) -> None:
+    change_set = proposed(grid.admin, MORE)
+    assert signed_in(bob).get(f"/changes/{change_set.pk}/").status_code == 200
+    moved = drafted(bob, MORE)
+    services.change_settings(policy_slug=SLUG, settings={"fallback_factor": 0.2}, reason="x", at=AT, actor=COMMAND)
+    Grant.objects.filter(user=bob).update(entry_uid=grid.uid("/atlas/bob"))
+    page = signed_in(bob).get(f"/changes/{moved.pk}/")
+    assert "alice" not in text_of(page).replace("More for Alice", "")
+    assert "1 edit outside your view" in text_of(page)
+    assert signed_in(bob).get(f"/changes/{moved.pk}/operations.json").status_code == 404
+
+
+def test_who_may_not_see_it_finds_nothing(grid: Grid, bob: User) -> None:
+    change_set = drafted(bob, MORE)
+    stranger = signed_in(authority(grid, "eve", "/cms"))
+    for path in ("", "effect/", "checks/", "discussion/", "operations.json", "conflicts/"):
+        assert stranger.get(f"/changes/{change_set.pk}/{path}").status_code == 404
+    assert decide(stranger, change_set, "publish").status_code == 404
+
+
+def test_a_large_policy_is_worked_out_when_somebody_asks(
+    grid: Grid, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(effect_runs, "MOST_ENTRIES", 3)
+    change_set = drafted(bob, MORE)
+    client = signed_in(bob)
+    assert "Work out the effect" in text_of(client.get(f"/changes/{change_set.pk}/effect/"))
+    assert client.post(f"/changes/{change_set.pk}/work-out/").status_code == 303
+    waiting = client.get(f"/changes/{change_set.pk}/effect/").content.decode()
+    assert "data-poll" in waiting
+    run = effect_runs.newest_run(change_set)
+    assert run is not None
+    work_run_now(run.pk)
+    done = client.get(f"/changes/{change_set.pk}/effect/").content.decode()
+    assert "data-poll" not in done
+    assert "own shares changed" in done
+
+
+def test_lists_hold_what_they_say(grid: Grid, bob: User, bess: User) -> None:
+    mine, asked = drafted(bob, MORE, reason="Mine alone"), proposed(bob, {**MORE, "shares": 7})
+    reviewing.comment_on(id=asked.pk, text="x", at=AT, actor=Actor(user=bob, via="page"))
+    url = f"/policy/{SLUG}/changes/"
+
+    def listed(user: User, which: str) -> set[int]:
+        page = signed_in(user).get(url, {"list": which}).content.decode()
+        return {int(found) for found in re.findall(r'href="/changes/(\d+)/"', page)}
+
+    assert listed(bob, "open") == {mine.pk, asked.pk}
+    assert listed(bob, "mine") == {mine.pk, asked.pk}
+    assert listed(bob, "waiting") == set()
+    assert listed(bess, "open") == listed(bess, "waiting") == {asked.pk}
+    assert listed(bess, "mine") == set()
+    assert listed(grid.admin, "published") >= {ChangeSet.objects.filter(state="published").latest("pk").pk}
+    part = signed_in(bess).get(f"{url}_rows?list=waiting", headers={"HX-Request": "true"})
+    assert part.status_code == 200
+    assert "<html" not in part.content.decode()
+
+
+def test_what_was_due_and_could_not_be_put_in_force_says_why(grid: Grid, bob: User) -> None:
+    change_set = drafted(bob, MORE)
+    decide(signed_in(bob), change_set, "schedule", effective_at="2026-11-21T08:00")
+    Grant.objects.filter(user=bob).update(verbs=["view_aggregate", "edit_shares"])
+    reviewing.publish_due(at=AT + timedelta(days=2))
+    page = text_of(signed_in(bob).get(f"/changes/{change_set.pk}/"))
+    assert "It was due, and not put in force." in page
+
+
+def test_every_change_set_there_is_can_be_read(grid: Grid) -> None:
+    client = signed_in(grid.admin)
+    found = list(ChangeSet.objects.values_list("pk", flat=True))
+    assert len(found) == 2
+    for pk in found:
+        for tab in ("", "effect/", "checks/", "discussion/"):
+            assert client.get(f"/changes/{pk}/{tab}").status_code == 200
