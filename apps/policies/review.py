@@ -22,7 +22,7 @@ from apps.policies.operations import Outcome, work_out
 from apps.policies.scope import Verb
 from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings
-from apps.policies.size_guard import Size, measure
+from apps.policies.size_guard import Proposed, Size, measure
 from apps.policies.target_moves import TargetMoves, target_moves
 from apps.policies.trees import load_archived, load_tree
 from apps.policies.whole_trees import document_outcome, is_document
@@ -80,9 +80,9 @@ class Review:
 
     @cached_property
     def size(self) -> Size:
-        changes = {} if self.outcome is None else self.outcome.changes
         in_force = settings_of(self.policy, self.policy.head_number)
-        return measure(self.policy, self.before, self.after, in_force, self.wanted, changes)
+        proposed = Proposed(self.before, self.settings) if self.outcome is None else Proposed.of_outcome(self.outcome)
+        return measure(self.policy, self.before, in_force, proposed)
 
     def why_not_publish(self, actor: Actor) -> NotAllowed | None:
         """The refusal that putting it in force would meet for lack of a right."""

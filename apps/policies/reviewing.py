@@ -29,7 +29,7 @@ from apps.policies.publishing import lock_policy
 from apps.policies.rebasing import Side, Sides, settle
 from apps.policies.selectors import get_change_set
 from apps.policies.services import move_on, publish_locked
-from apps.policies.size_guard import require_approver, require_second_person
+from apps.policies.size_guard import Proposed, require_approver, require_second_person
 from apps.policies.trees import load_archived, load_tree
 from apps.policies.whole_trees import is_document
 
@@ -90,7 +90,7 @@ def schedule_change_set(
         policy = change_set.policy
         outcome = merged_outcome(change_set, policy, actor, at)
         settings = settings_of(policy, policy.head_number)
-        require_second_person(change_set, policy, outcome.tree, outcome.settings, outcome.changes, settings, actor, at)
+        require_second_person(change_set, policy, Proposed.of_outcome(outcome), settings, actor, at)
         change_set.effective_at, change_set.held_for = effective_at, ""
         change_set.decided_by, change_set.decided_name = actor.user, actor.name
         return _carrying_approvals(change_set, actor, at, "changeset.scheduled")

@@ -37,7 +37,7 @@ from apps.policies.reshape import columns_of
 from apps.policies.scope import require_policy, require_scope, rules_all
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings
-from apps.policies.size_guard import require_second_person
+from apps.policies.size_guard import Proposed, require_second_person
 from apps.policies.trees import load_archived, load_tree
 from apps.policies.whole_trees import forget_tree, is_document, summary
 
@@ -227,7 +227,7 @@ def replace_tree(
     said = require_reason(reason)
     change_set = new_change_set(policy, policy.head_number, summary(following), said, None, actor, at, origin)
     settings = settings_of(policy, policy.head_number)
-    require_second_person(change_set, policy, following.tree, following.settings, {}, settings, actor, at)
+    require_second_person(change_set, policy, Proposed(following.tree, following.settings), settings, actor, at)
     return publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=said, at=at)
 
 
@@ -240,7 +240,7 @@ def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revisio
     settings = settings_of(policy, policy.head_number)
     if outcome.is_empty and outcome.settings == settings:
         raise Invalid("Nothing would change: everything asked for is in force already.", code="nothing_to_change")
-    require_second_person(change_set, policy, outcome.tree, outcome.settings, outcome.changes, settings, actor, at)
+    require_second_person(change_set, policy, Proposed.of_outcome(outcome), settings, actor, at)
     change_set.operations = outcome.operations
     change_set.save(update_fields=["operations", "reason", "effective_at"])
     following = NextRevision.of_outcome(outcome)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from apps.accounts.actor import Actor
 from apps.errors import Conflict, DomainError
+from apps.policies.adjusting import Adjusting
 from apps.policies.authority import ActorGuard
 from apps.policies.change_sets import settings_of
 from apps.policies.columns import Node, TreeColumns
 from apps.policies.models import Approval, ChangeSet, Policy
-from apps.policies.operations import Operation, apply, work_out
+from apps.policies.operations import Operation, Outcome, apply, work_out
 from apps.policies.reshape import Changes
 from apps.policies.scope import Verb
 from apps.policies.settings import PolicySettings
@@ -21,8 +22,23 @@ from apps.policies.target_moves import TargetMoves, target_moves
 from apps.policies.trees import load_archived, load_tree
 from apps.policies.whole_trees import is_document
 
-# How many leaves get another rank with this tree and these settings; None while no ranks are known.
-RankCount = Callable[[Policy, TreeColumns, PolicySettings], int | None]
+
+@dataclass(frozen=True, eq=False)
+class Proposed:
+    """What is to be in force: the tree with its settings, by which entries it differs, and corrections of usage."""
+
+    tree: TreeColumns
+    settings: PolicySettings
+    changes: Changes = field(default_factory=dict)
+    adjusting: Sequence[Adjusting] = ()
+
+    @classmethod
+    def of_outcome(cls, outcome: Outcome) -> Proposed:
+        return cls(outcome.tree, outcome.settings, outcome.changes, outcome.adjusting)
+
+
+# How many leaves get another rank; None while no ranks are known.
+RankCount = Callable[[Policy, Proposed], int | None]
 _rank_counts: list[RankCount] = []
 
 
@@ -60,34 +76,30 @@ class Size:
         return found
 
 
-def measure(
-    policy: Policy, before: TreeColumns, after: TreeColumns, settings: PolicySettings, wanted: PolicySettings,
-    changes: Changes,
-) -> Size:  # fmt: skip
-    """The size of a change of tree and settings, its dates included: what is planned is as large as what is done."""
+def measure(policy: Policy, before: TreeColumns, settings: PolicySettings, proposed: Proposed) -> Size:
+    """The size of a change, its dates included: what is planned is as large as what is done."""
     limits = settings.review
-    found = [target_moves(before, tree) for tree in (after, *_trees_to_come(after, changes))]
+    found = [target_moves(before, tree) for tree in (proposed.tree, *_trees_to_come(proposed.tree, proposed.changes))]
     points = limits["points"]
     return Size(
         points=max(moves.furthest for moves in found),
         n_beyond=0 if points is None else max(moves.count_beyond(points) for moves in found),
-        users=None if limits["users"] is None else _users(policy, after, wanted, found[0]),
-        loosens=_loosens(limits, wanted.review),
+        users=None if limits["users"] is None else _users(policy, proposed, found[0]),
+        loosens=_loosens(limits, proposed.settings.review),
         limits=limits,
     )
 
 
 def require_second_person(
-    change_set: ChangeSet, policy: Policy, after: TreeColumns, wanted: PolicySettings, changes: Changes,
-    settings: PolicySettings, actor: Actor, at: datetime,
-) -> None:  # fmt: skip
+    change_set: ChangeSet, policy: Policy, proposed: Proposed, settings: PolicySettings, actor: Actor, at: datetime
+) -> None:
     """Conflict (`needs_approval`) for a change that one person may not put in force alone.
 
     Rules and dates were put in force by people, and the command line is the site’s own: they aren’t asked.
     """
     if actor.user is None or all(limit is None for limit in settings.review.values()):
         return
-    size = measure(policy, load_tree(policy), after, settings, wanted, changes)
+    size = measure(policy, load_tree(policy), settings, proposed)
     if size.reasons and not second_persons(change_set, at):
         raise Conflict(
             f"A second person approves it first: {'; '.join(size.reasons)}. Propose it, and ask somebody to approve.",
@@ -125,13 +137,13 @@ def require_approver(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
     )  # fmt: skip
 
 
-def _users(policy: Policy, after: TreeColumns, wanted: PolicySettings, moves: TargetMoves) -> int | None:
+def _users(policy: Policy, proposed: Proposed, moves: TargetMoves) -> int | None:
     """While there are no ranks, a leaf counts when its target moves."""
     for count in _rank_counts:
-        known = count(policy, after, wanted)
+        known = count(policy, proposed)
         if known is not None:
             return known
-    return int((after.engine_tree().is_ranked & (moves.distance > 0)).sum())
+    return int((proposed.tree.engine_tree().is_ranked & (moves.distance > 0)).sum())
 
 
 def _loosens(limits: dict[str, Any], wanted: dict[str, Any]) -> bool:

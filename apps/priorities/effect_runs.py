@@ -15,19 +15,22 @@ from apps import blobs
 from apps.accounts.actor import Actor
 from apps.engine.errors import BadParameter, BadTree
 from apps.errors import Conflict, DomainError, Invalid
+from apps.policies.adjusting import Adjusted, Revoked
 from apps.policies.algorithm_fit import refuse_misfit
 from apps.policies.change_sets import settings_of
-from apps.policies.columns import TreeColumns
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.outcomes import outcome_on_head
 from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings
+from apps.policies.size_guard import Proposed
 from apps.policies.trees import load_tree
 from apps.priorities.answers import ServedSnapshot
-from apps.priorities.assembly import load_inputs, oldest
+from apps.priorities.assembly import Inputs, load_inputs, oldest
 from apps.priorities.carried import simulate
+from apps.priorities.corrections import Correction
 from apps.priorities.models import ChangeSetEffect
-from apps.priorities.projection import DEMAND_DAYS, HORIZONS_DAYS, Projection, compare
+from apps.priorities.projection import DEMAND_DAYS, HORIZONS_DAYS, Projection, Side, compare
+from apps.priorities.rulebook import load_rulebook
 from apps.priorities.selectors.rows import newest_or_none
 from apps.runs.models import Run
 from apps.runs.services import Lease, enqueue_run
@@ -149,20 +152,21 @@ def work_effect(run: Run, lease: Lease) -> dict[str, Any]:
     return result
 
 
-def count_rank_moves(policy: Policy, after: TreeColumns, wanted: PolicySettings) -> int | None:
+def count_rank_moves(policy: Policy, proposed: Proposed) -> int | None:
     """Leaves that would get another rank at once, in the usage of the newest snapshot; None while there is none.
 
-    Other metrics, windows and approaches count other usage, so that it is assembled anew.
+    Other metrics, windows, approaches and corrections count other usage, so that it is assembled anew.
     """
+    after, wanted = proposed.tree, proposed.settings
     snapshot = newest_or_none(policy.slug)
     if snapshot is None:
         return None
     head, settings = load_tree(policy), settings_of(policy, policy.head_number)
     names = ("metric", "window", "approach")
     try:
-        if any(getattr(settings, name) != getattr(wanted, name) for name in names):
+        if proposed.adjusting or any(getattr(settings, name) != getattr(wanted, name) for name in names):
             inputs = load_inputs(policy, as_of=snapshot.as_of, from_at=_from_at(wanted, snapshot.as_of))
-            return compare(inputs, (head, settings), (after, wanted), (0,)).n_moved
+            return compare(inputs, Side(head, settings), _side(policy, proposed, inputs), (0,)).n_moved
     except (BadTree, BadParameter):
         return None
     before = simulate(snapshot, head, algorithm=settings.algorithm)
@@ -200,10 +204,23 @@ def _work_out(asked: _Asked) -> Projection:
     outcome = outcome_on_head(asked.change_set, policy)
     refuse_misfit(outcome.tree, outcome.settings.algorithm)
     inputs = load_inputs(policy, as_of=as_of, from_at=_from_at(outcome.settings, as_of))
+    after = _side(policy, Proposed.of_outcome(outcome), inputs)
     try:
-        return compare(inputs, (head, settings), (outcome.tree, outcome.settings), HORIZONS_DAYS)
+        return compare(inputs, Side(head, settings), after, HORIZONS_DAYS)
     except (BadTree, BadParameter) as error:
         raise Invalid(f"{error.message}.", code="bad_settings") from None
+
+
+def _side(policy: Policy, proposed: Proposed, inputs: Inputs) -> Side:
+    """With the rules for members as they are to be, and the corrections that it makes or takes back."""
+    gone = {each.uid for each in proposed.adjusting if isinstance(each, Revoked)}
+    more = [
+        Correction(each.uid, each.entry_uid, each.resource, each.amount_s, each.at.timestamp(), each.note)
+        for each in proposed.adjusting
+        if isinstance(each, Adjusted)
+    ]
+    corrections = (*(each for each in inputs.corrections if each.uid not in gone), *more)
+    return Side(proposed.tree, proposed.settings, load_rulebook(policy, proposed.tree), corrections)
 
 
 def _from_at(settings: PolicySettings, as_of: datetime) -> datetime:

@@ -19,6 +19,8 @@ from apps.policies.columns import TreeColumns
 from apps.policies.settings import PolicySettings
 from apps.priorities.accrual import APPROACHES, AccountUsage, steady_use_s, usage_of_accounts, window_of
 from apps.priorities.assembly import Inputs, compute_from
+from apps.priorities.corrections import Correction
+from apps.priorities.rulebook import Rulebook
 
 DAY_S = 86_400
 DEMAND_DAYS = 14
@@ -28,6 +30,19 @@ _WHOLE = decay.Window()
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]
 U1 = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One tree with its settings, the rules for members that stand in it, and the corrections in force with it.
+
+    None for what is as in the inputs.
+    """
+
+    tree: TreeColumns
+    settings: PolicySettings
+    book: Rulebook | None = None
+    corrections: tuple[Correction, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,15 +104,16 @@ def accounts_ahead(inputs: Inputs, settings: PolicySettings, demand: AccountUsag
 
 
 def project(
-    inputs: Inputs, trees: Sequence[tuple[TreeColumns, PolicySettings]], horizons_days: Sequence[int] = HORIZONS_DAYS
+    inputs: Inputs, sides: Sequence[Side], horizons_days: Sequence[int] = HORIZONS_DAYS
 ) -> list[list[PriorityResult]]:
-    """For each tree with its settings the priorities at each horizon. `inputs` hold the usage that any of them counts.
+    """For each side the priorities at each horizon. `inputs` hold the usage that any of them counts.
 
     Raises BadTree and BadParameter as the engine does.
     """
     known: list[tuple[PolicySettings, list[AccountUsage]]] = []
     found = []
-    for tree, settings in trees:
+    for side in sides:
+        settings = side.settings
         accounts = next((each for other, each in known if _counts_alike(other, settings)), None)
         if accounts is None:
             demand = demand_of(inputs, settings)
@@ -105,22 +121,17 @@ def project(
             known.append((settings, accounts))
         found.append(
             [
-                compute_from(_inputs_at(inputs, tree, settings, days), each).result
+                compute_from(_inputs_at(inputs, side, days), each).result
                 for days, each in zip(horizons_days, accounts, strict=True)
             ]
         )
     return found
 
 
-def compare(
-    inputs: Inputs,
-    before: tuple[TreeColumns, PolicySettings],
-    after: tuple[TreeColumns, PolicySettings],
-    horizons_days: Sequence[int] = HORIZONS_DAYS,
-) -> Projection:
-    """Both trees side by side, leaf by leaf: those of the new tree, then those that are gone."""
+def compare(inputs: Inputs, before: Side, after: Side, horizons_days: Sequence[int] = HORIZONS_DAYS) -> Projection:
+    """Both side by side, leaf by leaf: those of the new tree, then those that are gone."""
     without, with_it = project(inputs, [before, after], horizons_days)
-    old, new = before[0], after[0]
+    old, new = before.tree, after.tree
     leaves = with_it[0].is_ranked.copy()
     place = indexes_of(new.uid, old)
     leaves |= (place >= 0) & without[0].is_ranked[place]
@@ -152,7 +163,10 @@ def _counts_alike(one: PolicySettings, other: PolicySettings) -> bool:
     return one.metric == other.metric and one.window == other.window
 
 
-def _inputs_at(inputs: Inputs, tree: TreeColumns, settings: PolicySettings, days: int) -> Inputs:
+def _inputs_at(inputs: Inputs, side: Side, days: int) -> Inputs:
     """What else depends on the instant sees the one to come."""
     then = replace(inputs.fingerprint, as_of=inputs.as_of + timedelta(days=days))
-    return replace(inputs, tree=tree, settings=settings, fingerprint=then)
+    found = replace(inputs, tree=side.tree, settings=side.settings, fingerprint=then)
+    if side.book is not None:
+        found = replace(found, rules=side.book.rules, known=side.book.known)
+    return found if side.corrections is None else replace(found, corrections=side.corrections)

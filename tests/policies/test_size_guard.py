@@ -128,12 +128,12 @@ def test_leaves_that_change_rank_are_counted_by_the_room_that_knows_ranks(
     policy: Policy, bob: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guard(policy, users=2)
-    monkeypatch.setattr(size_guard, "_rank_counts", [lambda policy, tree, settings: 2])
+    monkeypatch.setattr(size_guard, "_rank_counts", [lambda policy, proposed: 2])
     publish(bob, shares("/physics/alice", 9))
-    monkeypatch.setattr(size_guard, "_rank_counts", [lambda policy, tree, settings: 3])
+    monkeypatch.setattr(size_guard, "_rank_counts", [lambda policy, proposed: 3])
     with pytest.raises(Conflict, match="3 leaves change rank"):
         publish(bob, shares("/physics/alice", 2))
-    monkeypatch.setattr(size_guard, "_rank_counts", [lambda policy, tree, settings: None])
+    monkeypatch.setattr(size_guard, "_rank_counts", [lambda policy, proposed: None])
     publish(bob, shares("/physics/alice", 2))  # no ranks yet: two targets move
 
 

@@ -131,3 +131,19 @@ def test_leaves_that_change_rank_are_counted_for_the_size_guard(computed: Site, 
             id=mine.pk, version=mine.version, effective_at=AS_OF + timedelta(days=1), reason="x", at=AS_OF,
             actor=as_eva,
         )  # fmt: skip
+
+
+def test_corrections_and_rules_of_a_change_set_are_foreseen_too(computed: Site, as_eva: Actor) -> None:
+    given = {"op": "adjust_usage", "entry": "/physics/alice", "resource": "cpu_s", "amount_s": -144_000.0}
+    effect = effect_ahead(drafted(computed, {**given, "at": (AS_OF - timedelta(hours=2)).isoformat()}), at=AS_OF)
+    assert effect.projection is not None
+    assert effect.projection.n_moved > 0
+    services.change_settings(
+        policy_slug=computed.slug, settings={"review": {"users": 0}}, reason="x", at=AS_OF, actor=COMMAND
+    )
+    mine = services.make_change_set(
+        policy_slug=computed.slug, operations=[{**given, "at": (AS_OF - timedelta(hours=2)).isoformat()}], at=AS_OF,
+        actor=as_eva,
+    )  # fmt: skip
+    with pytest.raises(Conflict, match="leaves change rank"):
+        services.publish_change_set(id=mine.pk, version=mine.version, reason="x", at=AS_OF, actor=as_eva)

@@ -21,7 +21,7 @@ from apps.priorities import served
 from apps.priorities.accrual import APPROACHES, JobClassRow, SourceRow
 from apps.priorities.assembly import Inputs, compute, load_inputs
 from apps.priorities.fingerprint import Fingerprint
-from apps.priorities.projection import HORIZONS_DAYS, Projection, accounts_ahead, compare, demand_of
+from apps.priorities.projection import HORIZONS_DAYS, Projection, Side, accounts_ahead, compare, demand_of
 from apps.usage.selectors import OpenRecords, UsageArrays
 from tests.oracles_projection import HOUR, Bucket, Job, used_ahead
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
@@ -119,7 +119,7 @@ def _projection(policy: Policy, *operations: dict[str, Any], wanted: dict[str, A
     tree = load_tree(policy)
     after = apply(tree, operations) if operations else tree
     changed = PolicySettings.from_json(wanted or {}, base=inputs.settings)
-    return compare(inputs, (tree, inputs.settings), (after, changed))
+    return compare(inputs, Side(tree, inputs.settings), Side(after, changed))
 
 
 def _by_path(policy: Policy, projection: Projection) -> dict[str, int]:
