@@ -98,7 +98,7 @@ def _line(
         change=presentation.change(row.target_before, row.target)
         if moved and row.target_before is not None and row.target is not None
         else "",
-        actual=presentation.percent(1.0 if is_root and row.actual is not None else row.actual),
+        actual=presentation.percent(row.actual),
         bar=bar,
         is_zero=row.node.shares == 0,
     )

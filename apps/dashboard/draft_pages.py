@@ -210,6 +210,9 @@ def action_context(view: DraftView, node: Node, asked: Asked) -> dict[str, Any]:
         found["givers"] = [each for each in siblings if each.may_change and each.node.shares is not None]
         found["has_reserve"] = any(each.node.kind == "reserve" for each in siblings)
         found["percent_now"] = "" if row.target is None else f"{row.target * 100:.6g}"
+    if asked.action == "restore":
+        gone = drafts.list_archived(view.draft, node.uid)
+        found["gone"] = [each for each in gone if view.tree.get(each.uid) is None]
     if asked.action == "archive":
         found["n_below"] = view.tree.n_children(node.uid)
     return found

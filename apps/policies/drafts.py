@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 
 from apps.accounts.actor import Actor
 from apps.accounts.audit import record
@@ -20,7 +22,7 @@ from apps.policies.algorithm_fit import refuse_misfit
 from apps.policies.authority import ActorGuard
 from apps.policies.change_sets import clean_reason, get_change_set_for_write, settings_of
 from apps.policies.editing import Archived
-from apps.policies.models import ChangeSet, Policy
+from apps.policies.models import ChangeSet, Entry, Policy
 from apps.policies.operations import Operation, Outcome, work_out
 from apps.policies.rebasing import Side
 from apps.policies.reviewing import rebase_change_set
@@ -188,6 +190,17 @@ def may_publish(draft: ChangeSet, actor: Actor, at: datetime) -> bool:
     except DomainError:
         return False
     return True
+
+
+def list_archived(draft: ChangeSet, parent_uid: UUID, *, most: int = 50) -> list[Entry]:
+    """Entries that were below this one when they were archived, as they last were, the last archived first."""
+    closed = Entry.objects.filter(policy=draft.policy_id, parent_uid=parent_uid, until__lte=draft.base_number)
+    newest = closed.order_by("uid", "-since").distinct("uid")
+    uids = [entry.uid for entry in newest[:2_000]]
+    alive = Entry.objects.filter(policy=draft.policy_id, uid__in=uids, since__lte=draft.base_number)
+    present = set(alive.filter(Q(until=None) | Q(until__gt=draft.base_number)).values_list("uid", flat=True))
+    gone = [entry for entry in newest[:2_000] if entry.uid not in present]
+    return sorted(gone, key=lambda entry: (-(entry.until or 0), entry.name))[:most]
 
 
 def named_uids(operations: Sequence[Mapping[str, Any]]) -> set[str]:

@@ -164,14 +164,15 @@ table.addEventListener("change", (event) => {
 
 let strip = 0;
 /** The targets of all siblings while somebody types. */
-function preview(entry, typed, more = {}, into = document.getElementById("siblings")) {
+function preview(entry, typed, more = {}) {
   clearTimeout(strip);
   strip = setTimeout(async () => {
     const query = new URLSearchParams({ entry, typed, mode: editor.dataset.mode, ...more });
     try {
       const answer = await fetch(`${editor.dataset.siblings}?${query}`, { headers: { "HX-Request": "true" } });
       const fresh = fragmentOf(await answer.text()).getElementById("siblings");
-      if (fresh && into?.isConnected) morph(into, fresh);
+      const old = document.getElementById("siblings");
+      if (fresh && old) morph(old, fresh);
     } catch { /* the numbers come with the answer to the edit */ }
   }, PAUSE_MS);
 }
@@ -179,6 +180,12 @@ function preview(entry, typed, more = {}, into = document.getElementById("siblin
 table.addEventListener("input", (event) => {
   const row = event.target.closest("tr");
   if (event.target.matches("input.cell")) preview(row.dataset.uid, event.target.value);
+});
+
+document.addEventListener("htmx:afterSwap", (event) => {
+  const input = document.activeElement;
+  const typed = input.matches("input.cell") && input.value !== input.getAttribute("value");
+  if (event.detail.target.id === "panel" && typed) preview(input.closest("tr").dataset.uid, input.value);
 });
 
 let chosen = 0;
@@ -234,7 +241,7 @@ document.addEventListener("keydown", (event) => {
   const button = id && document.getElementById(id);
   if (!button || dialog.open) return;
   event.preventDefault();
-  if (!button.disabled) button.form.requestSubmit(button);
+  button.form.requestSubmit(button);
 });
 
 // --- Dialogs -------------------------------------------------------------------------------------------------------
@@ -256,7 +263,7 @@ async function openAction(link) {
   dialog.replaceChildren(fresh);
   if (!dialog.open) dialog.showModal();
   dialog.querySelectorAll("input[data-version]").forEach((field) => { field.value = queue.version; });
-  const first = dialog.querySelector("[data-first]") ?? dialog.querySelector("li a, input:not([type=hidden]), button, a");
+  const first = dialog.querySelector("[data-first]") ?? dialog.querySelector("li a") ?? dialog.querySelector("a");
   first?.focus();
   if (first?.matches("input:not([type=radio])")) first.select();
 }
@@ -270,6 +277,11 @@ document.addEventListener("click", (event) => {
   } else if (link.matches("[data-close]") && dialog.contains(link)) {
     event.preventDefault();
     dialog.close();
+  } else if (link.id === "to-finish") {
+    event.preventDefault();
+    const reason = document.getElementById("id_reason");
+    reason.scrollIntoView({ block: "center" });
+    reason.focus();
   } else if (link.matches("[data-theirs]")) queue.forget();
   else if (table.contains(link) && link.matches(".label")) {
     event.preventDefault();
@@ -342,6 +354,7 @@ document.addEventListener("submit", async (event) => {
     queue.resume(form.elements.version.value);
   } else if (form.matches("[data-op]")) {
     event.preventDefault();
+    if (event.submitter?.getAttribute("aria-disabled") === "true") return;
     sendForm(form, event.submitter);
   } else if (form.id === "cells") event.preventDefault();
   else if (form.matches("[data-flush]") && queue.items.length) {

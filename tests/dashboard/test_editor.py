@@ -259,6 +259,29 @@ def test_publish_in_one_go_with_a_reason(admin: Client, draft: ChangeSet, grid: 
     assert 'name="step" value="publish"' not in text(admin.get(url(draft)))
 
 
+def test_what_was_archived_before_can_be_restored(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    bob, atlas = grid.uid("/atlas/bob"), grid.uid("/atlas")
+    assert "is archived." in text(admin.get(url(draft, f"?entry={atlas}&do=restore")))
+    write(admin, draft, op="archive", entry=str(bob))
+    write(admin, draft, "_finish", step="publish", reason="Left.")
+    admin.post(f"/policy/{SLUG}/edit")
+    later = ChangeSet.objects.get(state="draft")
+    page = text(admin.get(url(later, f"?entry={atlas}&do=restore")))
+    assert f'name="entry" value="{bob}"' in page
+    assert write(admin, later, op="restore", entry=str(bob), parent=str(atlas)).status_code == 303
+    assert later.operations[0]["name"] == "bob"
+
+
+def test_the_pages_of_settings_put_them_in_a_draft(admin: Client, draft: ChangeSet) -> None:
+    typed = {"algorithm": "slurm-fair-tree", "step": "draft"}
+    assert admin.post(f"/policy/{SLUG}/algorithm/", typed)["Location"] == url(draft)
+    window = {"aging": "exponential", "half_life_s": "2 d", "length_s": "30 d", "step": "draft"}
+    assert admin.post(f"/policy/{SLUG}/aging/", window)["Location"] == url(draft)
+    draft.refresh_from_db()
+    assert [list(each["settings"]) for each in draft.operations] == [["algorithm"], ["window"]]
+    assert Policy.objects.get(slug=SLUG).head_number == 2
+
+
 def test_giving_up_affects_nobody(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     write(admin, draft, op="archive", entry=str(grid.uid("/atlas")))
     write(admin, draft, "_finish", step="withdraw")

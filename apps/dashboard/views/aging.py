@@ -18,6 +18,7 @@ from apps.dashboard.actor import actor_of
 from apps.dashboard.forms import aging as forms
 from apps.dashboard.forms.aging import WindowForm
 from apps.dashboard.htmx import SeeOther
+from apps.dashboard.views.draft_tables import put_in_draft
 from apps.engine.decay import LAWS, Law
 from apps.errors import Conflict, Invalid, NotFound
 from apps.policies import services as policy_services
@@ -43,6 +44,11 @@ def _decide(request: HttpRequest, current: PolicyAlgorithm) -> HttpResponse:
     more: dict[str, Any] = {"form": form, "reason": reason}
     if form.window is None:
         return _show(request, current, law, status=422, **more)
+    if request.POST.get("step") == "draft":
+        try:
+            return put_in_draft(request, current.policy_slug, {"window": dict(form.window)}, reason)
+        except (Invalid, Conflict) as error:
+            return _show(request, current, law, status=422, **more, refusal=_refusal(error))
     more["stated"] = _stated(form)
     if request.POST.get("step") != "publish" or request.POST.get("previewed") != more["stated"]:
         return _show(request, current, law, **more)

@@ -18,6 +18,7 @@ from apps.dashboard.actor import actor_of
 from apps.dashboard.forms import algorithm as forms
 from apps.dashboard.forms.algorithm import ParametersForm
 from apps.dashboard.htmx import SeeOther
+from apps.dashboard.views.draft_tables import put_in_draft
 from apps.engine.algorithms import all_algorithms
 from apps.errors import Conflict, Invalid, NotFound
 from apps.policies import services as policy_services
@@ -84,6 +85,11 @@ def _decide(request: HttpRequest, policy: str) -> HttpResponse:
     more: dict[str, Any] = {"form": form, "reason": reason}
     if form.settings is None:
         return _show(request, current, name, status=422, **more)
+    if request.POST.get("step") == "draft":
+        try:
+            return put_in_draft(request, policy, {"algorithm": dict(form.settings)}, reason)
+        except (Invalid, Conflict) as error:
+            return _show(request, current, name, status=422, **more, refusal=_refusal(error))
     more["effect"] = _effect(request, policy, form)
     stated = _stated(form)
     if request.POST.get("step") != "publish" or request.POST.get("previewed") != stated:

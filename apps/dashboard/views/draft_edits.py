@@ -136,6 +136,8 @@ def finish(request: HttpRequest, change_set: int) -> HttpResponse:
             )
             return SeeOther(tree)
         if request.POST.get("step") == "propose":
+            if not pages.draft_of(request, change_set).operations:
+                raise Invalid(_("There is no edit in this draft yet."))
             services.propose_change_set(**common, reason=reason)
             messages.success(request, _("Handed in. Whoever divides these entries is asked to decide."))
             return SeeOther(pages.review_url(change_set) or draft_url(change_set))
@@ -286,17 +288,17 @@ def _both_sides(view: DraftView, request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _sides(error: EditConflict, choices: Mapping[str, str]) -> list[dict[str, str]]:
+def _sides(error: EditConflict, choices: Mapping[str, str]) -> list[dict[str, Any]]:
     """Base, mine and theirs of each field, for the form that chooses."""
     found = []
     for each in error.conflicts:
-        key = f"{each.entry}:{each.field}"
+        key = each.key
         found.append({
             "key": key, "field": presentation.field_conflict(
                 each.path, each.field, base=each.base, theirs=each.theirs, mine=each.mine
             ),
             "path": each.path, "name": each.field, "base": _plain(each.base), "mine": _plain(each.mine),
-            "theirs": _plain(each.theirs), "choice": choices.get(key, ""),
+            "theirs": _plain(each.theirs), "choice": choices.get(key, ""), "can_keep": each.can_keep,
         })  # fmt: skip
     return found
 

@@ -193,6 +193,8 @@ class DraftView:
     def _usage(self, node: Node) -> tuple[float | None, bool]:
         if self.snapshot is None:
             return None, False
+        if node.parent_uid is None:
+            return 1.0, True
         at = self.snapshot.tree.index_of_uid(node.uid)
         if at is None:
             return None, False

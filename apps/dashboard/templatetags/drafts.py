@@ -1,0 +1,27 @@
+"""The way into the editor, for pages that are about a policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+
+from apps import clock
+from apps.dashboard import draft_words
+from apps.dashboard.actor import actor_of
+from apps.policies import drafts
+from apps.policies.selectors import get_policy
+
+register = template.Library()
+_SHOWN = 5
+
+
+@register.inclusion_tag("dashboard/draft/_mine.html", takes_context=True)
+def my_drafts(context: dict[str, Any], policy_slug: str) -> dict[str, Any]:
+    """{% my_drafts page.policy_slug %}: edit, and what I have open here; nothing for who may change nothing."""
+    actor, at = actor_of(context["request"]), clock.now()
+    policy = get_policy(slug=policy_slug, actor=actor)
+    may_edit = drafts.may_edit(policy, actor, at)
+    mine = drafts.list_drafts(policy=policy, at=at, actor=actor) if may_edit else []
+    shown = [{"draft": each, "title": draft_words.title_of(each), "n": len(each.operations)} for each in mine[:_SHOWN]]
+    return {"policy_slug": policy_slug, "may_edit": may_edit, "drafts": shown, "n_drafts": len(mine)}

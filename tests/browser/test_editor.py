@@ -1,0 +1,326 @@
+"""A manager edits, undoes and publishes: with the mouse, with the keyboard alone, without scripts, and by touch."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.policies import drafts, services
+from apps.policies.models import ChangeSet, Policy, Revision
+from tests.browser.conftest import THEMES, WIDTHS, Open, Visit
+from tests.dashboard.grid import SLUG, Grid
+
+FOCUS = "document.activeElement.id || document.activeElement.closest('tr')?.id || document.activeElement.tagName"
+
+
+@pytest.fixture
+def draft(grid: Grid) -> ChangeSet:
+    actor = Actor(user=grid.admin, via="page")
+    return drafts.open_draft(policy_slug=SLUG, reason="Autumn shares", at=datetime.now(UTC), actor=actor)
+
+
+@pytest.fixture
+def window(visit: Open, draft: ChangeSet) -> Visit:
+    opened = visit()
+    opened.sign_in()
+    opened.go(f"/changes/{draft.pk}/edit/")
+    return opened
+
+
+@pytest.fixture
+def page(window: Visit) -> Page:
+    return window.page
+
+
+def cell(page: Page, grid: Grid, path: str) -> Any:
+    return page.locator(f"#s-{grid.uid(path)}")
+
+
+def row(page: Page, grid: Grid, path: str) -> Any:
+    return page.locator(f"#e-{grid.uid(path)}")
+
+
+def stored(draft: ChangeSet) -> list[dict[str, Any]]:
+    draft.refresh_from_db()
+    return list(draft.operations)
+
+
+def saved(page: Page, n: int) -> None:
+    expect(page.locator("#n-edits")).to_have_text(f"{n} edit" if n == 1 else f"{n} edits")
+
+
+def test_a_manager_edits_undoes_and_publishes_with_the_mouse(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/")
+    page.click("#edit")
+    expect(page.locator("h1")).to_have_text("Edit shares")
+    draft = ChangeSet.objects.get(state="draft")
+    cell(page, grid, "/atlas").fill("50,5")
+    cell(page, grid, "/biomed").click()
+    saved(page, 1)
+    expect(row(page, grid, "/atlas").locator(".delta")).to_have_text("−4.2")
+    expect(row(page, grid, "/biomed")).to_have_class("shifted")
+    assert page.evaluate(FOCUS) == f"s-{grid.uid('/biomed')}", "focus stays where the next number is typed"
+    row(page, grid, "/atlas/bob").locator(".c-menu a").click()
+    page.locator("#action-dialog").get_by_role("link", name="Move to…").click()
+    page.fill("#goal", "cms")
+    expect(page.locator("#goals label")).to_have_count(1)
+    page.locator("#goals label").click()
+    page.get_by_role("button", name="Move here").click()
+    saved(page, 2)
+    expect(page.locator("#action-dialog")).not_to_be_visible()
+    page.click("#undo")
+    saved(page, 1)
+    page.click("#redo")
+    saved(page, 2)
+    page.get_by_role("link", name="Finish").click()
+    page.fill("#id_reason", "Agreed in the board.")
+    page.get_by_role("button", name="Publish now").click()
+    expect(page.locator("#problem")).to_contain_text("Published as revision 3")
+    assert Revision.objects.get(policy__slug=SLUG, number=3).reason == "Agreed in the board."
+    assert [each["op"] for each in stored(draft)] == ["set_shares", "move"]
+
+
+def test_all_of_it_with_the_keyboard_alone(grid: Grid, page: Page, draft: ChangeSet) -> None:
+    row(page, grid, "/atlas").focus()
+    page.keyboard.press("F2")
+    assert page.evaluate(FOCUS) == f"s-{grid.uid('/atlas')}"
+    page.keyboard.type("40")
+    page.keyboard.press("Enter")
+    saved(page, 1)
+    assert page.evaluate(FOCUS) == f"s-{grid.uid('/atlas/alice')}", "Enter saves and goes down"
+    page.keyboard.type("9")
+    page.keyboard.press("Escape")
+    assert page.evaluate(FOCUS) == f"e-{grid.uid('/atlas/alice')}"
+    expect(cell(page, grid, "/atlas/alice")).to_have_value("1")
+    page.keyboard.press("Control+z")
+    saved(page, 0)
+    page.keyboard.press("Control+Shift+z")
+    saved(page, 1)
+    page.keyboard.press("Alt+Shift+ArrowLeft")
+    saved(page, 2)
+    assert page.evaluate(FOCUS) == f"e-{grid.uid('/atlas/alice')}", "the row is moved, and the focus with it"
+    expect(row(page, grid, "/atlas/alice")).to_have_attribute("aria-level", "2")
+    page.keyboard.press(".")
+    expect(page.locator("#action-dialog")).to_be_visible()
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#action-title")).to_have_text("Rename alice")
+    page.keyboard.type("alice the first")
+    page.keyboard.press("Enter")
+    saved(page, 3)
+    expect(page.locator("#action-dialog")).not_to_be_visible()
+    assert page.evaluate("document.activeElement.tagName") != "BODY"
+    assert [each["op"] for each in stored(draft)] == ["set_shares", "move", "rename"]
+    page.focus("#id_reason")
+    page.keyboard.type("By hand.")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#problem")).to_contain_text("Published as revision 3")
+
+
+def test_all_of_it_without_scripts(grid: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/")
+    page.click("#edit")
+    cell(page, grid, "/atlas").fill("50,5")
+    cell(page, grid, "/biomed").fill("25 %")
+    page.get_by_role("button", name="Save these numbers").click()
+    saved(page, 2)
+    row(page, grid, "/atlas/bob").locator(".c-menu a").click()
+    page.get_by_role("link", name="Move to…").click()
+    page.fill("#goal", "cms")
+    page.get_by_role("button", name="Search").click()
+    page.locator("#goals label").click()
+    page.get_by_role("button", name="Move here").click()
+    saved(page, 3)
+    page.click("#undo")
+    saved(page, 2)
+    page.get_by_role("button", name="Leave out: biomed gets").click()
+    saved(page, 1)
+    page.fill("#id_reason", "Without scripts.")
+    page.get_by_role("button", name="Publish now").click()
+    expect(page.locator("#problem")).to_contain_text("Published as revision 3")
+
+
+def test_the_strip_follows_the_typing_and_nothing_is_saved_by_it(grid: Grid, page: Page, draft: ChangeSet) -> None:
+    cell(page, grid, "/cms").click()
+    expect(page.locator("#panel h2").first).to_have_text("cms")
+    cell(page, grid, "/cms").press("End")
+    cell(page, grid, "/cms").press_sequentially("0", delay=20)  # 100
+    expect(page.locator(f"#sib-{grid.uid('/cms')} b")).to_have_text("52.6\u00a0%")
+    expect(page.locator(".sumline b")).to_have_text("100.0\u00a0%")
+    assert stored(draft) == []
+
+
+def test_a_wrong_number_stays_where_it_is_and_says_why(grid: Grid, page: Page, draft: ChangeSet) -> None:
+    field = cell(page, grid, "/atlas")
+    field.fill("-4")
+    field.press("Enter")
+    expect(page.locator("#problem")).to_contain_text("below zero")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_have_value("-4")
+    field.fill("4")
+    field.press("Enter")
+    saved(page, 1)
+    expect(page.locator("#problem")).to_be_empty()
+
+
+def test_an_entry_is_dragged_and_a_wrong_goal_says_why(grid: Grid, page: Page, draft: ChangeSet) -> None:
+    grip = row(page, grid, "/atlas/bob").locator(".grip").bounding_box()
+    goal = row(page, grid, "/biomed").bounding_box()
+    own = row(page, grid, "/atlas").locator(".grip").bounding_box()
+    child = row(page, grid, "/atlas/alice").bounding_box()
+
+    def drag(start: Any, end: Any) -> None:
+        page.mouse.move(start["x"] + 8, start["y"] + 8)
+        page.mouse.down()
+        page.mouse.move(start["x"] + 20, start["y"] + 20)
+        page.mouse.move(end["x"] + 60, end["y"] + 10)
+
+    drag(own, child)
+    expect(page.locator(".dragnote")).to_have_text("An entry can’t go into itself.")
+    page.mouse.up()
+    drag(grip, goal)
+    expect(page.locator(".dragnote")).to_have_text("Into biomed")
+    page.mouse.up()
+    saved(page, 1)
+    assert stored(draft)[0]["parent"] == str(grid.uid("/biomed"))
+
+
+def test_edits_made_without_a_network_wait_and_arrive(grid: Grid, window: Visit, draft: ChangeSet) -> None:
+    page = window.page
+    page.context.set_offline(True)
+    for path, value in (("/atlas", "1"), ("/biomed", "2")):
+        cell(page, grid, path).fill(value)
+        cell(page, grid, path).press("Enter")
+    expect(page.locator("#saved")).to_contain_text("2 edits wait")
+    assert stored(draft) == []
+    page.context.set_offline(False)
+    page.evaluate("window.dispatchEvent(new Event('online'))")
+    saved(page, 2)
+    assert [each["shares"] for each in stored(draft)] == [1.0, 2.0]
+    window.complaints[:] = [each for each in window.complaints if "ERR_INTERNET_DISCONNECTED" not in each]
+
+
+def test_two_windows_on_one_draft_are_shown_mine_and_theirs(grid: Grid, page: Page, draft: ChangeSet) -> None:
+    actor = Actor(user=grid.admin, via="page")
+    operation = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": 7}
+    drafts.add_operations(id=draft.pk, version=1, operations=[operation], at=datetime.now(UTC), actor=actor)
+    cell(page, grid, "/atlas").fill("9")
+    cell(page, grid, "/atlas").press("Enter")
+    panel = page.locator("#problem .stale")
+    expect(panel).to_contain_text("atlas gets 9 shares")
+    expect(panel).to_contain_text("/atlas has 7 shares")
+    assert [each["shares"] for each in stored(draft)] == [7.0], "nothing was overwritten"
+    page.get_by_role("button", name="Mine on top").click()
+    saved(page, 2)
+    assert [each["shares"] for each in stored(draft)] == [7.0, 9.0]
+
+
+def test_a_draft_behind_the_policy_is_updated_with_a_choice(grid: Grid, page: Page, draft: ChangeSet) -> None:
+    cell(page, grid, "/atlas").fill("9")
+    cell(page, grid, "/atlas").press("Enter")
+    saved(page, 1)
+    services.change_shares(
+        policy_slug=SLUG,
+        entry_uid=grid.uid("/atlas"),
+        shares=55,
+        reason="Meanwhile.",
+        at=datetime.now(UTC),
+        actor=COMMAND,
+    )
+    page.reload()
+    page.click("#update")
+    expect(page.locator("#conflicts")).to_contain_text("/atlas")
+    page.get_by_role("radio").first.check()
+    page.get_by_role("button", name="Update the draft").click()
+    expect(page.locator(".draftbar")).to_contain_text("draft on revision 3")
+    assert stored(draft)[0]["shares"] == 9.0
+
+
+FRAGMENTS = ("_rows", "_panel", "_siblings", "_operation")
+
+
+def test_focus_is_where_it_was_after_every_swap(grid: Grid, page: Page, draft: ChangeSet) -> None:
+    page.locator("#filter").press_sequentially("bio")
+    expect(page.locator("#rows")).to_have_attribute("data-matches", "1")
+    assert page.evaluate(FOCUS) == "filter"
+    page.fill("#filter", "")
+    expect(row(page, grid, "/atlas/bob")).to_be_visible()
+    row(page, grid, "/atlas/bob").focus()
+    page.keyboard.press(" ")
+    expect(page.locator("#panel h2").first).to_have_text("bob")
+    assert page.evaluate(FOCUS) == f"e-{grid.uid('/atlas/bob')}"
+    page.keyboard.press("F2")
+    page.keyboard.type("5")
+    page.keyboard.press("Enter")
+    saved(page, 1)
+    focused = page.evaluate(FOCUS)
+    assert focused.startswith("s-")
+    page.locator("#undo").focus()
+    page.keyboard.press("Enter")
+    saved(page, 0)
+    assert page.evaluate(FOCUS) == "undo"
+    page.locator("#id_reason").fill("Because")
+    page.locator("#id_reason").press("Tab")
+    expect(page.locator(".draftbar .title")).to_have_text("Because")
+    assert page.evaluate("document.activeElement.tagName") == "BUTTON"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_pages_of_the_editor_are_sound_in_both_themes_and_widths(
+    grid: Grid, draft: ChangeSet, visit: Open, theme: str, width: int
+) -> None:
+    actor = Actor(user=grid.admin, via="page")
+    operations: list[dict[str, Any]] = [
+        {"op": "set_shares", "entry": "/atlas", "shares": 45},
+        {"op": "add", "parent": "/", "name": "spare", "kind": "reserve", "shares": 0},
+        {"op": "move", "entry": "/cms/dave", "parent": "/atlas"},
+        {"op": "archive", "entry": "/cms/erin"},
+    ]
+    for version, operation in enumerate(operations, start=1):
+        drafts.add_operations(id=draft.pk, version=version, operations=[operation], at=datetime.now(UTC), actor=actor)
+    window = visit(theme=theme, width=width)
+    window.sign_in()
+    uid = grid.uid("/atlas")
+    for place in ("", f"?entry={uid}&do=shares", f"?entry={uid}&do=move", f"?entry={uid}&do=dates&mode=percent",
+                  "paste/", "settings/"):  # fmt: skip
+        window.go(f"/changes/{draft.pk}/edit/{place}")
+        assert window.axe() == [], place
+        assert window.overflow() == 0, place
+    window.go(f"/changes/{draft.pk}/edit/")
+    small: list[str] = window.page.evaluate(
+        """[...document.querySelectorAll('main a, main button, main input:not([type=hidden]), main summary')]
+        .filter((each) => each.getClientRects().length && !each.closest('label, .seg'))
+        .filter((each) => getComputedStyle(each).display !== 'inline')
+        .filter((each) => { const box = each.getBoundingClientRect(); return box.width < 24 || box.height < 23.5; })
+        .map((each) => each.outerHTML.slice(0, 120))"""
+    )
+    assert [each for each in small if 'class="label"' not in each] == []
+    answer = window.go(f"/policy/{SLUG}/edit?list=1")
+    assert window.axe() == []
+    assert answer.locator("text=My drafts").count() == 1
+
+
+def test_by_touch_on_a_small_screen(grid: Grid, draft: ChangeSet, browser: Any, live_server: Any, visit: Open) -> None:
+    window = visit(width=390)
+    window.sign_in()
+    page = window.go(f"/changes/{draft.pk}/edit/")
+    cell(page, grid, "/atlas").fill("12")
+    cell(page, grid, "/atlas").blur()
+    saved(page, 1)
+    row(page, grid, "/cms").locator(".c-menu a").click()
+    page.locator("#action-dialog").get_by_role("link", name="Archive…").click()
+    page.locator("#action-dialog").get_by_role("button", name="Archive").click()
+    saved(page, 2)
+    assert [each["op"] for each in stored(draft)] == ["set_shares", "archive"]
+    assert Policy.objects.get(slug=SLUG).head_number == 2
