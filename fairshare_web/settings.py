@@ -160,7 +160,7 @@ AUTH_PASSWORD_VALIDATORS = [
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
 LOGIN_URL = "dashboard:sign-in"
-LOGIN_REDIRECT_URL = "dashboard:overview"
+LOGIN_REDIRECT_URL = "dashboard:start"
 LOGOUT_REDIRECT_URL = "dashboard:sign-in"
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = 0.25  # hours

@@ -20,8 +20,10 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Token, User
 from apps.accounts.services import make_token, revoke_token
+from apps.policies.asking import ask_upward
 from apps.policies.delegation import tag_of
-from apps.policies.models import Grant
+from apps.policies.dividing import Division, MemberTerms, divide_group
+from apps.policies.models import ChangeSet, Grant
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import make_change_set, publish_change_set
 from apps.runs.models import Run
@@ -82,6 +84,8 @@ CHANGE = "changes/<int:change_set>"
 NODE = "policy/<slug:policy>/n/<uuid:uid>"
 IMPORT = "usage/imports/<int:import_id>"
 EDIT = "changes/<int:change_set>/edit"
+GROUP = "policy/<slug:policy>/group/<uuid:uid>"
+ANSWER = "inbox/<int:change_set>"
 UIDS = {"physics": "/physics", "bob": "/physics/bob"}
 HTMX = {"HX-Request": "true"}
 SEEN = {"If-Match": "{seen}"}
@@ -320,6 +324,37 @@ ROWS = [
         {"text": "Why?"}),
     Row(CHANGE + "/work-out/", "/changes/{change_set}/work-out/", "302 404 404 303 404 303 302 302 302 302 302",
         "post"),
+    # --- My group (physics), and what was asked for it (by pia)
+    Row("start/", "/start/", "302 303 303 303 303 303 302 302 302 302 302"),
+    Row("group/", "/group/", "302 200 200 303 303 200 302 302 302 302 302", besides="dora 303"),
+    Row(GROUP + "/", "/policy/grid/group/{physics}/", "302 404 403 200 404 200 302 302 302 302 302",
+        word="Shares of bob", readers="pia admin", besides="vera 403 dora 403"),
+    Row(GROUP + "/", "/policy/grid/group/{physics}/", "302 404 403 200 404 200 302 302 302 302 302", "post",
+        {"step": "effect"}, besides="vera 403 dora 403"),
+    Row(GROUP + "/", "/policy/grid/group/{physics}/", "302 404 403 303 404 303 302 302 302 302 302", "post",
+        {"step": "publish", "reason": "r", "shares-{bob}": "{a_number}"}, besides="vera 403 dora 403",
+        remakes="a_number"),
+    Row(GROUP + "/_form", "/policy/grid/group/{physics}/_form", "302 404 403 200 404 200 302 302 302 302 302", "post",
+        {"step": "equalise"}, headers=HTMX, besides="vera 403 dora 403", word="Shares of bob", readers="pia admin"),
+    Row(GROUP + "/_effect", "/policy/grid/group/{physics}/_effect", "302 404 403 200 404 200 302 302 302 302 302",
+        "post", {}, headers=HTMX, besides="vera 403 dora 403"),
+    Row(GROUP + "/_ask_effect", "/policy/grid/group/{physics}/_ask_effect?amount=90",
+        "302 404 403 200 404 200 302 302 302 302 302", headers=HTMX, besides="vera 403 dora 403"),
+    Row(GROUP + "/ask/", "/policy/grid/group/{physics}/ask/", "302 404 403 303 404 409 302 302 302 302 302", "post",
+        {"amount": "90", "reason": "r"}, besides="vera 403 dora 403", remakes="no_request"),
+    Row(GROUP + "/undo/", "/policy/grid/group/{physics}/undo/", "302 404 403 303 404 303 302 302 302 302 302", "post",
+        {"number": "{division}"}, besides="vera 403 dora 403", remakes="division"),
+    Row("inbox/", "/inbox/", "302 200 200 200 200 200 302 302 302 302 302", word="more for physics",
+        readers="pia admin", besides="exa 200 rex 200"),
+    Row("inbox/_news", "/inbox/_news?seen=none", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
+    Row(ANSWER + "/_ranks", "/inbox/{request}/_ranks", "302 404 404 200 404 200 302 302 302 302 302", headers=HTMX,
+        besides="dora 200"),
+    Row(ANSWER + "/answer/", "/inbox/{request}/answer/", "302 404 404 403 404 303 302 302 302 302 302", "post",
+        {"step": "grant", "version": "2"}, besides="dora 403", remakes="request"),
+    Row(ANSWER + "/answer/", "/inbox/{request}/answer/", "302 404 404 403 404 303 302 302 302 302 302", "post",
+        {"step": "decline", "version": "2", "text": "no"}, besides="dora 403", remakes="request"),
+    Row(ANSWER + "/answer/", "/inbox/{request}/answer/", "302 404 404 303 404 303 302 302 302 302 302", "post",
+        {"step": "withdraw", "version": "2"}, besides="dora 403", remakes="request"),
     Row("usage/sources/", "/usage/sources/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/sources/<slug:slug>/", "/usage/sources/cluster-a/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/import/", "/usage/import/", "302 403 403 403 403 200 302 302 302 302 302"),
@@ -378,6 +413,8 @@ class World:
             "change_set": self._change_set, "token": self._token, "import_id": self._import, "grant": self._guest,
             "no_team": self._no_team, "published": self._published,
         }  # fmt: skip
+        self.makers |= {"no_request": self._no_request, "request": self._request}
+        self.makers |= {"division": self._division, "a_number": self._a_number}
         for name, make in self.makers.items():
             self.objects[name] = make()
 
@@ -404,11 +441,12 @@ class World:
         """With the objects of this site in place of {name}."""
         if not isinstance(fields, dict):
             return fields
-        names = re.compile(r"\{(\w+)\}")
         return {
-            key: names.sub(lambda match: str(self.objects[match[1]]), value) if isinstance(value, str) else value
-            for key, value in fields.items()
+            self._named(key): self._named(value) if isinstance(value, str) else value for key, value in fields.items()
         }
+
+    def _named(self, text: str) -> str:
+        return re.sub(r"\{(\w+)\}", lambda match: str(self.objects[match[1]]), text)
 
     def _grant(self, name: str, path: str, role: str, *, reason: str = "test", **more: Any) -> Grant:
         return Grant.objects.create(
@@ -435,6 +473,33 @@ class World:
         pia = Actor(user=self.site.pia, via="api")
         operations = [{**SHARES, "shares": 3 + self.made}]
         return make_change_set(policy_slug="grid", operations=operations, reason="because of bob", at=AT, actor=pia).pk
+
+    def _request(self) -> int:
+        """pia asks for more for physics; one at a time is open."""
+        self._no_request()
+        shares = 60.0 + self._a_number()
+        pia = Actor(user=self.site.pia, via="page")
+        return ask_upward(
+            policy_slug="grid", entry_uid=self.site.uid("/physics"), shares=shares, reason="more for physics", at=AT,
+            actor=pia,
+        ).pk  # fmt: skip
+
+    def _no_request(self) -> None:
+        ChangeSet.objects.filter(origin="request").update(state="withdrawn")
+
+    def _division(self) -> int:
+        """The revision in which pia divided physics."""
+        wanted = Division({self.site.uid("/physics/alice"): MemberTerms(200.0 + self._a_number())})
+        done = divide_group(
+            policy_slug="grid", entry_uid=self.site.uid("/physics"), division=wanted, reason="divided", at=AT,
+            actor=Actor(user=self.site.pia, via="page"),
+        )  # fmt: skip
+        assert done.revision is not None
+        return done.revision.number
+
+    def _a_number(self) -> int:
+        self.made += 1
+        return self.made
 
     def _published(self) -> int:
         self.made += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,10 +15,13 @@ from django.utils.functional import SimpleLazyObject
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from apps import clock
 from apps.dashboard import presentation
 from apps.dashboard.actor import actor_of
 from apps.errors import DomainError
 from apps.policies import selectors as policies
+from apps.policies.dividing import leads_any
+from apps.policies.inbox import count_waiting
 from apps.policies.models import Policy
 from apps.priorities import selectors as priorities
 
@@ -149,6 +152,8 @@ class Shell:
         first = [
             self._item(_("Overview"), "layout-dashboard", "overview"),
             self._item(_("My priority"), "user-star", "my-priority"),
+            *([self._item(_("My group"), "users-group", "my-group", "group", "group-ask")] if self.leads else []),
+            replace(self._item(_("Inbox"), "git-pull-request", "inbox", "request-answer"), count=self.n_waiting),
             self._item(_("Job priorities"), "columns-3", "jobs"),
         ]
         sections = [Section("", first)]
@@ -175,6 +180,21 @@ class Shell:
         data = self._item(_("Usage sources"), "database-import", "sources", "source", "upload", "import")
         sections.append(Section(_("Data"), [data]))
         return sections
+
+    @cached_property
+    def leads(self) -> bool:
+        try:
+            return leads_any(at=clock.now(), actor=actor_of(self._request))
+        except (DomainError, DatabaseError):
+            return False
+
+    @cached_property
+    def n_waiting(self) -> int:
+        """Decisions that wait for this person."""
+        try:
+            return count_waiting(at=clock.now(), actor=actor_of(self._request))
+        except (DomainError, DatabaseError):
+            return 0
 
     @cached_property
     def account(self) -> list[Item]:

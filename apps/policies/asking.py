@@ -28,7 +28,7 @@ from apps.policies.operations import Operation, work_out
 from apps.policies.publishing import lock_policy
 from apps.policies.request_rules import OPEN, node_of_request, shares_for_target, wished
 from apps.policies.reviewing import comment_on
-from apps.policies.scope import WRITE
+from apps.policies.scope import WRITE, visible_entries
 from apps.policies.selectors import get_policy
 from apps.policies.services import make_change_set, move_on, propose_change_set, publish_locked
 from apps.policies.size_guard import require_approver
@@ -68,16 +68,29 @@ def ask_upward(
     said = require_reason(reason)
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with transaction.atomic():
-        policy = lock_policy(policy.pk)  # one at a time, so that the limit on open requests holds
-        tree = load_tree(policy)
-        node = node_of_request(tree, entry_uid)
-        wanted = _amount(shares) if percent is None else shares_for_target(tree, entry_uid, percent / 100)
-        operations = _operations(node, wanted, until, at)
+        lock_policy(policy.pk)  # one at a time, so that the limit on open requests holds
+        operations = plan_request(
+            policy_slug=policy_slug, entry_uid=entry_uid, shares=shares, percent=percent, until=until, at=at,
+            actor=actor,
+        )  # fmt: skip
         change_set = make_change_set(
             policy_slug=policy_slug, base_revision=base_revision, operations=operations, reason=said,
             asks=str(entry_uid), at=at, actor=actor,
         )  # fmt: skip
         return propose_change_set(id=change_set.pk, version=change_set.version, at=at, actor=actor)
+
+
+def plan_request(
+    *, policy_slug: str, entry_uid: UUID, shares: float | None = None, percent: float | None = None,
+    until: date | None = None, at: datetime, actor: Actor,
+) -> list[Operation]:  # fmt: skip
+    """The operations that asking for it comes to, nothing written."""
+    policy = get_policy(slug=policy_slug, actor=actor)
+    tree = load_tree(policy)
+    visible_entries(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(entry_uid))
+    node = node_of_request(tree, entry_uid)
+    wanted = _amount(shares) if percent is None else shares_for_target(tree, entry_uid, percent / 100)
+    return _operations(node, wanted, until, at)
 
 
 def grant_request(
@@ -97,8 +110,8 @@ def grant_request(
             change_set = _offer(change_set, other, actor, at)
         else:
             _approve(change_set, actor, at)
-        change_set.decided_by, change_set.decided_name = actor.user, actor.name
-        change_set.save(update_fields=["decided_by", "decided_name"])
+        change_set.decided_by, change_set.decided_name, change_set.effective_at = actor.user, actor.name, None
+        change_set.save(update_fields=["decided_by", "decided_name", "effective_at"])
         return publish_locked(change_set, actor, at)
 
 

@@ -12,6 +12,7 @@ from datetime import date, datetime
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from apps.accounts.actor import Actor
@@ -19,7 +20,7 @@ from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.boosts import former_shares, is_boost, shares_operations
 from apps.policies.change_sets import require_reason
 from apps.policies.columns import Node, TreeColumns
-from apps.policies.models import ChangeSet, Entry, Policy, Revision
+from apps.policies.models import ChangeSet, Entry, Grant, Policy, Revision
 from apps.policies.names import MOST_SHARES, RESERVE
 from apps.policies.operations import Operation
 from apps.policies.publishing import lock_policy
@@ -92,6 +93,17 @@ def list_led_groups(*, at: datetime, actor: Actor) -> list[LedGroup]:
     return sorted(found, key=lambda group: (group.policy_name, group.path))
 
 
+def leads_any(*, at: datetime, actor: Actor) -> bool:
+    """Whether there is a grant of shares to this person: one query, asked for on every page."""
+    if actor.user is None or not actor.user.is_active:
+        return False
+    people = list(actor.user.groups.values_list("name", flat=True))
+    held = Grant.objects.filter(
+        Q(user=actor.user) | Q(people__in=people, user=None), verbs__contains=[Verb.EDIT_SHARES]
+    )
+    return held.filter(Q(expires_at=None) | Q(expires_at__gt=at)).exists()
+
+
 def equal_terms(members: Sequence[Node]) -> dict[UUID, MemberTerms]:
     """The same shares for everybody, ending boosts: those that most of them have without a boost.
 
@@ -117,6 +129,16 @@ def operations_of(group: TreeColumns, i: int, division: Division, today: date) -
     found += ({"op": "archive", "entry": str(_member(members, uid).uid)} for uid in division.leaves)
     found += _joins(group.uuid(i), division.joins)
     return found
+
+
+def plan_division(
+    *, policy_slug: str, entry_uid: UUID, division: Division, at: datetime, actor: Actor
+) -> list[Operation]:  # fmt: skip
+    """The operations it comes to on the head, nothing written; raises what dividing would raise for wrong terms."""
+    policy = get_policy(slug=policy_slug, actor=actor)
+    tree = load_tree(policy)
+    i = visible_entries(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(entry_uid))
+    return operations_of(tree, i, division, timezone.localdate(at))
 
 
 def divide_group(

@@ -148,6 +148,7 @@ def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at:
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
         said = clean_reason(reason or "")
+        change_set.decided_by, change_set.decided_name = None, ""  # somebody may have scheduled it, nobody declined it
         return move_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", said)
 
 

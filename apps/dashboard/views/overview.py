@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
+from apps import clock
 from apps.dashboard import lines, presentation
 from apps.dashboard.actor import actor_of
 from apps.dashboard.figures import bullet
@@ -19,13 +20,17 @@ from apps.dashboard.figures.bullet import State
 from apps.dashboard.htmx import fragment
 from apps.dashboard.lines import Line
 from apps.dashboard.navigation import current_policy_slug
+from apps.dashboard.request_words import group_url
 from apps.dashboard.walk import Story, tell
+from apps.policies.dividing import list_led_groups
+from apps.policies.inbox import count_waiting
 from apps.priorities import selectors
 from apps.priorities.selectors import Overview
 from apps.usage import selectors as usage
 
 SHOWN = 12
 WIDTH = 200
+MOST_LED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "overview": found,
         "concerns": _concerns(request, found),
         "mine": _own_story(request),
+        "led": _led(request),
         "crumbs": crumbs,
         "tree_url": _tree_url(found),
     }
@@ -153,7 +159,10 @@ def _concerns(request: HttpRequest, found: Overview) -> list[Concern]:
     fresh = selectors.freshness(policy_slug=found.policy_slug, actor=actor)
     tree = _tree_url(found)
     sources = reverse("dashboard:sources")
-    concerns = [Concern("clock", problem[:1].upper() + problem[1:], "", sources, "warn") for problem in fresh.problems]
+    waiting = count_waiting(at=clock.now(), actor=actor)
+    asked = ngettext("%(n)s decision waits for you", "%(n)s decisions wait for you", waiting) % {"n": waiting}
+    concerns = [Concern("git-pull-request", asked, "", reverse("dashboard:inbox"), "warn")] if waiting else []
+    concerns += [Concern("clock", problem[:1].upper() + problem[1:], "", sources, "warn") for problem in fresh.problems]
     if found.n_unmapped and actor.is_admin:
         title = ngettext("%(n)s account has no entry", "%(n)s accounts have no entry", found.n_unmapped)
         text = _("%(hours)s core-h in the window, counted for nobody")
@@ -173,6 +182,12 @@ def _concerns(request: HttpRequest, found: Overview) -> list[Concern]:
         title = _("%(name)s is %(balance)s") % {"name": line.entry.name, "balance": balance.text}
         concerns.append(Concern(balance.icon, title, text, line.url, f"{balance.state} solid"))
     return concerns
+
+
+def _led(request: HttpRequest) -> list[dict[str, str]]:
+    """Leads find their groups before anything else."""
+    led = list_led_groups(at=clock.now(), actor=actor_of(request))
+    return [{"name": each.name, "url": group_url(each.policy_slug, each.uid)} for each in led[:MOST_LED]]
 
 
 def _own_story(request: HttpRequest) -> Story | None:
