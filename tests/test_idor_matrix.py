@@ -113,6 +113,22 @@ ROWS = [
     Row(POLICY + "/tree", "/api/v1/policies/grid/tree?path=/physics/bob",
         "401 404 404 200 404 200 403 200 404 401 401", word='"bob"', readers="pia admin reader dora",
         besides="dora 200"),
+    # --- REST: the past (grants of now; /physics/gone was archived in revision 4, /physics/left moved to /biology)
+    Row(POLICY + "/tree", "/api/v1/policies/grid/tree?depth=9&at=3", "401 404 200 200 200 200 403 200 200 401 401",
+        word='"gone"', readers="pia admin reader", besides="vera 200 dora 200"),
+    Row(POLICY + "/tree", "/api/v1/policies/grid/tree?path=/physics/left&at=3",
+        "401 404 404 404 404 200 403 404 404 401 401"),
+    Row(POLICY + "/revisions/<int:revision>/diff", "/api/v1/policies/grid/revisions/3/diff",
+        "401 200 200 200 200 200 403 200 200 401 401", word='"gone"', readers="pia admin reader"),
+    Row(POLICY + "/revisions/<int:revision>/diff", "/api/v1/policies/grid/revisions/3/diff?to=4",
+        "401 200 200 200 200 200 403 200 200 401 401", word='"left"', readers="admin"),
+    Row(POLICY + "/entries/<uuid:entry>", "/api/v1/policies/grid/entries/{bob}",
+        "401 404 404 200 404 200 403 200 404 401 401", word="in force", readers="pia admin reader dora",
+        besides="dora 200"),
+    Row(POLICY + "/entries/<uuid:entry>", "/api/v1/policies/grid/entries/{gone}",
+        "401 404 404 200 404 200 403 200 404 401 401"),
+    Row(POLICY + "/entries/<uuid:entry>", "/api/v1/policies/grid/entries/{left}?at=3",
+        "401 404 404 404 404 200 403 404 404 401 401"),
     # --- REST: priorities
     Row(POLICY + "/priorities", "/api/v1/policies/grid/priorities?account=bob",
         "401 200 200 200 200 200 200 403 403 401 401", word="/physics/bob", readers="pia admin narrow dora"),
@@ -208,6 +224,16 @@ ROWS = [
         "302 404 404 200 404 404 302 302 302 302 302"),
     Row("policy/<slug:policy>/", "/policy/grid/", "302 200 200 200 200 200 302 302 302 302 302",
         word="bob", readers="pia admin dora"),
+    Row("policy/<slug:policy>/", "/policy/grid/?at=3", "302 200 200 200 200 200 302 302 302 302 302",
+        word=">gone<", readers="pia admin"),
+    Row("policy/<slug:policy>/_rows", "/policy/grid/_rows?parent={physics}&at=3",
+        "302 404 200 200 404 200 302 302 302 302 302", word=">left<", readers="admin", headers=HTMX,
+        besides="vera 200 dora 200"),
+    Row("policy/<slug:policy>/_panel", "/policy/grid/_panel?entry={left}&at=3",
+        "302 404 404 404 404 200 302 302 302 302 302", headers=HTMX),
+    Row(NODE + "/", "/policy/grid/n/{gone}/", "302 404 404 303 404 303 302 302 302 302 302"),
+    Row(NODE + "/<slug:name>/", "/policy/grid/n/{gone}/gone/?at=3", "302 404 404 200 404 200 302 302 302 302 302"),
+    Row(NODE + "/<slug:name>/", "/policy/grid/n/{left}/left/?at=3", "302 404 404 404 404 200 302 302 302 302 302"),
     Row("policy/<slug:policy>/_rows", "/policy/grid/_rows?parent={physics}",
         "302 404 200 200 404 200 302 302 302 302 302",
         word="bob", readers="pia admin dora", headers=HTMX,
@@ -409,6 +435,7 @@ class World:
         self.left_open = make_change_set(policy_slug="grid", operations=[SHARES], reason="not yet", at=AT, actor=exa)
         past.delete()
         self.objects: dict[str, Any] = {name: site.uid(path) for name, path in UIDS.items()} | {"run": self._run()}
+        self.objects |= self._past()
         self.makers: dict[str, Callable[[], Any]] = {
             "change_set": self._change_set, "token": self._token, "import_id": self._import, "grant": self._guest,
             "no_team": self._no_team, "published": self._published,
@@ -511,6 +538,21 @@ class World:
         )  # fmt: skip
         publish_change_set(id=made.pk, version=1, reason="in force", at=AT, actor=pia)
         return made.pk
+
+    def _past(self) -> dict[str, Any]:
+        """Revisions 3 and 4: two people come to physics; one is archived, the other moves to biology."""
+        admin, names = Actor(user=self.site.admin, via="api"), ("gone", "left")
+        came = [{"op": "add", "parent": "/physics", "name": name, "kind": "user"} for name in names]
+        left = [
+            {"op": "archive", "entry": "/physics/gone"},
+            {"op": "move", "entry": "/physics/left", "parent": "/biology"},
+        ]
+        found: dict[str, Any] = {}
+        for operations in (came, left):
+            made = make_change_set(policy_slug="grid", operations=operations, at=AT, actor=admin)
+            publish_change_set(id=made.pk, version=1, reason="people", at=AT, actor=admin)
+            found = found or {name: self.site.uid(f"/physics/{name}") for name in names}
+        return found
 
     def _token(self) -> int:
         pia = Actor(user=self.site.pia, via="api")

@@ -8,7 +8,19 @@ from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.views import SpectacularAPIView
 
 from apps.api import docs, errors
-from apps.api.v1 import algorithms, changesets, grants, jobs, policies, priorities, runs, tokens, tree, usage
+from apps.api.v1 import (
+    algorithms,
+    changesets,
+    grants,
+    jobs,
+    policies,
+    priorities,
+    revisions,
+    runs,
+    tokens,
+    tree,
+    usage,
+)
 
 app_name = "api"
 _POLICY = "policies/<slug:policy>"
@@ -26,6 +38,8 @@ urlpatterns = [
     path(f"{_POLICY}/tree", tree.TreeView.as_view(), name="tree"),
     path(f"{_POLICY}/document", policies.DocumentView.as_view(), name="document"),
     path(f"{_POLICY}/revisions", policies.RevisionListView.as_view(), name="revisions"),
+    path(f"{_POLICY}/revisions/<int:revision>/diff", revisions.RevisionDiffView.as_view(), name="revision-diff"),
+    path(f"{_POLICY}/entries/<uuid:entry>", revisions.EntryDetailView.as_view(), name="entry"),
     path(f"{_POLICY}/changesets", changesets.ChangeSetListView.as_view(), name="changesets"),
     path(_CHANGE_SET, changesets.ChangeSetDetailView.as_view(), name="changeset"),
     path(f"{_CHANGE_SET}/propose", changesets.ProposalView.as_view(), name="changeset-propose"),

@@ -45,6 +45,7 @@ NEEDS_SENSE = {
     "POST /api/v1/policies/{policy}/changesets/{change_set}/propose",
     "POST /api/v1/policies/{policy}/changesets/{change_set}/publish",
     "POST /api/v1/policies/{policy}/changesets/{change_set}/withdraw",
+    "POST /api/v1/policies/{policy}/changesets/{change_set}/revert",
     "POST /api/v1/policies/{policy}/grants",
     "PATCH /api/v1/policies/{policy}/grants/{grant}",
     "DELETE /api/v1/policies/{policy}/grants/{grant}",
@@ -86,6 +87,7 @@ def test_generated_requests_get_answers_as_described(
     real = {"policy": "grid", "change_set": change_set.pk, "source": "cluster-a", "token": 1}
     real["run"] = Run.objects.latest("id").pk
     real["grant"] = Grant.objects.latest("id").pk
+    real |= {"entry": str(computed.uid("/physics/bob")), "revision": 2}
     succeeded: dict[str, set[bool]] = defaultdict(set)
     for found in schema.get_all_operations():
         operation = found.ok()

@@ -122,10 +122,10 @@ def test_the_past_cannot_be_edited(grid: Grid, eva: Client) -> None:
 def test_the_panel_shows_then_and_now(grid: Grid, eva: Client) -> None:
     uid, dave = grid.uid("/atlas"), grid.uid("/cms/dave")
     publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 77}, {"op": "archive", "entry": "/cms/dave"})
-    panel = eva.get(f"{TREE}_panel", {"entry": str(uid), "at": 2}, headers={"HX-Request": "true"}).content.decode()
+    panel = eva.get(f"{TREE}_panel", {"entry": str(uid), "at": "2"}, headers={"HX-Request": "true"}).content.decode()
     assert panel.index("Then") < panel.index("Now")
     assert "revision 3" in panel
-    gone = eva.get(f"{TREE}_panel", {"entry": str(dave), "at": 2}, headers={"HX-Request": "true"}).content.decode()
+    gone = eva.get(f"{TREE}_panel", {"entry": str(dave), "at": "2"}, headers={"HX-Request": "true"}).content.decode()
     assert "It isn’t in the tree any more." in gone
 
 

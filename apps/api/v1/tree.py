@@ -87,7 +87,7 @@ def _top(tree: TreeColumns, path: str | None, actor: Actor) -> int | None:
 def nested(view: PolicyView, top: int, depth: int) -> dict[str, Any]:
     """The entry with its visible descendants, and which state of affairs this is."""
     rows = _visible(view, top, depth)
-    found = {i: _entry(view, i) for i in rows}
+    found = {i: entry_of(view, i) for i in rows}
     for i in rows[1:]:
         found[int(view.tree.parent[i])]["children"].append(found[i])
     return {
@@ -109,7 +109,8 @@ def _visible(view: PolicyView, top: int, depth: int) -> list[int]:
     return rows
 
 
-def _entry(view: PolicyView, i: int) -> dict[str, Any]:
+def entry_of(view: PolicyView, i: int) -> dict[str, Any]:
+    """One entry by itself, without its children."""
     row = view.row(i, position=(1, 1))
     return {
         **{name: getattr(row, name) for name in _COLUMNS},

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from apps.policies.selectors import EntryChange
+from apps.priorities.selectors.differences import RevisionDiff, diff_revisions
 from apps.priorities.selectors.entry import EntryPage, get_entry_page
 from apps.priorities.selectors.freshness import Freshness, InputAge, freshness
+from apps.priorities.selectors.history import EntryHistory, HistoryLine, get_entry_history
 from apps.priorities.selectors.kept import list_snapshots
 from apps.priorities.selectors.me import MyPriority, explain, get_my_priority
 from apps.priorities.selectors.moments import Moment
@@ -21,9 +23,9 @@ from apps.priorities.selectors.unmapped import (
 from apps.priorities.walk import WalkStep
 
 __all__ = [
-    "EntryChange", "EntryPage", "EntryRow", "Freshness", "Hit", "InputAge", "Moment", "MoreRow", "MyPriority",
-    "Overview", "PolicyView", "Publish", "TreePage", "UnmappedAccount", "WalkStep", "count_unmapped_accounts",
-    "count_unmapped_by_source", "count_unmapped_of_source", "explain", "freshness", "get_entry_page",
-    "get_my_priority", "get_overview", "get_tree_page", "list_snapshots", "open_view", "search_entries",
-    "unmapped_accounts",
+    "EntryChange", "EntryHistory", "EntryPage", "EntryRow", "Freshness", "HistoryLine", "Hit", "InputAge", "Moment",
+    "MoreRow", "MyPriority", "Overview", "PolicyView", "Publish", "RevisionDiff", "TreePage", "UnmappedAccount",
+    "WalkStep", "count_unmapped_accounts", "count_unmapped_by_source", "count_unmapped_of_source", "diff_revisions",
+    "explain", "freshness", "get_entry_history", "get_entry_page", "get_my_priority", "get_overview", "get_tree_page",
+    "list_snapshots", "open_view", "search_entries", "unmapped_accounts",
 ]  # fmt: skip

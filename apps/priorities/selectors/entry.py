@@ -10,8 +10,9 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.policies.selectors import EntryChange, entry_history, last_change, last_seen
+from apps.policies.selectors import last_change, last_seen
 from apps.policies.settings import PolicySettings
+from apps.priorities.selectors.history import HistoryLine, history_lines
 from apps.priorities.selectors.moments import Moment, moment_of
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
@@ -36,7 +37,7 @@ class EntryPage:
     n_children: int
     siblings: list[EntryRow]
     usage_core_s: float
-    history: list[EntryChange]
+    history: list[HistoryLine]
     may_change: bool
     why_not: str
     last_changed_revision: int
@@ -69,7 +70,7 @@ def get_entry_page(
         n_children=len(children),
         siblings=_numbered(view, _around(siblings, i)),
         usage_core_s=entry.usage_core_s,
-        history=entry_history(policy=view.policy, uid=uid, limit=_MOST_CHANGES, until=view.revision),
+        history=history_lines(view, uid, until=view.revision, limit=_MOST_CHANGES),
         may_change=entry.may_change,
         why_not="" if entry.may_change or view.asked is not None else _why_not(view, i),
         last_changed_revision=last_change(policy=view.policy, uid=uid),

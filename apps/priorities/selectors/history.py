@@ -1,0 +1,106 @@
+"""Who changed an entry, when and why: its own fields, its places, its leaving and coming back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from apps.accounts.actor import Actor
+from apps.errors import NotFound
+from apps.policies.models import Entry, Policy
+from apps.policies.reverting import revisions_reverted
+from apps.policies.selectors import EntryChange, entry_history, last_seen
+from apps.priorities.selectors.rows import PolicyView, open_view
+
+PLACE = "parent"
+_PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLine:
+    """What one revision did. Of a move the fields hold the names of both parents, None where one isn't seen."""
+
+    revision: int
+    at: datetime
+    author: str
+    reason: str
+    change_set: int
+    origin: str
+    fields: list[tuple[str, Any, Any]]
+    reverted_by: int | None
+
+
+@dataclass(frozen=True)
+class EntryHistory:
+    """Newest first; `next_before` goes on with what is older."""
+
+    policy: Policy
+    uid: UUID
+    name: str
+    is_archived: bool
+    lines: list[HistoryLine]
+    next_before: int | None
+
+
+def get_entry_history(*, policy_slug: str, uid: UUID, before: int | None = None, actor: Actor) -> EntryHistory:
+    """Of an entry that the actor sees, or saw as it last was."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    i, is_archived = view.tree.index_of_uid(uid), False
+    if i is None:
+        last = last_seen(policy_slug=view.policy.slug, uid=uid)
+        if last is None:
+            raise NotFound("There is no such entry in this policy.")
+        view, is_archived = open_view(policy_slug=policy_slug, actor=actor, at=last), True
+        i = view.tree.index_of_uid(uid)
+    name = view.tree.name[view.visibility.require(i)]
+    until = None if before is None else before - 1
+    lines = history_lines(view, uid, until=until, limit=_PAGE + 1)
+    older = lines[_PAGE - 1].revision if len(lines) > _PAGE else None
+    return EntryHistory(view.policy, uid, name, is_archived, lines[:_PAGE], older)
+
+
+def history_lines(view: PolicyView, uid: UUID, *, until: int | None, limit: int) -> list[HistoryLine]:
+    """The caller has checked that the entry may be seen."""
+    changes = entry_history(policy=view.policy, uid=uid, limit=limit, until=until)
+    names = _Names(view, changes)
+    undone = revisions_reverted(view.policy, [change.revision for change in changes])
+    return [
+        HistoryLine(
+            revision=change.revision, at=change.at, author=change.author, reason=change.reason,
+            change_set=change.change_set, origin=change.origin, fields=list(names.filled_in(change)),
+            reverted_by=undone.get(change.revision),
+        )
+        for change in changes
+    ]  # fmt: skip
+
+
+class _Names:
+    """What parents were called when something moved between them; those that the actor doesn't see have no name."""
+
+    def __init__(self, view: PolicyView, changes: Sequence[EntryChange]) -> None:
+        self._view = view
+        moves = [both for change in changes for field, *both in change.fields if field == "parent_uid"]
+        uids = {UUID(uid) for both in moves for uid in both if uid}
+        rows = Entry.objects.filter(policy=view.policy, uid__in=uids).order_by("since")
+        self._versions: dict[UUID, list[tuple[int, str]]] = {}
+        for row in rows.values_list("uid", "since", "name"):
+            self._versions.setdefault(row[0], []).append((row[1], row[2]))
+
+    def filled_in(self, change: EntryChange) -> Iterable[tuple[str, Any, Any]]:
+        for field, before, after in change.fields:
+            if field == "parent_uid":
+                yield PLACE, self._name(before, change.revision - 1), self._name(after, change.revision)
+            else:
+                yield field, before, after
+
+    def _name(self, uid: str | None, number: int) -> str | None:
+        if uid is None:
+            return None
+        i, sees = self._view.tree.index_of_uid(UUID(uid)), self._view.visibility
+        if not (sees.all_visible if i is None else sees.may_see(i)):
+            return None
+        names = [name for since, name in self._versions.get(UUID(uid), ()) if since <= number]
+        return names[-1] if names else None
