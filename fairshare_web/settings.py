@@ -46,6 +46,10 @@ INSTALLED_APPS = [
     "django.contrib.postgres",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "axes",
     "csp",
     "django_celery_beat",
@@ -63,6 +67,7 @@ INSTALLED_APPS = [
     "apps.cli",
 ]
 MIDDLEWARE = [
+    "apps.dashboard.trusted_header.StripHeaderMiddleware",  # before anything reads a header
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -73,6 +78,8 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "apps.dashboard.trusted_header.TrustedHeaderMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",  # closed by default
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -153,7 +160,12 @@ CELERY_TIMEZONE = "UTC"
 
 # --- People ----------------------------------------------------------------------------------------------------------
 AUTH_USER_MODEL = "accounts.User"
-AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+    "apps.accounts.backends.DirectoryBackend",
+    "apps.accounts.backends.ElsewhereBackend",
+]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -162,6 +174,33 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "dashboard:sign-in"
 LOGIN_REDIRECT_URL = "dashboard:start"
 LOGOUT_REDIRECT_URL = "dashboard:sign-in"
+FAIRSHARE_LINK_BY_NAME = env_list("FAIRSHARE_LINK_BY_NAME")  # sources whose user names are this site's own
+FAIRSHARE_OIDC_ISSUER = env_str("FAIRSHARE_OIDC_ISSUER", default="")
+FAIRSHARE_OIDC_NAME = env_str("FAIRSHARE_OIDC_NAME", default="single sign-on")
+FAIRSHARE_OIDC_CLIENT_ID = env_str("FAIRSHARE_OIDC_CLIENT_ID", default="")
+FAIRSHARE_OIDC_CLIENT_SECRET = env_str("FAIRSHARE_OIDC_CLIENT_SECRET", default="")
+FAIRSHARE_OIDC_SCOPES = env_str("FAIRSHARE_OIDC_SCOPES", default="openid profile email").split()
+FAIRSHARE_OIDC_USERNAME_CLAIM = env_str("FAIRSHARE_OIDC_USERNAME_CLAIM", default="preferred_username")
+FAIRSHARE_OIDC_GROUPS_CLAIM = env_str("FAIRSHARE_OIDC_GROUPS_CLAIM", default="groups")
+FAIRSHARE_LDAP_URL = env_str("FAIRSHARE_LDAP_URL", default="")
+FAIRSHARE_LDAP_START_TLS = env_bool("FAIRSHARE_LDAP_START_TLS", default=True)
+FAIRSHARE_LDAP_CA_FILE = env_str("FAIRSHARE_LDAP_CA_FILE", default="")
+FAIRSHARE_LDAP_BIND_DN = env_str("FAIRSHARE_LDAP_BIND_DN", default="")
+FAIRSHARE_LDAP_BIND_PASSWORD = env_str("FAIRSHARE_LDAP_BIND_PASSWORD", default="")
+FAIRSHARE_LDAP_PEOPLE = env_str("FAIRSHARE_LDAP_PEOPLE", default="")
+FAIRSHARE_LDAP_FILTER = env_str("FAIRSHARE_LDAP_FILTER", default="(uid={username})")
+FAIRSHARE_LDAP_GROUPS = env_str("FAIRSHARE_LDAP_GROUPS", default="")
+FAIRSHARE_LDAP_GROUP_FILTER = env_str(
+    "FAIRSHARE_LDAP_GROUP_FILTER", default="(|(member={dn})(uniqueMember={dn})(memberUid={username}))"
+)
+FAIRSHARE_TRUSTED_HEADER = env_str("FAIRSHARE_TRUSTED_HEADER", default="")
+FAIRSHARE_TRUSTED_HEADER_ADDRESSES = env_list("FAIRSHARE_TRUSTED_HEADER_ADDRESSES")
+FAIRSHARE_TRUSTED_HEADER_GROUPS = env_str("FAIRSHARE_TRUSTED_HEADER_GROUPS", default="")
+FAIRSHARE_TRUSTED_HEADER_NAME = env_str("FAIRSHARE_TRUSTED_HEADER_NAME", default="")
+FAIRSHARE_TRUSTED_HEADER_EMAIL = env_str("FAIRSHARE_TRUSTED_HEADER_EMAIL", default="")
+ACCOUNT_ADAPTER = "apps.dashboard.oidc.NoLocalSteps"
+ACCOUNT_EMAIL_VERIFICATION = "none"
+SOCIALACCOUNT_ADAPTER = "apps.dashboard.oidc.SiteAdapter"
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # a stranger can't lock a manager out

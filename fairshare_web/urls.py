@@ -5,10 +5,14 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
+from apps.dashboard.oidc import CALLBACK
+from apps.dashboard.views.sign_in import oidc_callback
+
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/", include("apps.api.urls")),
     path("", include("apps.api.health_urls")),
+    path("sign-in/oidc/<slug:provider_id>/callback/", oidc_callback, name=CALLBACK),  # allauth knows it by that name
     path("", include("apps.dashboard.urls")),
 ]
 handler400 = "fairshare_web.errors.bad_request"

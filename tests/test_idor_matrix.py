@@ -209,6 +209,9 @@ ROWS = [
     Row("", "/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("_attention", "/_attention", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
     Row("sign-in/", "/sign-in/", "200 302 302 302 302 302 200 200 200 200 200"),
+    Row("sign-in/oidc/", "/sign-in/oidc/", "404 404 404 404 404 404 404 404 404 404 404", "post"),  # without an issuer
+    Row("sign-in/oidc/<slug:provider_id>/callback/", "/sign-in/oidc/site/callback/?code=x&state=y",
+        "404 404 404 404 404 404 404 404 404 404 404"),
     Row("sign-out/", "/sign-out/", "302 302 302 302 302 302 302 302 302 302 302", "post", remakes="session"),
     Row("theme/", "/theme/", "303 303 303 303 303 303 303 303 303 303 303", "post", {"theme": "dark"}),
     Row("me/priority/", "/me/priority/", "302 200 200 200 200 200 302 302 302 302 302",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.http import HttpRequest  # noqa: TID251 - Django's admin hands over requests
 
 from apps.accounts import audit
 from apps.accounts.actor import Actor
-from apps.accounts.models import Account, AuditEvent, Token, User
+from apps.accounts.models import Account, AuditEvent, Identity, Token, User
 from apps.clock import now
 
 if TYPE_CHECKING:
@@ -63,6 +65,25 @@ class AuditedAdmin(ModelAdmin):
 @admin.register(User)
 class PersonAdmin(AuditedAdmin, PeopleAdmin):
     list_display = ("username", "first_name", "last_name", "is_active", "is_superuser", "last_login")
+
+
+@admin.register(Identity)
+class IdentityAdmin(AuditedAdmin):
+    """Who somebody is elsewhere; taken away, the next sign-in from there makes another account."""
+
+    list_display = ("user", "source", "subject", "linked_at")
+    list_filter = ("source",)
+    search_fields = ("user__username", "subject")
+    readonly_fields = ("user", "source", "subject", "linked_at")
+
+    def has_add_permission(self, *_: Any) -> bool:
+        return False
+
+
+# What allauth keeps of its own is not used here: issuers are settings, people are identities.
+for _model in (EmailAddress, SocialAccount, SocialApp, SocialToken):
+    if admin.site.is_registered(_model):
+        admin.site.unregister(_model)
 
 
 @admin.register(Account)

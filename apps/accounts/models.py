@@ -20,6 +20,27 @@ class User(AbstractUser):
         return self.get_full_name() or self.username
 
 
+class Identity(models.Model):
+    """Who somebody is elsewhere: a subject of an OIDC issuer, an entry of a directory, a name a proxy vouches for."""
+
+    class Source(models.TextChoices):
+        OIDC = "oidc", "OpenID Connect"
+        LDAP = "ldap", "Directory"
+        HEADER = "header", "Trusted header"
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
+    source = models.CharField(max_length=16, choices=Source.choices)
+    subject = models.CharField(max_length=1024)  # what never changes there, unlike names
+    linked_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name_plural = "identities"
+        constraints = [models.UniqueConstraint(fields=["source", "subject"], name="accounts_identity_once")]
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.subject}"
+
+
 class Account(models.Model):
     """The name under which jobs run, as a usage source or scheduler knows it."""
 

@@ -30,6 +30,7 @@ urlpatterns = [
     path("", overview.overview, name="overview"),
     path("_attention", overview.attention, name="overview-attention"),
     path("sign-in/", sign_in.sign_in, name="sign-in"),
+    path("sign-in/oidc/", sign_in.oidc_start, name="oidc-start"),
     path("sign-out/", sign_in.sign_out, name="sign-out"),
     path("theme/", preferences.theme, name="theme"),
     path("me/priority/", me.my_priority, name="my-priority"),

@@ -52,8 +52,12 @@ class TokenForm(forms.Form):
     password = _password()
     ticket = forms.CharField(widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, scopes: Iterable[str], policies: Choices, sources: Choices, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, scopes: Iterable[str], policies: Choices, sources: Choices, asks_password: bool = True,
+        **kwargs: Any,
+    ) -> None:  # fmt: skip
         super().__init__(*args, **kwargs)
+        _ask_or_not(self, asks_password)
         self._choices("scopes").choices = [(scope, scope) for scope in scopes]
         self._choices("policy").choices = [("", _("Every policy")), *policies]
         self._choices("source").choices = [("", _("Every source")), *sources]
@@ -83,7 +87,16 @@ class TokenForm(forms.Form):
 
 
 class ConfirmForm(forms.Form):
-    """A decision that needs the password again."""
+    """A decision that needs the password again, from those who have one here."""
 
     password = _password()
     ticket = forms.CharField(widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, asks_password: bool = True, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _ask_or_not(self, asks_password)
+
+
+def _ask_or_not(form: forms.Form, asks_password: bool) -> None:
+    if not asks_password:
+        del form.fields["password"]

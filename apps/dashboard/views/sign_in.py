@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
 from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
 
+from apps.dashboard import oidc
 from apps.dashboard.errors import session_ended
 from apps.dashboard.htmx import is_htmx
+from apps.dashboard.signed_in import where_next
+from apps.errors import NotFound
 
 
 class SignIn(LoginView):
@@ -22,8 +30,38 @@ class SignIn(LoginView):
         return session_ended(request) if is_htmx(request) else super().get(request, *args, **kwargs)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return {**super().get_context_data(**kwargs), "site_label": settings.FAIRSHARE_SITE}
+        elsewhere = settings.FAIRSHARE_OIDC_NAME if settings.FAIRSHARE_OIDC_ISSUER else ""
+        return {**super().get_context_data(**kwargs), "site_label": settings.FAIRSHARE_SITE, "elsewhere": elsewhere}
 
 
 sign_in = SignIn.as_view()
 sign_out = LogoutView.as_view()
+
+
+@login_not_required
+@never_cache
+@require_POST
+def oidc_start(request: HttpRequest) -> HttpResponse:
+    """A page that leads on: forms may go nowhere but here, and issuers pass people on to others."""
+    _require_issuer()
+    address = oidc.start(request, where_next(request, request.POST.get("next")))
+    context = {"address": address, "elsewhere": settings.FAIRSHARE_OIDC_NAME}
+    return render(request, "dashboard/sign_in/leaving.html", context)
+
+
+@login_not_required
+@never_cache
+@require_safe
+def oidc_callback(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """The issuer sends people back here. The one GET that signs in, as the protocol has it."""
+    _require_issuer()
+    if provider_id != oidc.PROVIDER_ID:
+        raise NotFound("There is no such sign-in.")
+    adapter = oidc.CheckedAdapter(request, provider_id)
+    answer: HttpResponse = OAuth2CallbackView.adapter_view(adapter)(request)
+    return answer
+
+
+def _require_issuer() -> None:
+    if not settings.FAIRSHARE_OIDC_ISSUER:
+        raise NotFound("This site has no such sign-in.")

@@ -22,6 +22,7 @@ from apps.dashboard.actor import actor_of
 from apps.dashboard.forms.tokens import ConfirmForm, TokenForm
 from apps.dashboard.htmx import SeeOther
 from apps.dashboard.once import make_ticket, spend_ticket
+from apps.dashboard.signed_in import asks_password, is_fresh
 from apps.dashboard.token_rows import example, scope_choices, summary, token_row
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.policies import selectors as policies
@@ -65,8 +66,8 @@ def rotate(request: HttpRequest, token_id: int) -> HttpResponse:
     """A new secret under the same name; the old one works for another day."""
     token = _own_token(request, token_id)
     if request.method != "POST":
-        return _decision(request, "rotate", token, ConfirmForm())
-    form = ConfirmForm(request.POST)
+        return _decision(request, "rotate", token, ConfirmForm(asks_password=asks_password(request)))
+    form = ConfirmForm(request.POST, asks_password=asks_password(request))
     if not form.is_valid() or not _has_confirmed(request, form):
         return _decision(request, "rotate", token, form, status=422)
     token, text = services.rotate_token(token_id=token.pk, at=clock.now(), actor=actor_of(request))
@@ -128,18 +129,24 @@ def _form(request: HttpRequest, data: Any = None) -> TokenForm:
         scopes=services.allowed_scopes(actor),
         policies=[(policy.slug, policy.name) for policy in policies.list_policies(actor=actor)],
         sources=[(source.slug, source.name) for source in usage.list_sources(actor=actor)],
+        asks_password=asks_password(request),
     )
 
 
 def _has_confirmed(request: HttpRequest, form: TokenForm | ConfirmForm) -> bool:
-    """The person at the keyboard knows the password, and this form takes effect once.
+    """The person at the keyboard knows the password, or has just come in by another door; and this takes effect once.
 
     `authenticate` counts wrong ones, so that a stolen session can't be used to guess it.
     """
-    user = authenticate(request, username=_user(request).get_username(), password=form.cleaned_data["password"])
-    if user is None or user.pk != request.user.pk:
-        form.add_error("password", _("That is not your password."))
-        return False
+    if not asks_password(request):
+        if not is_fresh(request):
+            form.add_error(None, _("You signed in over ten minutes ago: sign out and in again, then come back here."))
+            return False
+    else:
+        user = authenticate(request, username=_user(request).get_username(), password=form.cleaned_data["password"])
+        if user is None or user.pk != request.user.pk:
+            form.add_error("password", _("That is not your password."))
+            return False
     if not spend_ticket(request, form.cleaned_data["ticket"]):
         message = _(
             "This form was sent before, or is too old, and did nothing now. Look at your tokens, then try again."

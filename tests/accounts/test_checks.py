@@ -1,0 +1,46 @@
+"""Settings of sign-in that can't work, or trust too much, are told at the start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+
+OIDC = {
+    "FAIRSHARE_OIDC_ISSUER": "https://idp.example",
+    "FAIRSHARE_OIDC_CLIENT_ID": "x",
+    "FAIRSHARE_OIDC_CLIENT_SECRET": "y",
+}
+LDAP = {"FAIRSHARE_LDAP_URL": "ldaps://dir.example", "FAIRSHARE_LDAP_PEOPLE": "ou=people"}
+HEADER = {"FAIRSHARE_TRUSTED_HEADER": "Remote-User", "FAIRSHARE_TRUSTED_HEADER_ADDRESSES": ["10.0.0.5", "fd00::/64"]}
+
+
+def found(settings: Any, given: dict[str, Any]) -> list[str]:
+    for name, value in given.items():
+        setattr(settings, name, value)
+    return [str(message.id) for message in run_checks() if str(message.id).startswith("accounts.E0")]
+
+
+@pytest.mark.parametrize("given", [{}, OIDC, LDAP, HEADER, {"FAIRSHARE_LINK_BY_NAME": ["ldap", "header"]}])
+def test_settings_that_work_are_not_complained_about(settings: Any, given: dict[str, Any]) -> None:
+    assert found(settings, given) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (OIDC | {"FAIRSHARE_OIDC_CLIENT_SECRET": ""}, "accounts.E001"),
+        (OIDC | {"FAIRSHARE_OIDC_ISSUER": "http://idp.example"}, "accounts.E002"),
+        (LDAP | {"FAIRSHARE_LDAP_URL": "dir.example"}, "accounts.E003"),
+        (LDAP | {"FAIRSHARE_LDAP_PEOPLE": ""}, "accounts.E004"),
+        (LDAP | {"FAIRSHARE_LDAP_FILTER": "(uid=*)"}, "accounts.E005"),
+        (LDAP | {"FAIRSHARE_LDAP_URL": "ldap://dir.example", "FAIRSHARE_LDAP_START_TLS": False}, "accounts.E006"),
+        (HEADER | {"FAIRSHARE_TRUSTED_HEADER_ADDRESSES": []}, "accounts.E007"),
+        (HEADER | {"FAIRSHARE_TRUSTED_HEADER_ADDRESSES": ["the proxy"]}, "accounts.E008"),
+        (HEADER | {"FAIRSHARE_TRUSTED_HEADER_ADDRESSES": ["0.0.0.0/0"]}, "accounts.E009"),
+        ({"FAIRSHARE_LINK_BY_NAME": ["shibboleth"]}, "accounts.E010"),
+    ],
+)
+def test_settings_that_can_not_work_are_named(settings: Any, given: dict[str, Any], complaint: str) -> None:
+    assert found(settings, given) == [complaint]

@@ -1,0 +1,122 @@
+"""People of other systems: made, found again, never mistaken for somebody else, and in today's groups."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+
+from apps.accounts.models import AuditEvent, Identity, User
+from apps.accounts.people import LONGEST_GROUP, Person, clean_group, welcome
+from apps.errors import Invalid, NotAllowed
+
+pytestmark = pytest.mark.django_db
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def eva(**changed: Any) -> Person:
+    given = {
+        "source": "oidc",
+        "subject": "https://idp 17",
+        "username": "eva",
+        "groups": ["physics"],
+        "first_name": "Eva",
+    }
+    return Person(**given | changed)
+
+
+def arrive(person: Person) -> User:
+    return welcome(person, at=AT, via="page")
+
+
+def groups_of(user: User) -> list[str]:
+    return sorted(user.groups.values_list("name", flat=True))
+
+
+def test_somebody_new_gets_an_account_without_password_and_without_rights() -> None:
+    user = arrive(eva())
+    assert (user.username, user.first_name, user.is_superuser, user.is_staff) == ("eva", "Eva", False, False)
+    assert not user.has_usable_password()
+    assert groups_of(user) == ["oidc:physics"]
+    assert [event.verb for event in AuditEvent.objects.order_by("id")] == ["user.made", "user.groups"]
+
+
+def test_the_same_identity_is_the_same_person_whatever_the_name_is_by_now() -> None:
+    first = arrive(eva())
+    again = arrive(eva(username="eva.kling", last_name="Kling"))
+    assert (again.pk, again.username, again.last_name) == (first.pk, "eva", "Kling")
+
+
+def test_groups_follow_every_sign_in_and_those_of_others_stay() -> None:
+    user = arrive(eva(groups=["physics", "staff"]))
+    user.groups.add(Group.objects.create(name="ldap:cn=x"), Group.objects.create(name="oidcish"))
+    arrive(eva(groups=["staff", "chemistry", "", "bad\u202ename"]))
+    assert groups_of(user) == ["ldap:cn=x", "oidc:chemistry", "oidc:staff", "oidcish"]
+    event = AuditEvent.objects.latest("id")
+    assert (event.details["added"], event.details["removed"]) == (["oidc:chemistry"], ["oidc:physics"])
+    n = AuditEvent.objects.count()
+    arrive(eva(groups=["chemistry", "staff"]))
+    assert AuditEvent.objects.count() == n
+
+
+def test_a_source_names_no_group_of_another_source() -> None:
+    """A proxy that sends ldap:cn=admins gives header:ldap:cn=admins, which nobody has granted anything."""
+    user = arrive(eva(source="header", groups=["ldap:cn=admins", "oidc:physics"]))
+    assert groups_of(user) == ["header:ldap:cn=admins", "header:oidc:physics"]
+
+
+@pytest.mark.parametrize("taken", ["eva", "EVA"])
+def test_an_account_of_that_name_belongs_to_somebody_else(taken: str) -> None:
+    User.objects.create_superuser(taken)
+    with pytest.raises(NotAllowed, check=lambda error: error.code == "name_taken"):
+        arrive(eva())
+    assert not Identity.objects.exists()
+
+
+def test_a_site_may_say_that_names_of_a_source_are_its_own(settings: Any) -> None:
+    settings.FAIRSHARE_LINK_BY_NAME = ["ldap"]
+    known = User.objects.create_user("eva")
+    with pytest.raises(NotAllowed):
+        arrive(eva())
+    assert arrive(eva(source="ldap")).pk == known.pk
+    assert AuditEvent.objects.filter(verb="user.linked").count() == 1
+    settings.FAIRSHARE_LINK_BY_NAME = []
+    assert arrive(eva(source="ldap")).pk == known.pk  # linked is linked
+
+
+def test_a_closed_account_stays_closed() -> None:
+    user = arrive(eva())
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    with pytest.raises(NotAllowed, check=lambda error: error.code == "account_closed"):
+        arrive(eva())
+
+
+@pytest.mark.parametrize("wrong", [{"subject": " "}, {"username": ""}, {"username": "a b c"}, {"username": "x" * 151}])
+def test_a_source_that_says_nothing_usable_signs_nobody_in(wrong: dict[str, str]) -> None:
+    with pytest.raises(Invalid):
+        arrive(eva(**wrong))
+    assert not User.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        ("LDAP: CN=Hpc Users , OU=Groups", "ldap:cn=hpc users,ou=groups"),
+        ("Oidc: Physics", "oidc:Physics"),
+        ("our own", "our own"),
+    ],
+)
+def test_a_group_is_written_in_one_way(written: str, stored: str) -> None:
+    assert clean_group(written) == stored
+
+
+def test_a_group_too_long_to_store_keeps_what_tells_it_from_others() -> None:
+    long = "ldap:" + ",".join(f"ou=part{i}" for i in range(40))
+    one, other = clean_group(long + ",cn=a"), clean_group(long + ",cn=b")
+    assert len(one) == len(other) == LONGEST_GROUP
+    assert one != other
+    for wrong in ("", "  ", "a\u200bb", "x" * 5_000):
+        with pytest.raises(ValueError, match=r"\w"):
+            clean_group(wrong)

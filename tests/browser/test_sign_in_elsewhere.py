@@ -1,0 +1,47 @@
+"""Sign-in by OpenID Connect in a real browser: there and back, under the strict content policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.dashboard.grid import Grid
+from tests.dashboard.issuer_process import CLIENT_ID, CLIENT_SECRET, EVA, run_issuer, write_person
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    yield from run_issuer(tmp_path_factory.mktemp("issuer"))
+
+
+@pytest.fixture(autouse=True)
+def _issuer(process: tuple[Path, str], settings: Any) -> None:
+    folder, settings.FAIRSHARE_OIDC_ISSUER = process
+    settings.FAIRSHARE_OIDC_NAME = "SWAMID"
+    settings.FAIRSHARE_OIDC_CLIENT_ID, settings.FAIRSHARE_OIDC_CLIENT_SECRET = CLIENT_ID, CLIENT_SECRET
+    write_person(folder, EVA)
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_somebody_goes_there_and_comes_back_signed_in(grid: Grid, visit: Open, scripts: bool) -> None:
+    window = visit(scripts=scripts)
+    page = window.go("/me/priority/")
+    page.get_by_role("button", name="Continue with SWAMID").click()
+    page.wait_for_url("**/me/priority/")
+    expect(page.locator(".topbar")).to_contain_text("Eva Kling")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_page_has_nothing_serious_and_fits(grid: Grid, visit: Open, theme: str, width: int) -> None:
+    window = visit(theme=theme, width=width)
+    page = window.go("/sign-in/")
+    expect(page.get_by_role("button", name="Continue with SWAMID")).to_be_visible()
+    expect(page.locator("form .btn.primary")).to_have_count(1)
+    assert window.axe() == []
+    assert window.overflow() <= 0

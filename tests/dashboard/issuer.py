@@ -1,0 +1,117 @@
+"""A small OpenID Connect issuer on loopback, as a process of its own: discovery, authorize, token, userinfo, keys.
+
+Run: python issuer.py FOLDER CLIENT_ID CLIENT_SECRET. It writes its address to FOLDER/address and reads who signs in
+from FOLDER/person.json: claims, and under "wrong" how to misbehave (signature, nonce, audience, issuer, expired, sub).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+FOLDER, CLIENT_ID, CLIENT_SECRET = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+CODES: dict[str, dict[str, str]] = {}
+TOKENS: dict[str, dict[str, Any]] = {}
+
+
+class Issuer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        address = urlsplit(self.path)
+        asked = {name: values[0] for name, values in parse_qs(address.query).items()}
+        if address.path == "/.well-known/openid-configuration":
+            base = self.base()
+            self.answer({
+                "issuer": base, "authorization_endpoint": f"{base}/authorize", "token_endpoint": f"{base}/token",
+                "userinfo_endpoint": f"{base}/userinfo", "jwks_uri": f"{base}/keys",
+                "token_endpoint_auth_methods_supported": ["client_secret_post"],
+            })  # fmt: skip
+        elif address.path == "/keys":
+            public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key()))
+            self.answer({"keys": [{**public, "kid": "1", "alg": "RS256", "use": "sig"}]})
+        elif address.path == "/authorize":
+            self.authorize(asked)
+        elif address.path == "/userinfo":
+            claims = TOKENS.get(self.headers.get("Authorization", "").removeprefix("Bearer "))
+            self.answer(claims or {"error": "invalid_token"}, 200 if claims else 401)
+        else:
+            self.answer({}, 404)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        asked = {name: values[0] for name, values in parse_qs(body).items()}
+        found = CODES.pop(asked.get("code", ""), None)
+        verifier = base64.urlsafe_b64encode(hashlib.sha256(asked.get("code_verifier", "").encode()).digest())
+        is_client = asked.get("client_id") == CLIENT_ID and asked.get("client_secret") == CLIENT_SECRET
+        fits = found and found["code_challenge"] == verifier.rstrip(b"=").decode()
+        if not (is_client and fits and found and found["redirect_uri"] == asked.get("redirect_uri")):
+            return self.answer({"error": "invalid_grant"}, 400)
+        person = self.person()
+        claims, wrong = person["claims"], person.get("wrong", "")
+        access = secrets.token_urlsafe(16)
+        TOKENS[access] = {**claims, "sub": "somebody-else"} if wrong == "sub" else claims
+        self.answer({"access_token": access, "token_type": "Bearer", "id_token": self.id_token(claims, found, wrong)})
+
+    def authorize(self, asked: dict[str, str]) -> None:
+        """Nobody is asked anything: whoever person.json names is signed in."""
+        needed = {"client_id": CLIENT_ID, "response_type": "code", "code_challenge_method": "S256"}
+        if any(asked.get(name) != value for name, value in needed.items()) or "openid" not in asked.get("scope", ""):
+            return self.answer({"error": "invalid_request"}, 400)
+        back = {"state": asked["state"]}
+        if self.person().get("wrong") == "cancelled":
+            back["error"] = "access_denied"
+        else:
+            back["code"] = secrets.token_urlsafe(16)
+            CODES[back["code"]] = asked
+        self.send_response(302)
+        self.send_header("Location", f"{asked['redirect_uri']}?{urlencode(back)}")
+        self.end_headers()
+
+    def id_token(self, claims: dict[str, Any], asked: dict[str, str], wrong: str) -> str:
+        now = int(time.time())
+        token = {
+            "iss": "https://another.example" if wrong == "issuer" else self.base(),
+            "aud": "another" if wrong == "audience" else CLIENT_ID,
+            "sub": claims["sub"],
+            "nonce": "of another sign-in" if wrong == "nonce" else asked.get("nonce"),
+            "iat": now - 7200 if wrong == "expired" else now,
+            "exp": now - 3600 if wrong == "expired" else now + 60,
+        }
+        key = OTHER_KEY if wrong == "signature" else KEY
+        return jwt.encode(token, key, algorithm="RS256", headers={"kid": "1"})
+
+    def person(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((FOLDER / "person.json").read_text(encoding="utf-8"))
+        return found
+
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"  # type: ignore[attr-defined]
+
+    def answer(self, body: Any, status: int = 200) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+if __name__ == "__main__":
+    server = HTTPServer(("127.0.0.1", 0), Issuer)
+    (FOLDER / "address.new").write_text(f"http://127.0.0.1:{server.server_port}", encoding="utf-8")
+    (FOLDER / "address.new").rename(FOLDER / "address")
+    server.serve_forever()

@@ -1,0 +1,117 @@
+"""A proxy says who it is; nobody else is believed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.models import Token, User
+
+pytestmark = pytest.mark.django_db
+PROXY = "10.1.2.3"
+EVA: dict[str, Any] = {
+    "HTTP_REMOTE_USER": "eva",
+    "HTTP_X_GROUPS": "physics; staff",
+    "HTTP_X_NAME": "Eva Kling",
+    "HTTP_X_MAIL": "e@x.org",
+}
+
+
+@pytest.fixture(autouse=True)
+def _campus(settings: Any) -> None:
+    settings.FAIRSHARE_TRUSTED_HEADER = "Remote-User"
+    settings.FAIRSHARE_TRUSTED_HEADER_ADDRESSES = ["10.1.2.0/29", "2001:db8::5"]
+    settings.FAIRSHARE_TRUSTED_HEADER_GROUPS = "X-Groups"
+    settings.FAIRSHARE_TRUSTED_HEADER_NAME = "X-Name"
+    settings.FAIRSHARE_TRUSTED_HEADER_EMAIL = "X-Mail"
+
+
+def test_whom_the_proxy_names_is_signed_in_with_groups() -> None:
+    client = Client(REMOTE_ADDR=PROXY)
+    assert client.get("/me/priority/", **EVA).status_code == 200
+    user = User.objects.get()
+    assert (user.username, user.first_name, user.last_name, user.email) == ("eva", "Eva", "Kling", "e@x.org")
+    assert sorted(user.groups.values_list("name", flat=True)) == ["header:physics", "header:staff"]
+
+
+@pytest.mark.parametrize("address", ["10.1.2.9", "192.0.2.1", "127.0.0.1", "", "not-an-address"])
+def test_from_anywhere_else_the_header_is_thrown_away(address: str) -> None:
+    answer = Client(REMOTE_ADDR=address).get("/me/priority/", **EVA)
+    assert (answer.status_code, User.objects.count()) == (302, 0)
+    assert not [key for key in answer.wsgi_request.META if key in EVA]
+
+
+@pytest.mark.parametrize("address", ["::ffff:10.1.2.3", "2001:db8::5"])
+def test_proxies_are_known_by_either_kind_of_address(address: str) -> None:
+    assert Client(REMOTE_ADDR=address).get("/me/priority/", **EVA).status_code == 200
+
+
+def test_a_header_that_names_its_own_sender_is_not_believed() -> None:
+    answer = Client(REMOTE_ADDR="192.0.2.1").get(
+        "/me/priority/", HTTP_X_FORWARDED_FOR=PROXY, HTTP_FORWARDED=f"for={PROXY}", **EVA
+    )
+    assert answer.status_code == 302
+
+
+def test_the_session_ends_when_the_proxy_names_somebody_else_or_nobody() -> None:
+    client = Client(REMOTE_ADDR=PROXY)
+    client.get("/me/priority/", HTTP_REMOTE_USER="eva")
+    client.get("/me/priority/", HTTP_REMOTE_USER="dag")
+    assert client.session["_auth_user_id"] == str(User.objects.get(username="dag").pk)
+    assert client.get("/me/priority/").status_code == 302
+    assert "_auth_user_id" not in client.session
+
+
+def test_a_session_made_by_the_proxy_is_worth_nothing_around_it() -> None:
+    client = Client(REMOTE_ADDR=PROXY)
+    client.get("/me/priority/", HTTP_REMOTE_USER="eva")
+    client.defaults["REMOTE_ADDR"] = "192.0.2.1"
+    assert client.get("/me/priority/", HTTP_REMOTE_USER="eva").status_code == 302
+
+
+def test_who_signed_in_with_a_password_stays_signed_in() -> None:
+    admin = User.objects.create_superuser("admin")
+    client = Client(REMOTE_ADDR=PROXY)
+    client.force_login(admin, backend="django.contrib.auth.backends.ModelBackend")
+    assert client.get("/me/priority/", HTTP_REMOTE_USER="eva").status_code == 200
+    assert client.session["_auth_user_id"] == str(admin.pk)
+
+
+def test_a_name_that_is_taken_here_is_refused_on_pages_and_unknown_to_rest() -> None:
+    User.objects.create_superuser("eva")
+    client = Client(REMOTE_ADDR=PROXY)
+    answer = client.get("/me/priority/", HTTP_REMOTE_USER="eva")
+    assert answer.status_code == 403
+    assert "known to be yours" in answer.content.decode()
+    assert client.get("/api/v1/policies", HTTP_REMOTE_USER="eva").status_code == 401
+
+
+def test_names_beyond_ascii_arrive_whole() -> None:
+    sent = "Åsa Öberg".encode().decode("latin-1")
+    Client(REMOTE_ADDR=PROXY).get("/", HTTP_REMOTE_USER="asa", HTTP_X_NAME=sent)
+    assert str(User.objects.get()) == "Åsa Öberg"
+
+
+def test_without_the_setting_nothing_is_read(settings: Any) -> None:
+    settings.FAIRSHARE_TRUSTED_HEADER = ""
+    assert Client(REMOTE_ADDR=PROXY).get("/me/priority/", **EVA).status_code == 302
+
+
+def test_writes_still_need_a_form_of_ours() -> None:
+    strict = Client(enforce_csrf_checks=True, REMOTE_ADDR=PROXY)
+    strict.get("/me/priority/", HTTP_REMOTE_USER="eva")
+    assert strict.post("/me/tokens/", {}, HTTP_REMOTE_USER="eva").status_code == 403
+
+
+def test_who_has_no_password_here_makes_tokens_without_one() -> None:
+    client = Client(REMOTE_ADDR=PROXY, HTTP_REMOTE_USER="eva")
+    html = client.get("/me/tokens/").content.decode()
+    assert 'name="password"' not in html
+    ticket = re.search(r'name="ticket" value="([^"]+)"', html)
+    assert ticket
+    form = {"name": "laptop", "scopes": ["self:read"], "days": "90", "ticket": ticket[1]}
+    assert client.post("/me/tokens/", form).status_code == 200
+    assert Token.objects.get().user.username == "eva"
