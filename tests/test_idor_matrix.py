@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from io import BytesIO
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.test import Client
@@ -20,10 +21,14 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Token, User
 from apps.accounts.services import make_token, revoke_token
+from apps.policies.allocations.capacities import state_capacity
+from apps.policies.allocations.capacities import tag_of as tag_of_capacity
+from apps.policies.allocations.giving import give_allocation
+from apps.policies.allocations.giving import tag_of as tag_of_allocation
 from apps.policies.asking import ask_upward
 from apps.policies.delegation import tag_of
 from apps.policies.dividing import Division, MemberTerms, divide_group
-from apps.policies.models import ChangeSet, Grant
+from apps.policies.models import Allocation, Capacity, ChangeSet, Grant
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import make_change_set, publish_change_set
 from apps.runs.models import Run
@@ -79,6 +84,8 @@ API = "api/v1/"
 POLICY = API + "policies/<slug:policy>"
 CHANGE_SET = POLICY + "/changesets/<int:change_set>"
 ACCESS = "policy/<slug:policy>/access/"
+ALLOCATION = POLICY + "/allocations/<uuid:allocation>"
+CAPACITY = POLICY + "/capacities/<int:capacity>"
 GRANT = POLICY + "/grants/<int:grant>"
 CHANGE = "changes/<int:change_set>"
 NODE = "policy/<slug:policy>/n/<uuid:uid>"
@@ -90,6 +97,7 @@ UIDS = {"physics": "/physics", "bob": "/physics/bob"}
 HTMX = {"HX-Request": "true"}
 SEEN = {"If-Match": "{seen}"}
 JOBS = {"text": '{"algorithm": {"name": "slurm-multifactor"}, "weights": {}, "jobs": [{"id": "1"}]}'}
+DAYS = {"starts_on": "2026-01-01", "ends_on": "2026-12-31"}
 SHARES = {"op": "set_shares", "entry": "/physics/bob", "shares": 3}
 
 ROWS = [
@@ -180,6 +188,40 @@ ROWS = [
     Row(POLICY + "/access", "/api/v1/policies/grid/access?entry={bob}&person=dora",
         "401 404 404 200 404 200 403 200 404 401 401", word="bob is hers", readers="pia admin reader dora",
         besides="dora 200"),
+    # --- REST: core-hours (some promised to /physics/bob), and cores of the site
+    Row(POLICY + "/allocations", "/api/v1/policies/grid/allocations", "401 200 200 200 200 200 403 200 200 401 401",
+        word="core-hours for him", readers="pia admin reader dora"),
+    Row(POLICY + "/allocations", "/api/v1/policies/grid/allocations", "401 404 404 201 404 201 403 403 404 401 401",
+        "post", {"entry": "{bob}", "core_h": 77, "reason": "try", **DAYS}, remakes="no_77", besides="dora 403"),
+    Row(ALLOCATION, "/api/v1/policies/grid/allocations/{allocation}", "401 404 404 200 404 200 403 200 404 401 401",
+        word="core-hours for him", readers="pia admin reader dora", besides="dora 200"),
+    Row(ALLOCATION, "/api/v1/policies/grid/allocations/{allocation}", "401 404 404 200 404 200 403 403 404 401 401",
+        "patch", {"core_h": 5, "reason": "other"}, headers={"If-Match": "{of_allocation}"}, remakes="allocation",
+        besides="dora 403"),
+    Row(ALLOCATION, "/api/v1/policies/grid/allocations/{allocation}?reason=x",
+        "401 404 404 204 404 204 403 403 404 401 401", "delete", headers={"If-Match": "{of_allocation}"},
+        remakes="allocation", besides="dora 403"),
+    Row(POLICY + "/allocations/table", "/api/v1/policies/grid/allocations/table",
+        "401 404 200 200 200 200 403 200 404 401 401", word="/physics/bob", readers="pia admin reader dora",
+        besides="vera 200 dora 200"),
+    Row(POLICY + "/allocations/shares", "/api/v1/policies/grid/allocations/shares?of=/physics",
+        "401 404 403 200 404 200 403 200 404 401 401", word="bob", readers="pia admin reader",
+        besides="vera 403 dora 403"),
+    Row(POLICY + "/allocations/shares", "/api/v1/policies/grid/allocations/shares",
+        "401 404 403 201 404 201 403 403 404 401 401", "post", {"of": "/physics", "reason": "try", **DAYS},
+        besides="vera 403 dora 403"),
+    Row(POLICY + "/capacities", "/api/v1/policies/grid/capacities", "401 200 200 200 200 200 403 200 200 401 401",
+        word="the old box", readers="alice pia ben admin reader aside vera dora"),
+    Row(POLICY + "/capacities", "/api/v1/policies/grid/capacities", "401 404 404 403 403 201 403 403 404 401 401",
+        "post", {"cores": 77, "reason": "try", **DAYS}, remakes="no_77", besides="vera 403 dora 403"),
+    Row(CAPACITY, "/api/v1/policies/grid/capacities/{capacity}", "401 404 200 200 200 200 403 200 200 401 401",
+        word="the old box", readers="alice pia ben admin reader aside vera dora", besides="vera 200 dora 200"),
+    Row(CAPACITY, "/api/v1/policies/grid/capacities/{capacity}", "401 404 404 403 403 200 403 403 404 401 401",
+        "patch", {"cores": 5, "reason": "other"}, headers={"If-Match": "{of_capacity}"}, remakes="capacity",
+        besides="vera 403 dora 403"),
+    Row(CAPACITY, "/api/v1/policies/grid/capacities/{capacity}?reason=x",
+        "401 404 404 403 403 204 403 403 404 401 401", "delete", headers={"If-Match": "{of_capacity}"},
+        remakes="capacity", besides="vera 403 dora 403"),
     # --- REST: what can be set on a policy, which is the same for everybody
     Row(API + "algorithms", "/api/v1/algorithms", "401 200 200 200 200 200 200 200 200 401 401"),
     Row(API + "operators", "/api/v1/operators", "401 200 200 200 200 200 200 200 200 401 401"),
@@ -442,6 +484,7 @@ class World:
         self.makers: dict[str, Callable[[], Any]] = {
             "change_set": self._change_set, "token": self._token, "import_id": self._import, "grant": self._guest,
             "no_team": self._no_team, "published": self._published,
+            "allocation": self._allocation, "capacity": self._capacity, "no_77": self._no_77,
         }  # fmt: skip
         self.makers |= {"no_request": self._no_request, "request": self._request}
         self.makers |= {"division": self._division, "a_number": self._a_number}
@@ -489,6 +532,27 @@ class World:
         grant = self._grant("guest", "/physics/bob", "viewer", reason="given to a guest", granted_by=self.site.pia)
         self.objects |= {"seen": f'"{tag_of(grant)}"', "plain_tag": tag_of(grant)}
         return grant.pk
+
+    def _allocation(self) -> UUID:
+        Allocation.objects.all().delete()
+        made = give_allocation(
+            policy_slug="grid", entry_uid=self.site.uid("/physics/bob"), core_h=10, reason="core-hours for him", at=AT,
+            starts_on=date(2026, 1, 1), ends_on=date(2026, 12, 31), actor=Actor(user=self.site.pia, via="page"),
+        )  # fmt: skip
+        self.objects["of_allocation"] = f'"{tag_of_allocation(made)}"'
+        return made.uid
+
+    def _capacity(self) -> int:
+        Capacity.objects.all().delete()
+        made = state_capacity(
+            policy_slug="grid", cores=1, starts_on=date(2026, 1, 1), note="the old box", reason="x", at=AT, actor=SYSTEM
+        )
+        self.objects["of_capacity"] = f'"{tag_of_capacity(made)}"'
+        return made.pk
+
+    def _no_77(self) -> None:
+        Allocation.objects.filter(core_h=77).delete()
+        Capacity.objects.filter(cores=77).delete()
 
     def _no_team(self) -> None:
         Grant.objects.filter(people="oidc:team").delete()

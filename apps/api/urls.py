@@ -10,6 +10,8 @@ from drf_spectacular.views import SpectacularAPIView
 from apps.api import docs, errors
 from apps.api.v1 import (
     algorithms,
+    allocations,
+    capacities,
     changesets,
     grants,
     jobs,
@@ -49,6 +51,12 @@ urlpatterns = [
     path(f"{_POLICY}/grants", grants.GrantListView.as_view(), name="grants"),
     path(f"{_POLICY}/grants/<int:grant>", grants.GrantDetailView.as_view(), name="grant"),
     path(f"{_POLICY}/access", grants.AccessView.as_view(), name="access"),
+    path(f"{_POLICY}/allocations", allocations.AllocationListView.as_view(), name="allocations"),
+    path(f"{_POLICY}/allocations/table", allocations.AllocationTableView.as_view(), name="allocation-table"),
+    path(f"{_POLICY}/allocations/shares", allocations.AllocationSharesView.as_view(), name="allocation-shares"),
+    path(f"{_POLICY}/allocations/<uuid:allocation>", allocations.AllocationDetailView.as_view(), name="allocation"),
+    path(f"{_POLICY}/capacities", capacities.CapacityListView.as_view(), name="capacities"),
+    path(f"{_POLICY}/capacities/<int:capacity>", capacities.CapacityDetailView.as_view(), name="capacity"),
     path("algorithms", algorithms.AlgorithmListView.as_view(), name="algorithms"),
     path("operators", algorithms.OperatorListView.as_view(), name="operators"),
     path("aging-laws", algorithms.AgingLawListView.as_view(), name="aging-laws"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from schemathesis.checks import CHECKS, load_all_checks
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
+from apps.policies.allocations.capacities import state_capacity
+from apps.policies.allocations.giving import give_allocation
 from apps.policies.models import ChangeSet, Grant
 from apps.policies.services import make_change_set
 from apps.runs.models import Run
@@ -46,6 +49,14 @@ NEEDS_SENSE = {
     "POST /api/v1/policies/{policy}/changesets/{change_set}/publish",
     "POST /api/v1/policies/{policy}/changesets/{change_set}/withdraw",
     "POST /api/v1/policies/{policy}/changesets/{change_set}/revert",
+    "POST /api/v1/policies/{policy}/allocations",
+    "PATCH /api/v1/policies/{policy}/allocations/{allocation}",
+    "DELETE /api/v1/policies/{policy}/allocations/{allocation}",
+    "GET /api/v1/policies/{policy}/allocations/shares",
+    "POST /api/v1/policies/{policy}/allocations/shares",
+    "POST /api/v1/policies/{policy}/capacities",
+    "PATCH /api/v1/policies/{policy}/capacities/{capacity}",
+    "DELETE /api/v1/policies/{policy}/capacities/{capacity}",
     "POST /api/v1/policies/{policy}/grants",
     "PATCH /api/v1/policies/{policy}/grants/{grant}",
     "DELETE /api/v1/policies/{policy}/grants/{grant}",
@@ -73,6 +84,14 @@ def change_set(computed: Site) -> ChangeSet:
     )
 
 
+def promised(site: Site) -> tuple[str, int]:
+    """An allocation and a capacity, to ask for."""
+    days: Any = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31)}
+    whole: Any = {"policy_slug": "grid", "reason": "try", "at": site.at, "actor": SYSTEM, **days}
+    uid = give_allocation(entry_uid=site.uid("/physics"), core_h=5, **whole).uid
+    return str(uid), state_capacity(cores=1, **whole).pk
+
+
 def session_cookies(user: User) -> dict[str, str]:
     client = Client()
     client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
@@ -88,6 +107,7 @@ def test_generated_requests_get_answers_as_described(
     real["run"] = Run.objects.latest("id").pk
     real["grant"] = Grant.objects.latest("id").pk
     real |= {"entry": str(computed.uid("/physics/bob")), "revision": 2}
+    real["allocation"], real["capacity"] = promised(computed)
     succeeded: dict[str, set[bool]] = defaultdict(set)
     for found in schema.get_all_operations():
         operation = found.ok()

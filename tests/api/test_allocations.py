@@ -1,0 +1,143 @@
+"""Allocations and capacities by REST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.policies.models import Allocation, ChangeSet
+from tests.api.conftest import Caller
+from tests.api.small_site import Site
+
+YEAR = {"starts_on": "2026-01-01", "ends_on": "2026-12-31"}
+PHYSICS = {**YEAR, "entry": "/physics", "core_h": 5256, "reason": "The committee."}
+
+
+def delete(caller: Caller, path: str, **headers: str) -> Any:
+    client: Client = caller.client
+    return client.delete(f"/api/v1/{path}", headers={**caller.headers, **headers})
+
+
+@pytest.fixture
+def pia(site: Site) -> Caller:
+    return Caller(user=site.pia)
+
+
+def test_a_promise_is_given_read_changed_and_withdrawn(site: Site, admin: Caller) -> None:
+    made = admin.post("policies/grid/allocations", PHYSICS)
+    assert made.status_code == 201, made.content
+    said = made.json()
+    assert (said["path"], said["core_h"], said["author"]) == ("/physics", 5256, "admin")
+    where = f"policies/grid/allocations/{said['uid']}"
+    assert made["ETag"] == said["etag"] == admin.get(where)["ETag"]
+    changed = admin.patch(where, {"core_h": 4000, "reason": "Cut."}, If_Match=said["etag"])
+    assert (changed.status_code, changed.json()["core_h"]) == (200, 4000)
+    assert admin.patch(where, {"core_h": 1, "reason": "x"}).status_code == 428
+    assert admin.patch(where, {"core_h": 1, "reason": "x"}, If_Match=said["etag"]).status_code == 412
+    assert admin.patch(where, {"core_h": 1, "reason": ""}, If_Match=changed["ETag"]).status_code in (400, 422)
+    assert delete(admin, f"{where}?reason=Over").status_code == 428
+    assert delete(admin, f"{where}?reason=Over", **{"If-Match": said["etag"]}).status_code == 412
+    assert delete(admin, f"{where}?reason=Over", **{"If-Match": changed["ETag"]}).status_code == 204
+    assert admin.get(where).status_code == 404
+    assert Allocation.objects.get().withdrawn_at is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({"entry": "/nowhere"}, 404),
+        ({"entry": "/"}, 422),
+        ({"core_h": -1}, 400),
+        ({"core_h": "many"}, 400),
+        ({"ends_on": "2025-01-01"}, 422),
+        ({"ends_on": "soon"}, 400),
+        ({"starts_on": "0001-01-01"}, 422),
+        ({"colour": "green"}, 400),
+    ],
+)
+def test_a_wrong_promise_names_its_field(admin: Caller, more: dict[str, Any], status: int) -> None:
+    answer = admin.post("policies/grid/allocations", {**PHYSICS, **more})
+    assert answer.status_code == status, answer.content
+    if status != 404:
+        assert [problem["where"] for problem in answer.json()["fields"]] == list(more)
+    assert not Allocation.objects.exists()
+
+
+def test_lists_are_narrowed_by_entry_and_days(admin: Caller, pia: Caller) -> None:
+    admin.post("policies/grid/allocations", PHYSICS)
+    pia.post("policies/grid/allocations", {**PHYSICS, "entry": "/physics/bob", "ends_on": "2026-03-31"})
+    admin.post("policies/grid/allocations", {**PHYSICS, "entry": "/biology"})
+
+    def paths(caller: Caller, **asked: str) -> list[str]:
+        return [each["path"] for each in caller.get("policies/grid/allocations", asked).json()["results"]]
+
+    assert paths(admin) == ["/biology", "/physics", "/physics/bob"]
+    assert paths(pia) == ["/physics", "/physics/bob"]
+    assert paths(admin, entry="/physics") == ["/physics"]
+    assert paths(admin, entry="/physics", below="true") == ["/physics", "/physics/bob"]
+    assert paths(admin, **{"from": "2026-06-01", "to": "2026-06-30"}) == ["/biology", "/physics"]
+    wrong = admin.get("policies/grid/allocations", {"from": "2026-06-01", "to": "2026-05-01"})
+    assert (wrong.status_code, wrong.json()["fields"][0]["where"]) == (400, "to")
+
+
+def test_the_table_says_what_the_page_says(computed: Site, admin: Caller, pia: Caller) -> None:
+    stated = admin.post("policies/grid/capacities", {"starts_on": "2026-01-01", "cores": 1, "reason": "One box."})
+    assert stated.status_code == 201, stated.content
+    admin.post("policies/grid/allocations", PHYSICS)
+    pia.post("policies/grid/allocations", {**PHYSICS, "entry": "/physics/bob", "core_h": 6000})
+    asked = {"from": "2026-01-01", "to": "2026-12-31"}
+    table = admin.get("policies/grid/allocations/table", asked).json()
+    assert table["capacity_core_h"] == 8760
+    assert (table["group"]["handed_out_core_h"], table["group"]["kept_core_h"]) == (5256, 3504)
+    by_path = {row["path"]: row for row in table["results"]}
+    physics = by_path["/physics"]
+    assert (physics["share_of_parent"], physics["over_committed_core_h"], physics["kept_core_h"]) == (0.6, 744, 0)
+    assert physics["delivered_core_h"] == pytest.approx(7)  # alice 6 hours, bob 1
+    assert by_path["/biology"]["delivered_core_h"] == pytest.approx(3)
+    assert (by_path["/biology"]["promised_core_h"], by_path["/biology"]["starts_on"]) == (None, None)
+    narrow = pia.get("policies/grid/allocations/table", {**asked, "of": "/physics"}).json()
+    assert [row["path"] for row in narrow["results"]] == ["/physics/alice", "/physics/bob"]
+
+
+def test_promises_become_a_draft_whose_arithmetic_can_be_read_first(site: Site, admin: Caller) -> None:
+    admin.post("policies/grid/capacities", {"starts_on": "2026-01-01", "cores": 1, "reason": "One box."})
+    admin.post("policies/grid/allocations", {**PHYSICS, "core_h": 2190})
+    asked = {"from": "2026-01-01", "to": "2026-12-31", "rest": "spread"}
+    shown = admin.get("policies/grid/allocations/shares", asked).json()
+    assert [(line["name"], line["basis"], line["shares_after"]) for line in shown["lines"]] == [
+        ("biology", "rest", 75), ("physics", "promised", 25)
+    ]  # fmt: skip
+    assert not ChangeSet.objects.filter(state="draft").exists()
+    made = admin.post("policies/grid/allocations/shares", {**YEAR, "at_end": "keep", "reason": "As promised."})
+    assert made.status_code == 201, made.content
+    assert [operation["op"] for operation in made.json()["operations"]] == ["set_shares", "set_shares", "set_dates"]
+    assert ChangeSet.objects.get(pk=made.json()["change_set"]).state == "draft"
+
+
+def test_capacities_are_stated_changed_and_removed(site: Site, admin: Caller, pia: Caller) -> None:
+    new = {"site": "s1", "starts_on": "2026-01-01", "cores": 64, "reason": "New."}
+    assert pia.post("policies/grid/capacities", new).status_code == 403
+    made = admin.post("policies/grid/capacities", new)
+    where = f"policies/grid/capacities/{made.json()['id']}"
+    assert admin.post("policies/grid/capacities", new).status_code == 409
+    assert admin.patch(where, {"cores": 32, "reason": "Less."}).status_code == 428
+    changed = admin.patch(where, {"ends_on": "2026-06-30", "reason": "Off."}, If_Match=made["ETag"])
+    assert (changed.json()["ends_on"], changed.json()["cores"]) == ("2026-06-30", 64)
+    assert pia.get(where).json()["cores"] == 64
+    assert delete(admin, f"{where}?reason=no", **{"If-Match": made["ETag"]}).status_code == 412
+    assert delete(admin, f"{where}?reason=no", **{"If-Match": changed["ETag"]}).status_code == 204
+    assert admin.get("policies/grid/capacities").json()["results"] == []
+
+
+def test_a_token_of_another_part_gives_nothing_here(site: Site) -> None:
+    aside = Caller(
+        token=site.token("policies:read", "policies:write", policy_slug="grid", subtree_uid=site.uid("/biology"))
+    )
+    assert aside.post("policies/grid/allocations", PHYSICS).status_code == 404
+    assert aside.post("policies/grid/allocations", {**PHYSICS, "entry": "/biology"}).status_code == 403
+    assert aside.post("policies/grid/allocations", {**PHYSICS, "entry": "/biology/carol"}).status_code == 201
+    reader = Caller(token=site.token("policies:read", policy_slug="grid"))
+    assert reader.get("policies/grid/allocations").status_code == 200
+    assert reader.post("policies/grid/allocations", PHYSICS).status_code == 403
