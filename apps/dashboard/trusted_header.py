@@ -30,7 +30,7 @@ class StripHeaderMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if not comes_from_proxy(request):
+        if settings.FAIRSHARE_TRUSTED_HEADER and not comes_from_proxy(request):
             for key in filter(None, map(_key, _HEADERS)):
                 request.META.pop(key, None)
         return self.get_response(request)
