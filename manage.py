@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import sys
 
-ENGINE_ALONE = ("compute", "jobs", "simulate")  # read files, print numbers: no instance, no secrets, no directory to write in
+# Read files and print numbers: need no instance, no secrets, no directory to write in.
+ENGINE_ALONE = ("compute", "jobs", "simulate")
 
 
 def main() -> None:
