@@ -14,17 +14,20 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps import clock
+from apps.accounts.actor import Actor
 from apps.dashboard import lines, presentation
 from apps.dashboard.actor import actor_of
 from apps.dashboard.draft_pages import review_url
 from apps.dashboard.forms.asking import AnswerForm
 from apps.dashboard.group_lines import long_day, short_day
-from apps.dashboard.request_words import RequestCard, draw_request, state_label
+from apps.dashboard.request_words import RequestCard, draw_request, state_label, wish_words
 from apps.errors import DomainError
 from apps.policies.access import GrantState, name_of
-from apps.policies.asking import RequestState, state_of_request
+from apps.policies.asking import RequestState, state_of_request, wish_of
 from apps.policies.inbox import EndingGrant, EndingShares, Inbox, get_inbox, last_words
 from apps.policies.models import ChangeSet, Comment
+from apps.policies.scope import visible_entries
+from apps.policies.trees import load_tree
 from apps.priorities.selectors.requests import tell_request
 
 SHOWN = 20  # requests with their whole story; the rest is a list
@@ -76,7 +79,7 @@ def inbox_context(request: HttpRequest) -> dict[str, Any]:
         "more_requests": [_waiting(each) for each in inbox.requests[SHOWN:]],
         "reviews": [_waiting(each) for each in inbox.reviews],
         "drafts": [_draft(each, said.get(each.pk)) for each in inbox.drafts],
-        "sent": [_sent(each, said.get(each.pk)) for each in inbox.sent],
+        "sent": [_sent(each, said.get(each.pk), actor, at) for each in inbox.sent],
         "scheduled": [_scheduled(each) for each in inbox.scheduled],
         "ends": sorted(
             [*map(_grant_end, inbox.grants), *(_shares_end(each, at) for each in inbox.shares)],
@@ -105,11 +108,12 @@ def _subtitle(inbox: Inbox, at: datetime) -> str:
         return _("Requests from groups below you and changes that need your yes appear here.")
     oldest = min(each.updated_at for each in (*inbox.requests, *inbox.reviews))
     age = presentation.age(presentation.seconds_between(oldest, at))
-    asked = ngettext("%(n)s request from below", "%(n)s requests from below", len(inbox.requests))
-    reviews = ngettext("%(n)s change to review", "%(n)s changes to review", len(inbox.reviews))
-    return _("%(requests)s, %(reviews)s. The oldest has waited %(age)s.") % {
-        "requests": asked % {"n": len(inbox.requests)}, "reviews": reviews % {"n": len(inbox.reviews)}, "age": age,
-    }  # fmt: skip
+    told = []
+    if n := len(inbox.requests):
+        told.append(ngettext("%(n)s request from below", "%(n)s requests from below", n) % {"n": n})
+    if n := len(inbox.reviews):
+        told.append(ngettext("%(n)s change to review", "%(n)s changes to review", n) % {"n": n})
+    return _("%(what)s. The oldest has waited %(age)s.") % {"what": ", ".join(told), "age": age}
 
 
 def _cards(request: HttpRequest, requests: Sequence[ChangeSet]) -> list[RequestCard]:
@@ -160,7 +164,7 @@ def _draft(change_set: ChangeSet, comment: Comment | None) -> ChangeLine:
     return ChangeLine(change_set, _title_of(change_set), text, url, badge, "warn", change_set.updated_at, edit_url=url)
 
 
-def _sent(change_set: ChangeSet, comment: Comment | None) -> ChangeLine:
+def _sent(change_set: ChangeSet, comment: Comment | None, actor: Actor, at: datetime) -> ChangeLine:
     """What I asked for or proposed, and how it stands."""
     is_request = change_set.origin == ChangeSet.Origin.REQUEST
     state = state_of_request(change_set)
@@ -177,7 +181,17 @@ def _sent(change_set: ChangeSet, comment: Comment | None) -> ChangeLine:
     url = review_url(change_set.pk)
     if is_request and change_set.asks_entry_uid is not None:
         url = reverse("dashboard:group", kwargs={"policy": change_set.policy.slug, "uid": change_set.asks_entry_uid})
-    return ChangeLine(change_set, _title_of(change_set), text, url, badge, css, change_set.updated_at)
+    title = _asked_title(change_set, actor, at) if is_request else _title_of(change_set)
+    return ChangeLine(change_set, title, text, url, badge, css, change_set.updated_at)
+
+
+def _asked_title(change_set: ChangeSet, actor: Actor, at: datetime) -> str:
+    """With the entry's name of now, if whoever asked still sees it."""
+    tree = load_tree(change_set.policy)
+    i = tree.index_of_uid(change_set.asks_entry_uid) if change_set.asks_entry_uid else None
+    sees = visible_entries(policy=change_set.policy, tree=tree, actor=actor, at=at)
+    name = tree.name[i] if i is not None and sees.may_see(i) else _("an entry outside your view")
+    return _("%(name)s asks for %(wish)s") % {"name": name, "wish": wish_words(wish_of(change_set))}
 
 
 def _scheduled(change_set: ChangeSet) -> ChangeLine:

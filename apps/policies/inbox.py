@@ -72,7 +72,7 @@ def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
     found = Inbox()
     for policy in list_policies(actor=actor):
         decider = Decider(policy, actor, at)
-        for change_set in _waiting(policy, decider):
+        for change_set in _waiting(policy, decider, actor):
             (found.requests if change_set.origin == REQUEST else found.reviews).append(change_set)
         found.scheduled += [each for each in _open(policy, scheduled=True)[:MOST] if decider.sight.may_see(each)]
         found.grants += _ending_grants(policy, actor, at)
@@ -86,7 +86,7 @@ def count_waiting(*, at: datetime, actor: Actor) -> int:
     policies = Policy.objects.filter(pk__in=_open().values("policy_id"))
     known = {policy.pk for policy in list_policies(actor=actor)} if policies else set()
     return sum(
-        len(list(_waiting(policy, Decider(policy, actor, at)))) for policy in policies if policy.pk in known
+        len(list(_waiting(policy, Decider(policy, actor, at), actor))) for policy in policies if policy.pk in known
     )  # fmt: skip
 
 
@@ -104,15 +104,23 @@ def _open(policy: Policy | None = None, *, scheduled: bool = False) -> QuerySet[
     return found if policy is None else found.filter(policy=policy)
 
 
-def _waiting(policy: Policy, decider: Decider) -> Iterator[ChangeSet]:
+def _waiting(policy: Policy, decider: Decider, actor: Actor) -> Iterator[ChangeSet]:
     if not decider.may_decide_at_all:
         return
     for change_set in _open(policy)[:MOST]:
         if change_set.origin == REQUEST and change_set.asks_entry_uid is not None:
             if decider.decides_shares_of(change_set.asks_entry_uid):
                 yield change_set
-        elif decider.may_approve(change_set) or decider.may_publish(change_set):
+        elif not _is_own_and_sent(change_set, actor) and (
+            decider.may_approve(change_set) or decider.may_publish(change_set)
+        ):
             yield change_set
+
+
+def _is_own_and_sent(change_set: ChangeSet, actor: Actor) -> bool:
+    """Somebody else is asked; once approved, or held when it was due, it is the author's turn again."""
+    own = actor.user is not None and change_set.author_id == actor.user.pk
+    return own and change_set.state == State.PROPOSED and not change_set.held_for
 
 
 def _own(actor: Actor) -> tuple[list[ChangeSet], list[ChangeSet]]:

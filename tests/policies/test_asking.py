@@ -291,7 +291,9 @@ def test_changes_of_others_wait_for_whoever_may_approve_them(
     assert get_inbox(at=AT, actor=bob).drafts == [draft]
     services.propose_change_set(id=draft.pk, version=draft.version, at=AT, actor=bob)
     assert [each.pk for each in get_inbox(at=AT, actor=manager).reviews] == [draft.pk]
-    assert count_waiting(at=AT, actor=bob) == 1  # he may put it in force himself
+    assert count_waiting(at=AT, actor=bob) == 0  # he has asked others
+    ChangeSet.objects.filter(pk=draft.pk).update(held_for="It did not fit.")
+    assert count_waiting(at=AT, actor=bob) == 1
     assert count_waiting(at=AT, actor=charlie) == 0
     assert get_inbox(at=AT, actor=charlie).is_empty
 

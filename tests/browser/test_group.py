@@ -1,0 +1,205 @@
+"""A lead boosts a member and asks upward, the manager grants it: by mouse, by keyboard alone, and without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import User
+from apps.policies.asking import ask_upward
+from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.roles import VERBS_OF_ROLE
+from tests.browser.conftest import THEMES, WIDTHS, Open, Visit
+from tests.dashboard.grid import PASSWORD, SLUG, Grid
+
+
+@pytest.fixture
+def people(grid: Grid) -> Grid:
+    """alice leads atlas and cms; maria manages the whole."""
+    policy = Policy.objects.get(slug=SLUG)
+    maria = User.objects.create_user("maria", "", PASSWORD, first_name="Maria", last_name="Hedin")
+    for user, path, role in ((grid.alice, "/atlas", "lead"), (grid.alice, "/cms", "lead"), (maria, "/", "manager")):
+        Grant.objects.create(
+            policy=policy, entry_uid=grid.uid(path), user=user, role=role, verbs=list(VERBS_OF_ROLE[role]),
+            created_at=grid.at,
+        )  # fmt: skip
+    return grid
+
+
+def page_of(grid: Grid, path: str = "/atlas") -> str:
+    return f"/policy/{SLUG}/group/{grid.uid(path)}/"
+
+
+def node(grid: Grid, path: str) -> Any:
+    tree = grid.tree
+    return tree.node(tree.index_of_path(path) or 0)
+
+
+def tab_to(page: Page, selector: str, *, most: int = 120) -> None:
+    """With the Tab key alone, as far as it takes."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("s => document.activeElement?.matches(s)", selector):
+            return
+    raise AssertionError(f"{selector} is not reached by Tab")
+
+
+def _click(page: Page, selector: str) -> None:
+    page.click(selector)
+
+
+def _key(page: Page, selector: str) -> None:
+    """Reached and pressed from the top of the page."""
+    page.evaluate("document.getElementById('main').focus()")
+    tab_to(page, selector)
+    page.keyboard.press("Enter")
+
+
+def _type_by_mouse(page: Page, selector: str, text: str) -> None:
+    page.fill(selector, text)
+
+
+def _type_by_key(page: Page, selector: str, text: str) -> None:
+    page.evaluate("document.getElementById('main').focus()")
+    tab_to(page, selector)
+    page.keyboard.press("Control+a")
+    page.keyboard.type(text)
+
+
+Press = Callable[[Page, str], None]
+Write = Callable[[Page, str, str], None]
+
+
+def boost_ask_and_grant(grid: Grid, visit: Open, press: Press, write: Write, *, scripts: bool) -> None:
+    lead, manager = visit(scripts=scripts), visit(scripts=scripts)
+    lead.sign_in("alice")
+    page = lead.go("/start/")
+    assert page.inner_text("h1") == "atlas"
+    bob = grid.uid("/atlas/bob")
+    press(page, f"#open-{bob}")
+    page.wait_for_selector(f"#until-{bob}")
+    assert page.input_value(f"#shares-{bob}") == "2"
+    write(page, f"#shares-{bob}", "3")
+    write(page, "#reason", "Referee runs for the December paper")
+    if scripts:
+        page.wait_for_selector("#n-changes:has-text('1 change in atlas')")
+        page.wait_for_selector(f"[id='target-{bob}']:has-text('75.0')")
+    press(page, "#publish")
+    page.wait_for_selector("text=Published as revision 3")
+    assert node(grid, "/atlas/bob").shares == 3.0
+    assert node(grid, "/atlas/bob").dates.ends_on == (datetime.now(UTC) + timedelta(days=14)).date()
+    write(page, "#amount", "75")
+    write(page, "#ask-reason", "Two new postdocs, their runs start on Monday.")
+    if scripts:
+        page.wait_for_selector("#ask-effect:has-text('65.2')")
+    press(page, "#send-request")
+    page.wait_for_selector("text=atlas asks for 75 shares instead of 60")
+    asked = ChangeSet.objects.get(origin="request")
+    manager.sign_in("maria")
+    page = manager.go("/inbox/")
+    assert page.inner_text("h1") == "1 decision waits for you"
+    assert "biomed −3.9" in page.inner_text(f"#request-{asked.pk}")
+    press(page, f"#grant-{asked.pk}")
+    page.wait_for_selector("text=Granted: published as revision 4")
+    assert page.inner_text("h1") == "Nothing waits for you"
+    assert node(grid, "/atlas").shares == 75.0
+    assert "Granted" in lead.go(page_of(grid)).inner_text("#ask")
+
+
+def test_a_boost_and_a_request_by_mouse(people: Grid, visit: Open) -> None:
+    boost_ask_and_grant(people, visit, _click, _type_by_mouse, scripts=True)
+
+
+def test_a_boost_and_a_request_by_keyboard_alone(people: Grid, visit: Open) -> None:
+    boost_ask_and_grant(people, visit, _key, _type_by_key, scripts=True)
+
+
+def test_a_boost_and_a_request_without_scripts(people: Grid, visit: Open) -> None:
+    boost_ask_and_grant(people, visit, _click, _type_by_mouse, scripts=False)
+
+
+def test_focus_survives_every_swap_of_the_group(people: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in("alice")
+    page = window.go(page_of(people))
+    bob = people.uid("/atlas/bob")
+    page.focus(f"#shares-{bob}")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("4")
+    page.wait_for_selector("#n-changes:has-text('1 change')")
+    assert page.evaluate("document.activeElement.id") == f"shares-{bob}"
+    assert page.input_value(f"#shares-{bob}") == "4"
+    for selector, shows in ((f"#open-{bob}", f"#until-{bob}"), ("#equalise", "#n-changes:has-text('No change')")):
+        page.focus(selector)
+        page.keyboard.press("Enter")
+        page.wait_for_selector(shows)
+        assert page.evaluate("document.activeElement.id") == selector[1:]
+    page.focus("#amount")
+    page.keyboard.type("80")
+    page.wait_for_selector("#ask-effect:has-text('66.7')")
+    assert page.evaluate("document.activeElement.id") == "amount"
+
+
+def test_enter_in_a_field_shows_the_effect_and_publishes_nothing(people: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in("alice")
+    page = window.go(page_of(people))
+    page.fill(f"#shares-{people.uid('/atlas/bob')}", "5")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"tr.edited#m-{people.uid('/atlas/bob')}")
+    assert Policy.objects.get(slug=SLUG).head_number == 2
+
+
+def test_the_group_is_undone_with_one_button(people: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in("alice")
+    page = window.go(page_of(people))
+    page.fill(f"#shares-{people.uid('/atlas/bob')}", "5")
+    page.fill("#reason", "A try.")
+    page.click("#publish")
+    page.click("button:has-text('Undo')")
+    page.wait_for_selector("text=Revision 3 is taken back, as revision 4")
+    assert node(people, "/atlas/bob").shares == 1.0
+
+
+def prepared(grid: Grid, visit: Visit) -> int:
+    """A boost in force and a request that waits."""
+    actor = Actor(user=grid.alice, via="page")
+    asked = ask_upward(
+        policy_slug=SLUG, entry_uid=grid.uid("/atlas"), percent=66.0, until=(grid.at + timedelta(days=200)).date(),
+        reason="Two new postdocs, their runs start on Monday.", at=grid.at, actor=actor,
+    )  # fmt: skip
+    return asked.pk
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_group_and_inbox_are_clean_and_fit(people: Grid, visit: Open, theme: str, width: int) -> None:
+    lead, manager = visit(theme=theme, width=width), visit(theme=theme, width=width)
+    lead.sign_in("alice")
+    manager.sign_in("maria")
+    page = lead.go(page_of(people))
+    bob = people.uid("/atlas/bob")
+    page.click(f"#open-{bob}")
+    page.wait_for_selector(f"#until-{bob}")
+    page.fill(f"#shares-{bob}", "x")
+    page.click("#show-effect")
+    page.wait_for_selector("#group-problem")
+    for window, path in ((lead, ""), (manager, "/inbox/"), (lead, "/inbox/"), (lead, "/")):
+        if path == "/inbox/" and not ChangeSet.objects.filter(origin="request").exists():
+            prepared(people, lead)
+        if path:
+            window.go(path)
+            page.wait_for_load_state("networkidle")
+        for element in window.page.query_selector_all("details:not([open]) > summary"):
+            element.click()
+        assert window.axe() == [], path
+        assert window.overflow() <= 0, path
+    lead.go(page_of(people))
+    assert lead.axe() == []
+    assert lead.overflow() <= 0
