@@ -128,7 +128,7 @@ def bar_context(view: DraftView) -> dict[str, Any]:
         "title": draft_words.title_of(draft),
         "n_edits": len(draft.operations),
         "n_moved": max(0, view.policy.head_number - draft.base_number),
-        "may_publish": drafts.may_publish(draft, view.actor, view.at),
+        "may_publish": view.may_publish,
         "is_mine": view.actor.user is not None and draft.author_id == view.actor.user.pk,
         "is_open": draft.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
         "review_url": review_url(draft.pk),
@@ -171,7 +171,7 @@ def panel_context(view: DraftView, asked: Asked, *, typed: str = "") -> dict[str
         "asked": asked,
         "back": asked.back,
         "is_open": view.draft.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
-        "may_publish": drafts.may_publish(view.draft, view.actor, view.at),
+        "may_publish": view.may_publish,
     }
     return found if node is None else found | siblings_context(view, node, asked) | action_context(view, node, asked)
 
@@ -179,18 +179,19 @@ def panel_context(view: DraftView, asked: Asked, *, typed: str = "") -> dict[str
 def siblings_context(view: DraftView, node: Node, asked: Asked) -> dict[str, Any]:
     """The strip: the entry itself and its siblings, those that move most where there are many."""
     rows = view.siblings(node)
+    most = {row.node.uid for row in sorted(rows, key=lambda row: (row.node.uid != node.uid, -_moved(row)))[:_STRIP]}
     drawn = draw_draft(
-        rows, tolerance=lines.tolerance_of(view.outcome.settings), mode=asked.mode, width=bullet.PANEL_WIDTH
+        [row for row in rows if row.node.uid in most],
+        tolerance=lines.tolerance_of(view.outcome.settings),
+        mode=asked.mode,
+        width=bullet.PANEL_WIDTH,
     )
-    chosen = next((line for line in drawn if line.row.node.uid == node.uid), None)
-    parent = view.tree.get(node.parent_uid) if node.parent_uid else None
-    kept = sorted(drawn, key=lambda line: (line is not chosen, -_moved(line)))[:_STRIP]
     size = rows[0].set_size if rows else 0
     return {
-        "chosen": chosen,
-        "chosen_parent": parent,
-        "strip": [line for line in drawn if line in kept],
-        "n_left_out": max(size - len(kept), 0),
+        "chosen": next((line for line in drawn if line.row.node.uid == node.uid), None),
+        "chosen_parent": view.tree.get(node.parent_uid) if node.parent_uid else None,
+        "strip": drawn,
+        "n_left_out": max(size - len(drawn), 0),
         "strip_sum": sum_words(rows) if size <= len(rows) else "",
         "draft": view.draft,
     }
@@ -278,8 +279,8 @@ def neighbours(view: DraftView) -> list[str]:
     return found
 
 
-def _moved(line: DraftLine) -> float:
-    return abs((line.row.target or 0.0) - (line.row.target_before or 0.0))
+def _moved(row: DraftRow) -> float:
+    return abs((row.target or 0.0) - (row.target_before or 0.0))
 
 
 def _with_more(drawn: Sequence[DraftLine], page: DraftPage, asked: Asked) -> Any:

@@ -40,6 +40,8 @@ class DraftTree:
     def __init__(self, base: TreeColumns, changes: Changes) -> None:
         self.base, self.changes = base, changes
         self._pools: dict[UUID, float] = {}
+        self._nodes: dict[UUID, Node | None] = {}
+        self._levels: dict[UUID, int] = {}
         self._places: dict[UUID, Sequence[Place]] = {}
 
     # --- Entries ------------------------------------------------------------------------------------------------------
@@ -50,8 +52,17 @@ class DraftTree:
         return self.before(uid)
 
     def before(self, uid: UUID) -> Node | None:
-        i = self.base.index_of_uid(uid)
-        return None if i is None else self.base.node(i)
+        if uid not in self._nodes:
+            i = self.base.index_of_uid(uid)
+            self._nodes[uid] = None if i is None else self.base.node(i)
+        return self._nodes[uid]
+
+    def level(self, node: Node) -> int:
+        """1 is the root."""
+        if node.uid not in self._levels:
+            above = self.get(node.parent_uid) if node.parent_uid else None
+            self._levels[node.uid] = 1 if above is None else self.level(above) + 1
+        return self._levels[node.uid]
 
     @property
     def root(self) -> Node:
@@ -93,7 +104,11 @@ class DraftTree:
     def node_at(self, place: Place) -> Node:
         if place.uid is None and place.row is not None:
             uid = self.base.uuid(place.row)
-            return (self.changes[uid][1] if uid in self.changes else None) or self.base.node(place.row)
+            if uid not in self.changes and uid not in self._nodes:
+                self._nodes[uid] = self.base.node(place.row)
+            found = self.get(uid)
+            assert found is not None, "a child is in the tree"  # noqa: S101 - an invariant, not input
+            return found
         node = self.get(place.uid) if place.uid else None
         assert node is not None, "a child is in the tree"  # noqa: S101 - an invariant, not input
         return node

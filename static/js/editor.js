@@ -87,6 +87,7 @@ function apply(html) {
     const old = document.getElementById(row.id);
     if (old) morph(old, row);
   }
+  for (const row of fresh.querySelectorAll("tr[data-shifted]")) shift(row);
   for (const id of ["draftbar", "panel", "neighbours"]) {
     const part = fresh.getElementById(id);
     if (part) morph(document.getElementById(id), part);
@@ -97,6 +98,16 @@ function apply(html) {
   table.dispatchEvent(new CustomEvent("treegrid:changed"));
   if (document.activeElement === document.body && uid) focusNear(uid, had);
   announce(fresh.getElementById("said")?.textContent ?? "");
+}
+
+/** A sibling whose part follows: its numbers change, its fields are left alone. */
+function shift(fresh) {
+  const row = rowOf(fresh.dataset.shifted);
+  if (!row) return;
+  row.className = fresh.className;
+  for (const cell of ["c-target", "c-actual", "c-change"]) {
+    row.querySelector(`.${cell}`).replaceChildren(...fresh.querySelector(`.${cell}`).childNodes);
+  }
 }
 
 /** Where the focused entry went, or the first row. */

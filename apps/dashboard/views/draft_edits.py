@@ -22,7 +22,7 @@ from apps import clock
 from apps.dashboard import draft_pages as pages
 from apps.dashboard import draft_words, presentation
 from apps.dashboard.actor import actor_of
-from apps.dashboard.draft_lines import typed_value
+from apps.dashboard.draft_lines import PERCENT, typed_value
 from apps.dashboard.draft_pages import Asked, draft_url
 from apps.dashboard.errors import Refusal, refuse
 from apps.dashboard.forms.draft import field_of, read_operation
@@ -44,9 +44,9 @@ _MOST_AT_ONCE = 1_000
 def operation(request: HttpRequest, change_set: int) -> HttpResponse:
     """One edit."""
 
-    def write(version: int) -> ChangeSet:
+    def write(version: int) -> drafts.Written:
         asked = read_operation(request.POST)
-        return drafts.add_operations(
+        return drafts.write_operations(
             id=change_set, version=version, operations=[asked], at=clock.now(), actor=actor_of(request)
         )
 
@@ -168,7 +168,7 @@ def unconditional(request: HttpRequest) -> HttpResponse:
     return refuse(request, Refusal(428, _("Which version?"), message, "precondition_required"))
 
 
-def _written(request: HttpRequest, change_set: int, write: Callable[[int], ChangeSet]) -> HttpResponse:
+def _written(request: HttpRequest, change_set: int, write: Callable[[int], ChangeSet | drafts.Written]) -> HttpResponse:
     """Run one write, then answer with what changed on the page, or with the page."""
     if request.method != "POST":
         return SeeOther(draft_url(change_set))
@@ -181,20 +181,26 @@ def _written(request: HttpRequest, change_set: int, write: Callable[[int], Chang
     except (Invalid, NotFound, TooLarge, Stale, Conflict) as error:
         return _refused(request, change_set, asked, error)
     if not is_htmx(request):
-        return SeeOther(draft_url(written.pk, asked.back) + ("#edits" if "index" in request.POST else ""))
-    return _parts(request, change_set, asked)
+        return SeeOther(draft_url(change_set, asked.back) + ("#edits" if "index" in request.POST else ""))
+    if isinstance(written, drafts.Written):
+        return _parts(request, DraftView(written.draft, actor_of(request), clock.now(), written.outcome), asked)
+    return _parts(request, pages.open_view(request, change_set), asked)
 
 
-def _parts(request: HttpRequest, change_set: int, asked: Asked) -> HttpResponse:
+def _parts(request: HttpRequest, view: DraftView, asked: Asked) -> HttpResponse:
     """The bar, the panel, and the rows that look different now."""
-    view = pages.open_view(request, change_set)
     kind, context = request.POST.get("op", ""), pages.bar_context(view) | pages.panel_context(view, asked)
     changed = _in_place(view, request) if kind in _IN_PLACE else None
     if changed is None:
         page = get_draft_page(view, open_uids=asked.opened, query=asked.query)
         context |= pages.rows_context(view, page, asked)
     else:
-        context |= pages.some_rows_context(view, changed, asked)
+        is_whole = asked.mode == PERCENT  # where the numbers in the fields of siblings change too
+        named = {request.POST.get("entry"), *(str(row.node.uid) for row in changed if row.status or is_whole)}
+        full = [row for row in changed if str(row.node.uid) in named]
+        shifted = [row for row in changed if str(row.node.uid) not in named]
+        context |= pages.some_rows_context(view, full, asked)
+        context["shifted"] = pages.some_rows_context(view, shifted, asked)["lines"]
     context |= {"said": _said(view, kind, request), "neighbours": pages.neighbours(view)}
     response = render(request, "dashboard/draft/_parts.html", context)
     response["ETag"] = f'"{view.draft.version}"'

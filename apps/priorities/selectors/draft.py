@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from apps.errors import NotFound
 from apps.policies.change_sets import settings_of
 from apps.policies.columns import Mask, Node, TreeColumns
 from apps.policies.draft_tree import DraftTree, Place, Status
-from apps.policies.drafts import check
+from apps.policies.drafts import check, may_publish
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations import Outcome
 from apps.policies.scope import Visibility, visible_entries
@@ -78,6 +78,7 @@ class DraftView:
     actor: Actor
     at: datetime
     outcome: Outcome
+    _rows: dict[UUID, DraftRow] = field(default_factory=dict)
 
     @cached_property
     def policy(self) -> Policy:
@@ -86,6 +87,10 @@ class DraftView:
     @property
     def base(self) -> TreeColumns:
         return self.outcome.base
+
+    @cached_property
+    def may_publish(self) -> bool:
+        return may_publish(self.draft, self.actor, self.at)
 
     @cached_property
     def settings_before(self) -> PolicySettings:
@@ -152,6 +157,11 @@ class DraftView:
     def row(self, node: Node, *, position: tuple[int, int] | None = None, is_open: bool = False) -> DraftRow:
         if position is None:
             position = self._position(node)
+        if node.uid not in self._rows:
+            self._rows[node.uid] = self._look_at(node)
+        return replace(self._rows[node.uid], pos_in_set=position[0], set_size=position[1], is_open=is_open)
+
+    def _look_at(self, node: Node) -> DraftRow:
         actual, has_usage = self._usage(node)
         n_children = self.tree.n_children(node.uid)
         if n_children and self.mask is not None:
@@ -159,11 +169,11 @@ class DraftView:
         return DraftRow(
             node=node,
             before=self.tree.changes[node.uid][0] if node.uid in self.tree.changes else node,
-            level=len(self.tree.lineage(node)),
-            pos_in_set=position[0],
-            set_size=position[1],
+            level=self.tree.level(node),
+            pos_in_set=1,
+            set_size=1,
             n_children=n_children,
-            is_open=is_open,
+            is_open=False,
             target=self.tree.target(node),
             target_before=self.tree.target_before(node.uid),
             actual=actual,
