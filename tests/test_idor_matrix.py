@@ -311,6 +311,8 @@ ROWS = [
     Row("policy/<slug:policy>/edit", "/policy/grid/edit", "302 200 200 303 200 200 302 302 302 302 302"),
     Row("policy/<slug:policy>/edit", "/policy/grid/edit", "302 403 403 303 303 303 302 302 302 302 302", "post",
         {"new": "1"}, besides="dora 303"),
+    Row("policy/<slug:policy>/undo", "/policy/grid/undo", "302 404 404 404 404 404 302 302 302 302 302", "post",
+        {"number": "77"}),
     *(
         Row(EDIT + place, "/changes/{change_set}/edit" + place + query, "302 404 404 200 404 200 302 302 302 302 302",
             word="bob", readers="pia admin", headers=HTMX)

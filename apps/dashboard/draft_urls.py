@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.views import draft_edits, draft_tables, drafts
+from apps.dashboard.views import draft_edits, draft_publish, draft_tables, drafts
 
 _DRAFT = "changes/<int:change_set>/edit"
 
 urlpatterns = [
     path("policy/<slug:policy>/edit", drafts.edit, name="edit"),
+    path("policy/<slug:policy>/undo", draft_publish.undo, name="undo-publish"),
     path(f"{_DRAFT}/", drafts.draft, name="draft"),
     path(f"{_DRAFT}/_rows", drafts.rows, name="draft-rows"),
     path(f"{_DRAFT}/_panel", drafts.panel, name="draft-panel"),

@@ -260,6 +260,22 @@ def test_publish_in_one_go_with_a_reason(admin: Client, draft: ChangeSet, grid: 
     assert 'name="step" value="publish"' not in text(admin.get(url(draft)))
 
 
+def test_what_i_published_last_is_undone_in_one_step(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="50")
+    write(admin, draft, "_finish", step="publish", reason="Oops.")
+    assert "Undo revision 3" in text(admin.get(f"/policy/{SLUG}/"))
+    answer = admin.post(f"/policy/{SLUG}/undo", {"number": "3"})
+    assert (answer.status_code, answer["Location"]) == (303, f"/policy/{SLUG}/")
+    tree = grid.tree
+    assert tree.shares[tree.index_of_path("/atlas") or 0] == 60
+    last = Revision.objects.latest("number")
+    assert (last.number, last.reason, last.change_set.reverts_number) == (4, "Undoes revision 3.", 3)
+    again = admin.post(f"/policy/{SLUG}/undo", {"number": "3"})
+    assert (again.status_code, again["Location"].startswith("/changes/")) == (303, True)
+    assert "Not undone yet" in text(admin.get(again["Location"]))
+    assert Revision.objects.latest("number").number == 4
+
+
 def test_what_was_archived_before_can_be_restored(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     bob, atlas = grid.uid("/atlas/bob"), grid.uid("/atlas")
     assert "is archived." in text(admin.get(url(draft, f"?entry={atlas}&do=restore")))

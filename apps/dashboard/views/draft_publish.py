@@ -1,0 +1,50 @@
+"""The quick way back: what I have just published is undone by a revision of its own."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from apps import clock
+from apps.dashboard.actor import actor_of
+from apps.dashboard.draft_pages import draft_url
+from apps.dashboard.htmx import SeeOther
+from apps.errors import Conflict, Invalid, NotAllowed, NotFound
+from apps.policies import reverting, services
+from apps.policies.models import Policy, Revision
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def undo(request: HttpRequest, policy: str) -> HttpResponse:
+    """Publish the inverse of the revision in force; where that can't be done at once, it stays as a draft."""
+    tree = reverse("dashboard:policy", kwargs={"policy": policy})
+    if request.method != "POST":
+        return SeeOther(tree)
+    at, actor = clock.now(), actor_of(request)
+    number = _number(request)
+    reason = _("Undoes revision %(n)s.") % {"n": number}
+    draft = reverting.revert_revision(policy_slug=policy, number=number, reason=reason, at=at, actor=actor)
+    try:
+        revision = services.publish_change_set(id=draft.pk, version=draft.version, reason=reason, at=at, actor=actor)
+    except (Conflict, Invalid, NotAllowed) as error:
+        messages.warning(request, _("Not undone yet: %(why)s It is a draft now.") % {"why": error.message})
+        return SeeOther(draft_url(draft.pk))
+    told = {"undone": number, "n": revision.number}
+    messages.success(request, _("Revision %(undone)s is undone, as revision %(n)s.") % told)
+    return SeeOther(tree)
+
+
+def last_of_mine(policy: Policy, user_id: int | None) -> int | None:
+    """The revision in force, if this person published it and there is something before it."""
+    head = Revision.objects.filter(policy=policy, number=policy.head_number).values_list("author_id", flat=True).first()
+    return policy.head_number if user_id is not None and head == user_id and policy.head_number > 1 else None
+
+
+def _number(request: HttpRequest) -> int:
+    text = request.POST.get("number", "")
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise NotFound("There is no such revision.")
+    return int(text)
