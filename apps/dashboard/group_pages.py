@@ -53,19 +53,19 @@ def open_group(request: HttpRequest, policy: str, uid: UUID) -> Found:
     return Found(page, GroupInput(page.nodes, base_revision=page.revision))
 
 
-def work_out(request: HttpRequest, found: Found, typed: GroupInput) -> Found:
+def work_out(request: HttpRequest, policy: str, uid: UUID, typed: GroupInput) -> Found:
     """With the effect of what is typed, as far as it makes sense; what doesn't is told in its place."""
-    slug, uid, actor = found.page.policy_slug, found.page.group.uid, actor_of(request)
+    actor, at = actor_of(request), clock.now()
     division = typed.division()
     operations: Sequence[Operation] = ()
     try:
-        operations = plan_division(policy_slug=slug, entry_uid=uid, division=division, at=clock.now(), actor=actor)
+        operations = plan_division(policy_slug=policy, entry_uid=uid, division=division, at=at, actor=actor)
         page = get_group_page(
-            policy_slug=slug, uid=uid, at=clock.now(), actor=actor, operations=operations, cursor=_cursor(request)
+            policy_slug=policy, uid=uid, at=at, actor=actor, operations=operations, cursor=_cursor(request)
         )  # fmt: skip
     except DomainError as error:
         tell(typed, error)
-        return replace(found, typed=typed)
+        return replace(open_group(request, policy, uid), typed=typed)
     touched = {operation.get("entry") or operation.get("name") for operation in operations}
     return Found(page, typed, len(touched))
 

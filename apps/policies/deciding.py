@@ -14,6 +14,7 @@ from apps.policies.columns import TreeColumns
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations import work_out
 from apps.policies.scope import Rights, Verb, rules_all
+from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_archived, load_tree
 from apps.policies.whole_trees import is_document
 from apps.policies.working_tree import WorkingTree
@@ -70,6 +71,10 @@ class Decider:
     def _approves(self) -> ActorGuard:
         return ActorGuard(policy=self._policy, tree=self.tree, actor=self._actor, at=self._at, instead=Verb.APPROVE)
 
+    @cached_property
+    def _settings(self) -> PolicySettings:
+        return settings_of(self._policy, self._policy.head_number)
+
     def _passes(self, change_set: ChangeSet, guard: ActorGuard) -> bool:
         """What doesn't fit the head any more waits for whoever rules the policy, and for its author."""
         if not self.sight.may_see(change_set):
@@ -79,8 +84,8 @@ class Decider:
                 guard.may_set_policy(0)
                 return True
             work_out(
-                self.tree, change_set.operations, settings=settings_of(self._policy, self._policy.head_number),
-                guard=guard, archived=lambda uid: load_archived(self._policy, uid),
+                self.tree, change_set.operations, settings=self._settings, guard=guard,
+                archived=lambda uid: load_archived(self._policy, uid),
             )  # fmt: skip
         except (NotAllowed, NotFound):
             return False

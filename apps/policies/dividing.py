@@ -116,9 +116,29 @@ def equal_terms(members: Sequence[Node]) -> dict[UUID, MemberTerms]:
     return {node.uid: MemberTerms(common) for node in equal}
 
 
+class Members(Mapping[UUID, Node]):
+    """Children of one entry by uid, read from the columns when they are asked for. indexes: those to be seen."""
+
+    def __init__(self, tree: TreeColumns, i: int, indexes: Sequence[int] | None = None) -> None:
+        self._tree, self._indexes = tree, tree.children(i) if indexes is None else indexes
+        self._known = frozenset(self._indexes) if isinstance(self._indexes, list) else self._indexes
+
+    def __getitem__(self, uid: UUID) -> Node:
+        j = self._tree.index_of_uid(uid)
+        if j is None or j not in self._known:
+            raise KeyError(uid)
+        return self._tree.node(j)
+
+    def __iter__(self) -> Iterator[UUID]:
+        return map(self._tree.uuid, self._indexes)
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+
 def operations_of(group: TreeColumns, i: int, division: Division, today: date) -> list[Operation]:
     """What leads there, checked to be about children of the entry alone. Nothing for members left as they are."""
-    members = {group.uuid(j): group.node(j) for j in group.children(i)}
+    members = Members(group, i)
     found: list[Operation] = []
     for uid, terms in division.terms.items():
         node = _member(members, uid)

@@ -24,6 +24,7 @@ from apps.dashboard.htmx import SeeOther, fragment
 from apps.errors import Conflict, DomainError, Invalid
 from apps.policies.asking import ask_upward, plan_request
 from apps.policies.dividing import divide_group, list_led_groups, undo_division
+from apps.priorities.selectors.group import load_members
 from apps.priorities.selectors.requests import preview_request
 
 
@@ -46,13 +47,10 @@ def start(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def group(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """POST changes what is typed, shows its effect, or publishes it; only the last writes."""
-    found = pages.open_group(request, policy, uid)
     if request.method != "POST":
-        return pages.show(request, found)
+        return pages.show(request, pages.open_group(request, policy, uid))
     step = request.POST.get("step", "")
-    if step == "discard":
-        return SeeOther(pages.group_url(policy, uid))
-    found = pages.work_out(request, found, _typed(request, found, step))
+    found = pages.work_out(request, policy, uid, _typed(request, policy, uid, step))
     if step != "publish":
         return pages.show(request, found)
     return _publish(request, found)
@@ -62,9 +60,8 @@ def group(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @fragment(pages.page_url)
 def form(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """The table again, after a button that changes what is typed. Writes nothing."""
-    found = pages.open_group(request, policy, uid)
-    if request.method == "POST":
-        found = pages.work_out(request, found, _typed(request, found, request.POST.get("step", "")))
+    typed = _typed(request, policy, uid, request.POST.get("step", ""))
+    found = pages.work_out(request, policy, uid, typed)
     return _announced(render(request, "dashboard/group/_form.html", pages.context_of(request, found)), found)
 
 
@@ -72,9 +69,8 @@ def form(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @fragment(pages.page_url)
 def effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Only the cells that follow from what is typed, while somebody types. Writes nothing."""
-    found = pages.open_group(request, policy, uid)
-    if request.method == "POST":
-        found = pages.work_out(request, found, _typed(request, found, ""))
+    typed = _typed(request, policy, uid, "")
+    found = pages.work_out(request, policy, uid, typed)
     return _announced(render(request, "dashboard/group/_effect.html", pages.context_of(request, found)), found)
 
 
@@ -137,8 +133,9 @@ def undo(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     return SeeOther(pages.group_url(policy, uid))
 
 
-def _typed(request: HttpRequest, found: pages.Found, step: str) -> GroupInput:
-    typed = read_group(request.POST, found.page.nodes)
+def _typed(request: HttpRequest, policy: str, uid: UUID, step: str) -> GroupInput:
+    members = load_members(policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request))
+    typed = read_group(request.POST, members)
     take_step(typed, step, timezone.localdate(clock.now()))
     return typed
 

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from uuid import UUID
 
 import numpy as np
@@ -18,6 +19,7 @@ from apps.policies.algorithm_fit import refuse_misfit
 from apps.policies.boosts import former_shares, is_boost
 from apps.policies.columns import Node
 from apps.policies.deciding import Decider
+from apps.policies.dividing import Members
 from apps.policies.holdings import Holding, Lineages
 from apps.policies.operations import Operation, apply
 from apps.policies.scope import Verb
@@ -28,7 +30,7 @@ from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
 from apps.priorities.states import State, state_of
 
-MOST_MEMBERS = 200
+MOST_MEMBERS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,14 @@ class GroupPage:
     until: datetime | None  # until when the actor leads it; None for no end
     may_publish: bool
     may_reshape: bool  # add and archive at once
-    decides_own_shares: bool
+    view: PolicyView
+    at: datetime
+
+    @cached_property
+    def decides_own_shares(self) -> bool:
+        """Then there is nobody to ask."""
+        decider = Decider(self.view.policy, self.view.actor, self.at)
+        return self.parent is not None and decider.decides_shares_of(self.group.uid)
 
 
 def get_group_page(
@@ -73,11 +82,7 @@ def get_group_page(
     """For whoever divides the entry. operations: what the lead is about to change, shown beside what is in force."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     i = view.require(uid)
-    holding = Holding.of_actor(view.policy, actor, at)
-    lineage = Lineages(view.policy, view.tree).of(uid)
-    until = holding.until(Verb.EDIT_SHARES, lineage)
-    if until is None:
-        raise NotAllowed("Only whoever leads this group divides it.", code="not_your_group")
+    holding, lineage, until = _require_lead(view, uid, at)
     seen = view.visible_children(i)
     start = offset(cursor)
     shown = seen[start : start + MOST_MEMBERS]
@@ -90,14 +95,32 @@ def get_group_page(
         group=view.row(i),
         parent=view.row(int(view.tree.parent[i])) if i else None,
         members=_members(view, shown, seen, operations, start),
-        nodes={view.tree.uuid(j): view.tree.node(j) for j in seen},
+        nodes=Members(view.tree, i, seen),
         n_members=len(seen),
         next_cursor=str(start + MOST_MEMBERS) if len(seen) > start + MOST_MEMBERS else None,
         until=None if until.year == 9999 else until,
         may_publish=holding.until(Verb.PUBLISH, lineage) is not None,
         may_reshape=all(holding.until(verb, lineage) for verb in (Verb.EDIT_STRUCTURE, Verb.PUBLISH)),
-        decides_own_shares=i > 0 and Decider(view.policy, actor, at).decides_shares_of(uid),
+        view=view,
+        at=at,
     )
+
+
+def load_members(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> Members:
+    """Those of a group that the actor divides, without any numbers: what a form about them is read by."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    i = view.require(uid)
+    _require_lead(view, uid, at)
+    return Members(view.tree, i, view.visible_children(i))
+
+
+def _require_lead(view: PolicyView, uid: UUID, at: datetime) -> tuple[Holding, tuple[UUID, ...], datetime]:
+    holding = Holding.of_actor(view.policy, view.actor, at)
+    lineage = Lineages(view.policy, view.tree).of(uid)
+    until = holding.until(Verb.EDIT_SHARES, lineage)
+    if until is None:
+        raise NotAllowed("Only whoever leads this group divides it.", code="not_your_group")
+    return holding, lineage, until
 
 
 def _members(
