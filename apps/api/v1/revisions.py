@@ -96,19 +96,21 @@ class RevisionDiffView(APIView):
         found = diff_revisions(
             policy_slug=policy, before=revision, after=to, cursor=cursor, at=clock.now(), actor=actor
         )
-        return Response({
-            "policy": found.policy.slug,
-            "from": found.before.number,
-            "to": found.after.number,
-            "settings": _changes(found.settings),
-            "entries": EntryDifferenceSerializer(found.rows, many=True).data,
-            "n_entries": found.n_rows,
-            "next": None if found.next_cursor is None else encode_cursor(int(found.next_cursor)),
-            "effective": EntryDifferenceSerializer(found.kept, many=True).data,
-            "counts": found.counts,
-            "corrections": CorrectionSerializer(found.corrections, many=True).data,
-            "n_outside_view": found.n_outside + found.n_kept_outside,
-        })
+        return Response(
+            {
+                "policy": found.policy.slug,
+                "from": found.before.number,
+                "to": found.after.number,
+                "settings": _changes(found.settings),
+                "entries": EntryDifferenceSerializer(found.rows, many=True).data,
+                "n_entries": found.n_rows,
+                "next": None if found.next_cursor is None else encode_cursor(int(found.next_cursor)),
+                "effective": EntryDifferenceSerializer(found.kept, many=True).data,
+                "counts": found.counts,
+                "corrections": CorrectionSerializer(found.corrections, many=True).data,
+                "n_outside_view": found.n_outside + found.n_kept_outside,
+            }
+        )
 
 
 class HistoryLineSerializer(serializers.Serializer[Any]):
@@ -152,14 +154,16 @@ class EntryDetailView(APIView):
         history = get_entry_history(policy_slug=policy, uid=entry, before=before, actor=actor)
         view = open_view(policy_slug=policy, actor=actor, at=at)
         shown = None if history.is_archived and at is None else entry_of(view, view.require(entry))
-        return Response({
-            "policy": view.policy.slug,
-            "revision": view.revision,
-            "as_of": view.as_of,
-            "entry": shown,
-            "history": HistoryLineSerializer(history.lines, many=True).data,
-            "next": None if history.next_before is None else encode_cursor(history.next_before),
-        })
+        return Response(
+            {
+                "policy": view.policy.slug,
+                "revision": view.revision,
+                "as_of": view.as_of,
+                "entry": shown,
+                "history": HistoryLineSerializer(history.lines, many=True).data,
+                "next": None if history.next_before is None else encode_cursor(history.next_before),
+            }
+        )
 
 
 def _changes(fields: Any) -> list[dict[str, Any]]:
