@@ -168,7 +168,10 @@ class Shell:
             address = reverse("dashboard:changes", kwargs={"policy": self.policy.slug})
             here = self._is_at("changes", *_OF_A_CHANGE)
             changes = Item(_("Changes"), address, "git-pull-request", current=here)
-            pages = [tree, changes, algorithm, window]
+            address = reverse("dashboard:history", kwargs={"policy": self.policy.slug})
+            here = self._is_at("history", "diff", "undo-revision", "restore-revision", "entry-history")
+            history = Item(_("History"), address, "git-commit", current=here)
+            pages = [tree, changes, history, algorithm, window]
             address = reverse("dashboard:access", kwargs={"policy": self.policy.slug})
             here = self._is_at("access", "access-give", "grant")
             pages.append(Item(_("Access"), address, "shield-lock", current=here))

@@ -159,27 +159,6 @@ def balance(
     return Balance(State.UNDER, points(difference), _("under"))
 
 
-def field_change(field: str, before: object, after: object) -> str:
-    """One changed field of an entry's history: "shares 20 to 30", "name a to b", "locked"."""
-    if field == "shares":
-        return _("shares %(before)s to %(after)s") % {"before": _typed(before), "after": _typed(after)}
-    if field == "archived":
-        return _("archived") if after else _("restored") if before else _("added")
-    if field == "parent_uid":
-        return _("moved")
-    if field == "locked":
-        return _("locked") if after else _("unlocked")
-    words = {"name": _("name"), "kind": _("kind"), "scope": _("scope"), "scope_sources": _("sources")}
-    label = words.get(field, field)
-    if before in (None, "", []):
-        return f"{label} {_plain(after)}"
-    return _("%(field)s %(before)s to %(after)s") % {
-        "field": label,
-        "before": _plain(before),
-        "after": _plain(after),
-    }
-
-
 def field_conflict(path: str, field: str, *, base: object, theirs: object, mine: object) -> str:
     """One field that two people changed at once."""
     written = _typed if field == "shares" else _plain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard import draft_urls, group_urls, review_urls
+from apps.dashboard import draft_urls, group_urls, history_urls, review_urls
 from apps.dashboard.views import (
     access,
     aging,
@@ -70,4 +70,4 @@ urlpatterns = [
     path(f"{_IMPORT}/cancel/", usage.import_cancel, name="import-cancel"),
     path(f"{_IMPORT}/confirm/", usage.import_confirm, name="import-confirm"),
 ]
-urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + group_urls.urlpatterns
+urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + group_urls.urlpatterns + history_urls.urlpatterns

@@ -22,6 +22,7 @@ from apps.policies.difference import changed_entries, difference
 from apps.policies.editing import Archived
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
 from apps.policies.operations import MOST_OPERATIONS, Operation, work_out
+from apps.policies.past import seen_then
 from apps.policies.replacing import propose_tree
 from apps.policies.scope import visible_entries
 from apps.policies.selectors import get_policy, get_revision
@@ -187,9 +188,10 @@ def _require_sight_of_all(
 ) -> None:
     """Somebody who sees a part of what changed can't judge the whole, and would learn of the rest by undoing it."""
     changed, gone = changed_entries(before, after)
+    now = visible_entries(policy=policy, tree=load_tree(policy), actor=actor, at=at)
     for tree, mask in ((after, changed), (before, gone)):
-        sees = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
-        if (mask & ~sees.mask).any():
+        then = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
+        if (mask & ~seen_then(then, now)).any():
             raise NotAllowed(
                 f"Revision {number} differs in entries outside your view: whoever sees all of them can go back to it.",
                 code="partial_view",

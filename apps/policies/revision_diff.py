@@ -17,7 +17,7 @@ from apps.policies.target_moves import TargetMoves, target_moves
 
 Change = Literal["moved", "changed", "added", "removed", "kept"]
 I8 = npt.NDArray[np.int64]
-_UNSAID = ("uid", "parent_uid", "is_group")  # what place tells, or what follows from children
+_UNSAID = ("uid", "parent_uid")  # what place tells
 
 
 @dataclass(frozen=True, slots=True)

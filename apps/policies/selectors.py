@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Q
+
 from apps.accounts.actor import Actor
 from apps.errors import NotFound
 from apps.policies.change_sets import Sight, missing_change_set, require_sight_of
@@ -68,10 +70,13 @@ def get_revision(*, policy: Policy, at: int | datetime | None = None) -> Revisio
     return found
 
 
-def list_revisions(*, policy: Policy, before: int | None = None, limit: int = 50) -> list[Revision]:
-    """Newest first, without trees and settings; `before` pages on."""
+def list_revisions(*, policy: Policy, before: int | None = None, query: str = "", limit: int = 50) -> list[Revision]:
+    """Newest first, without trees and settings; `before` pages on. query: a part of the reason or of the author."""
     revisions = Revision.objects.filter(policy=policy).defer("tree", "settings").order_by("-number")
-    return list((revisions if before is None else revisions.filter(number__lt=before))[:limit])
+    if query:
+        revisions = revisions.filter(Q(reason__icontains=query) | Q(author_name__icontains=query))
+    revisions = revisions if before is None else revisions.filter(number__lt=before)
+    return list(revisions.select_related("change_set")[:limit])
 
 
 def count_changes(*, policy: Policy, numbers: Sequence[int]) -> dict[int, int]:

@@ -11,9 +11,9 @@ from apps.accounts.intern import AccountKey
 from apps.accounts.models import Token
 from apps.accounts.selectors import list_accounts_of
 from apps.errors import NotAllowed
-from apps.policies.adoption import indexes_of
 from apps.policies.columns import Mask, TreeColumns
 from apps.policies.models import Policy
+from apps.policies.past import seen_then
 from apps.policies.scope import Visibility, visible_entries
 from apps.policies.selectors import get_policy
 from apps.policies.trees import load_tree
@@ -67,14 +67,10 @@ def see_then(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -
     """What of a tree of the past the actor may see, by the grants of now: what was theirs to see then, and what of it
     is in force still only as far as it is theirs now. Nothing of it can be changed.
     """
-    then, head = see(policy=policy, tree=tree, at=at, actor=actor), load_tree(policy)
-    mask = then.mask.copy()
-    if not then.all_visible and tree is not head:
-        now = see(policy=policy, tree=head, at=at, actor=actor).mask
-        there = indexes_of(tree.uid, head)
-        mask &= (there < 0) | now[np.maximum(there, 0)]
-        for level in tree.subtree(0)[:0:-1]:  # the way to what is seen is seen
-            mask[tree.parent[level.start : level.stop][mask[level.start : level.stop]]] = True
+    then = see(policy=policy, tree=tree, at=at, actor=actor)
+    mask = then.mask
+    if not then.all_visible:
+        mask = seen_then(then, see(policy=policy, tree=load_tree(policy), at=at, actor=actor))
     nothing = np.zeros(len(tree), dtype=np.bool_)
     return Visibility(tree, mask, nothing, bool(mask.all()), nothing)
 

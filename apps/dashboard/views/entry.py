@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps import clock
-from apps.dashboard import algorithm_words, lines, presentation, time_travel
+from apps.dashboard import algorithm_words, difference_lines, lines, presentation, time_travel
 from apps.dashboard.actor import actor_of
 from apps.dashboard.figures import bullet
 from apps.dashboard.forms.shares import Shares, SharesForm, read_shares
@@ -189,16 +189,7 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
         "moment": moment,
         "children": children,
         "against_target": against_target,
-        "history": [
-            {
-                "revision": change.revision,
-                "at": change.at,
-                "author": change.author,
-                "reason": change.reason,
-                "words": [presentation.field_change(*each) for each in change.fields],
-            }
-            for change in page.history
-        ],
+        "rows": [difference_lines.history_row(line) for line in page.history],
         "scale": presentation.percent(scale, 0),
         "handed_out": lines.whole_of(page.children),
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),

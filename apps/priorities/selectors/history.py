@@ -10,7 +10,8 @@ from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.errors import NotFound
-from apps.policies.models import Entry, Policy
+from apps.policies.change_sets import Sight
+from apps.policies.models import ChangeSet, Entry, Policy
 from apps.policies.reverting import revisions_reverted
 from apps.policies.selectors import EntryChange, entry_history, last_seen
 from apps.priorities.selectors.rows import PolicyView, open_view
@@ -31,6 +32,7 @@ class HistoryLine:
     origin: str
     fields: list[tuple[str, Any, Any]]
     reverted_by: int | None
+    may_see_change_set: bool
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,14 @@ def history_lines(view: PolicyView, uid: UUID, *, until: int | None, limit: int)
     changes = entry_history(policy=view.policy, uid=uid, limit=limit, until=until)
     names = _Names(view, changes)
     undone = revisions_reverted(view.policy, [change.revision for change in changes])
+    sight = Sight(view.policy, view.actor, view.now)
+    found = ChangeSet.objects.filter(pk__in=[change.change_set for change in changes])
+    seen = {change_set.pk for change_set in found if sight.may_see(change_set)}
     return [
         HistoryLine(
             revision=change.revision, at=change.at, author=change.author, reason=change.reason,
             change_set=change.change_set, origin=change.origin, fields=list(names.filled_in(change)),
-            reverted_by=undone.get(change.revision),
+            reverted_by=undone.get(change.revision), may_see_change_set=change.change_set in seen,
         )
         for change in changes
     ]  # fmt: skip

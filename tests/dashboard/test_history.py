@@ -1,0 +1,219 @@
+"""The history of a policy as pages: what was put in force, what differs, who changed an entry, and the way back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import User
+from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.reverting import revert_revision
+from apps.policies.roles import VERBS_OF_ROLE
+from apps.policies.services import publish_change_set
+from apps.policies.trees import load_tree
+from tests.dashboard.grid import SLUG, TRICKY, Grid, make_grid
+from tests.dashboard.test_time_travel import publish, text
+
+HISTORY = f"/policy/{SLUG}/history/"
+
+
+@pytest.fixture
+def grid(db: None) -> Grid:
+    return make_grid(datetime.now(UTC))
+
+
+@pytest.fixture
+def eva(grid: Grid, client: Client) -> Client:
+    client.force_login(grid.admin)
+    return client
+
+
+@pytest.fixture
+def lead(grid: Grid, client: Client) -> Client:
+    """Authority of atlas, where people see their own path only."""
+    Policy.objects.update(visibility="path")
+    user = User.objects.create_user("lead")
+    Grant.objects.create(
+        policy=Policy.objects.get(), entry_uid=grid.uid("/atlas"), user=user, role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]), created_at=grid.at,
+    )  # fmt: skip
+    client.force_login(user)
+    return client
+
+
+def edit(entry: str, value: Any) -> dict[str, Any]:
+    return {"op": "set_shares", "entry": entry, "shares": value}
+
+
+# --- What was put in force --------------------------------------------------------------------------------------------
+def test_everything_put_in_force_is_listed_with_who_why_and_ways_on(grid: Grid, eva: Client) -> None:
+    revision = publish(grid, edit("/atlas", 77), reason="Atlas grows.")
+    page = text(eva, HISTORY)
+    assert "SweGrid has 3 revisions" in page
+    assert page.index("Atlas grows.") < page.index("First division.")
+    assert "1 entry changed" in page
+    for link in (
+        f"/changes/{revision.change_set_id}/", f"{HISTORY}diff/?to=3", f"/policy/{SLUG}/?at=3", f"{HISTORY}3/undo/",
+    ):  # fmt: skip
+        assert f'href="{link}"' in page
+    assert f"{HISTORY}1/undo/" not in page
+
+
+def test_what_was_undone_says_so_on_both_ends(grid: Grid, eva: Client) -> None:
+    publish(grid, edit("/atlas", 77))
+    draft = revert_revision(policy_slug=SLUG, number=3, at=datetime.now(UTC), actor=actor_of_admin(grid))
+    publish_change_set(id=draft.pk, version=1, at=datetime.now(UTC), actor=actor_of_admin(grid))
+    page = text(eva, HISTORY)
+    assert "undone by revision 4" in page
+    assert "undoes revision 3" in page
+
+
+def actor_of_admin(grid: Grid) -> Actor:
+    return Actor(user=grid.admin, via="page")
+
+
+def test_the_list_is_narrowed_by_reason_or_author_and_goes_on_by_pages(grid: Grid, eva: Client) -> None:
+    for n in range(52):
+        publish(grid, edit("/atlas", 100 + n), reason="Odd one." if n % 2 else "Even one.")
+    first = text(eva, HISTORY)
+    assert f'href="{HISTORY}?before=5"' in first
+    assert 'id="rev-5"' in first
+    assert 'id="rev-4"' not in first
+    assert "First division." in text(eva, HISTORY, before=5)
+    found = text(eva, HISTORY, q="ODD")
+    assert "Odd one." in found
+    assert "Even one." not in found.split('id="compare-title"')[0]
+    rows = eva.get(f"{HISTORY}_rows", {"q": "odd"}, headers={"HX-Request": "true"}).content.decode()
+    assert rows.lstrip().startswith('<section class="card" id="revisions"')
+    assert "No revision has this" in text(eva, HISTORY, q="nothing like it")
+
+
+@pytest.mark.parametrize("query", [{"before": "x"}, {"before": "-1"}])
+def test_a_place_in_the_list_that_is_none_is_refused(eva: Client, query: dict[str, str]) -> None:
+    assert eva.get(HISTORY, query).status_code == 422
+
+
+def test_fragments_opened_directly_lead_to_their_page(eva: Client) -> None:
+    assert eva.get(f"{HISTORY}_rows").headers["Location"] == HISTORY
+    assert eva.get(f"{HISTORY}_diff").headers["Location"] == f"{HISTORY}diff/"
+
+
+# --- Side by side -----------------------------------------------------------------------------------------------------
+def test_a_comparison_tells_each_change_and_who_shifts_by_it(grid: Grid, eva: Client) -> None:
+    publish(
+        grid, edit("/atlas", 120), {"op": "move", "entry": "/atlas/bob", "parent": "/cms"},
+        {"op": "archive", "entry": "/cms/erin"}, {"op": "add", "parent": "/biomed", "name": "frank", "kind": "user"},
+        {"op": "set_policy", "settings": {"window": {"half_life_s": 86400}}},
+    )  # fmt: skip
+    page = text(eva, f"{HISTORY}diff/")
+    assert "1 entry changed, 1 moved, 1 added, 1 archived, 1 setting changed" in page
+    for mark in ("Moved", "Changed", "Added", "Archived", "Kept"):
+        assert f'role="img" aria-label="{mark}"' in page
+    assert "+15.0 pts" in page  # atlas: 60 to 75 % of the whole
+    assert "usage window: half life" in page
+    assert "7\u00a0d" in page
+    assert f"/policy/{SLUG}/n/{grid.uid('/biomed')}/biomed/" in page  # nobody edited it
+    then = text(eva, f"{HISTORY}diff/", **{"from": 3, "to": 2})
+    assert "From revision 3 to 2" in then
+    assert f"/n/{grid.uid('/atlas')}/atlas/?at=2" in then
+
+
+def test_equal_revisions_say_the_same(eva: Client) -> None:
+    assert "The two revisions say the same." in text(eva, f"{HISTORY}diff/", **{"from": 2, "to": 2})
+
+
+def test_a_comparison_swaps_into_the_page_with_its_address(grid: Grid, eva: Client) -> None:
+    publish(grid, edit("/atlas", 77))
+    answer = eva.get(f"{HISTORY}_diff", {"from": "2", "to": "3"}, headers={"HX-Request": "true"})
+    assert answer.headers["HX-Push-Url"] == f"{HISTORY}diff/?from=2&to=3"
+    assert answer.content.decode().lstrip().startswith('<div class="stack" id="diff">')
+
+
+def test_markup_in_names_and_reasons_stays_text(grid: Grid, eva: Client) -> None:
+    publish(grid, {"op": "lock", "entry": f"/biomed/{TRICKY}"}, reason="<script>alert(1)</script>")
+    for path in (HISTORY, f"{HISTORY}diff/", f"{HISTORY}3/undo/"):
+        page = text(eva, path)
+        assert "<script>alert(1)" not in page
+        assert "<img src=x" not in page
+
+
+def test_only_what_one_may_see_is_told_the_rest_is_counted(grid: Grid, lead: Client) -> None:
+    publish(grid, edit("/biomed/carol", 7), edit("/atlas/bob", 7))
+    page = text(lead, f"{HISTORY}diff/")
+    assert ">bob</a>" in page
+    assert "carol" not in page
+    assert "1 more entry differs outside your view." in page
+
+
+# --- One entry --------------------------------------------------------------------------------------------------------
+def test_who_changed_an_entry_is_told_with_moves_archiving_and_coming_back(grid: Grid, eva: Client) -> None:
+    uid = grid.uid("/atlas/bob")
+    revision = publish(grid, edit("/atlas/bob", 3), reason="Bob leads.")
+    publish(grid, {"op": "move", "entry": "/atlas/bob", "parent": "/cms"})
+    publish(grid, {"op": "archive", "entry": str(uid)})
+    publish(grid, {"op": "restore", "entry": str(uid)})
+    for path in (f"/policy/{SLUG}/n/{uid}/bob/", f"{HISTORY}entry/{uid}/"):
+        page = text(eva, path)
+        for words in ("shares 1 to 3", "moved from atlas to cms", "archived", "restored", "Bob leads."):
+            assert words in page
+        assert f'href="{HISTORY}diff/?to=3"' in page
+        assert f'href="{HISTORY}3/undo/"' in page
+        assert f'href="/changes/{revision.change_set_id}/"' in page
+
+
+def test_the_history_of_an_entry_outside_the_view_is_not_there(grid: Grid, lead: Client) -> None:
+    assert lead.get(f"{HISTORY}entry/{grid.uid('/biomed/carol')}/").status_code == 404
+    bob = grid.uid("/atlas/bob")
+    publish(grid, {"op": "move", "entry": "/biomed/carol", "parent": "/atlas"})
+    page = text(lead, f"{HISTORY}entry/{grid.uid('/atlas/carol')}/")
+    assert "moved from elsewhere to atlas" in page
+    assert "biomed" not in page
+    assert f'href="{HISTORY}2/undo/"' in text(lead, f"{HISTORY}entry/{bob}/")
+
+
+# --- The way back -----------------------------------------------------------------------------------------------------
+def test_a_revision_is_undone_by_a_change_set_that_one_looks_at_first(grid: Grid, eva: Client) -> None:
+    publish(grid, edit("/atlas", 77), reason="Too much.")
+    page = text(eva, f"{HISTORY}3/undo/")
+    assert "Undo revision 3?" in page
+    assert "“Too much.”" in page
+    answer = eva.post(f"{HISTORY}3/undo/", {"reason": "It was a mistake."})
+    draft = ChangeSet.objects.latest("pk")
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/changes/{draft.pk}/")
+    assert (draft.state, draft.reverts_number, draft.reason) == ("draft", 3, "It was a mistake.")
+    assert load_tree(Policy.objects.get()).number == 3
+
+
+def test_the_tree_of_a_revision_is_restored_with_or_without_its_settings(grid: Grid, eva: Client) -> None:
+    publish(grid, edit("/atlas", 77), {"op": "set_policy", "settings": {"fallback_factor": 0.25}})
+    assert "Leave the settings as they are now" in text(eva, f"{HISTORY}2/restore/")
+    kinds = []
+    for form in ({}, {"tree_only": "on"}):
+        assert eva.post(f"{HISTORY}2/restore/", form).status_code == 303
+        kinds.append([each["op"] for each in ChangeSet.objects.latest("pk").operations])
+    assert kinds == [["set_shares", "set_policy"], ["set_shares"]]
+
+
+def test_what_cannot_be_drafted_says_why_and_keeps_what_was_typed(grid: Grid, eva: Client) -> None:
+    answer = eva.post(f"{HISTORY}2/restore/", {"reason": "Please."})
+    assert answer.status_code == 422
+    page = answer.content.decode()
+    assert "Nothing would change" in page
+    assert ">Please.</textarea>" in page
+
+
+def test_what_reaches_beyond_the_view_is_not_undone_by_half(grid: Grid, lead: Client) -> None:
+    publish(grid, edit("/biomed/carol", 7), edit("/atlas/bob", 7))
+    answer = lead.post(f"{HISTORY}3/undo/")
+    assert answer.status_code == 403
+    assert "outside your view" in answer.content.decode()
+    assert not ChangeSet.objects.filter(origin="revert").exists()
+
+
+@pytest.mark.parametrize("path", ["1/undo/", "9/undo/", "9/restore/", "0/restore/", "diff/?from=9", "diff/?to=0"])
+def test_revisions_that_are_not_there_are_not_found(eva: Client, path: str) -> None:
+    assert eva.get(f"{HISTORY}{path}").status_code == 404
