@@ -23,14 +23,16 @@ from apps.accounts.models import Token, User
 from apps.accounts.services import make_token, revoke_token
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.capacities import tag_of as tag_of_capacity
+from apps.policies.allocations.dating import change_dates
 from apps.policies.allocations.giving import give_allocation
 from apps.policies.allocations.giving import tag_of as tag_of_allocation
 from apps.policies.asking import ask_upward
 from apps.policies.delegation import tag_of
 from apps.policies.dividing import Division, MemberTerms, divide_group
-from apps.policies.models import Allocation, Capacity, ChangeSet, Grant
+from apps.policies.models import Allocation, Capacity, ChangeSet, Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import make_change_set, publish_change_set
+from apps.policies.trees import load_tree
 from apps.runs.models import Run
 from apps.usage.services import start_import
 from tests.api.conftest import AT, _fresh_process, computed, site  # noqa: F401 - fixtures
@@ -88,6 +90,7 @@ ALLOCATION = POLICY + "/allocations/<uuid:allocation>"
 CAPACITY = POLICY + "/capacities/<int:capacity>"
 GRANT = POLICY + "/grants/<int:grant>"
 CHANGE = "changes/<int:change_set>"
+CORE_HOURS = "policy/<slug:policy>/allocations/"
 NODE = "policy/<slug:policy>/n/<uuid:uid>"
 HISTORY = "policy/<slug:policy>/history"
 IMPORT = "usage/imports/<int:import_id>"
@@ -448,6 +451,56 @@ ROWS = [
         {"step": "decline", "version": "2", "text": "no"}, besides="dora 403", remakes="request"),
     Row(ANSWER + "/answer/", "/inbox/{request}/answer/", "302 404 404 303 404 303 302 302 302 302 302", "post",
         {"step": "withdraw", "version": "2"}, besides="dora 403", remakes="request"),
+    # --- Pages of core-hours
+    Row(CORE_HOURS, "/policy/grid/allocations/", "302 404 200 200 200 200 302 302 302 302 302",
+        word=">bob</a>", readers="pia admin dora", besides="vera 200 dora 200"),
+    Row(CORE_HOURS, "/policy/grid/allocations/", "302 404 422 303 422 303 302 302 302 302 302", "post",
+        {"entry": "/physics/bob", "core_h": "77", "reason": "try", **DAYS}, remakes="no_77",
+        besides="vera 422 dora 403"),
+    Row(CORE_HOURS + "_table", "/policy/grid/allocations/_table", "302 404 200 200 200 200 302 302 302 302 302",
+        word=">bob</a>", readers="pia admin dora", headers=HTMX, besides="vera 200 dora 200"),
+    Row(CORE_HOURS + "_soon", "/policy/grid/allocations/_soon?soon=90",
+        "302 200 200 200 200 200 302 302 302 302 302", word="/physics/bob", readers="pia admin dora", headers=HTMX),
+    Row(CORE_HOURS + "_trial", "/policy/grid/allocations/_trial?core_h=5",
+        "302 404 200 200 200 200 302 302 302 302 302", headers=HTMX, besides="vera 200 dora 200"),
+    Row(CORE_HOURS + "_trial", "/policy/grid/allocations/_trial?core_h=5&of={bob}&part_of={bob}",
+        "302 404 404 200 404 200 302 302 302 302 302", headers=HTMX, besides="dora 200"),
+    Row(CORE_HOURS + "table.csv", "/policy/grid/allocations/table.csv", "302 404 200 200 200 200 302 302 302 302 302",
+        word="/physics/bob", readers="pia admin dora", besides="vera 200 dora 200"),
+    Row(CORE_HOURS + "calendar/", "/policy/grid/allocations/calendar/?month=2026-12",
+        "302 200 200 200 200 200 302 302 302 302 302", word="/physics/bob", readers="pia admin dora"),
+    Row(CORE_HOURS + "calendar/_month", "/policy/grid/allocations/calendar/_month?month=2026-12",
+        "302 200 200 200 200 200 302 302 302 302 302", word="/physics/bob", readers="pia admin dora", headers=HTMX),
+    Row(CORE_HOURS + "shares/", "/policy/grid/allocations/shares/?of={physics}",
+        "302 404 403 200 404 200 302 302 302 302 302", word="bob", readers="pia admin", besides="vera 403 dora 403"),
+    Row(CORE_HOURS + "shares/", "/policy/grid/allocations/shares/?of={physics}",
+        "302 404 403 303 404 303 302 302 302 302 302", "post", {"reason": "try"}, besides="vera 403 dora 403"),
+    Row(CORE_HOURS + "capacity/", "/policy/grid/allocations/capacity/", "302 404 200 200 200 200 302 302 302 302 302",
+        word="the old box", readers="alice pia ben admin vera dora", besides="vera 200 dora 200"),
+    Row(CORE_HOURS + "capacity/", "/policy/grid/allocations/capacity/", "302 404 404 403 403 303 302 302 302 302 302",
+        "post", {"cores": "77", "reason": "try", **DAYS}, remakes="no_77", besides="vera 403 dora 403"),
+    Row(CORE_HOURS + "capacity/<int:capacity_id>/", "/policy/grid/allocations/capacity/{capacity}/",
+        "302 404 200 200 200 200 302 302 302 302 302", word="the old box",
+        readers="alice pia ben admin vera dora", besides="vera 200 dora 200"),
+    Row(CORE_HOURS + "capacity/<int:capacity_id>/", "/policy/grid/allocations/capacity/{capacity}/",
+        "302 404 404 403 403 303 302 302 302 302 302", "post",
+        {"step": "remove", "tag": "{capacity_tag}", "reason": "try"}, remakes="capacity", besides="vera 403 dora 403"),
+    Row(CORE_HOURS + "<uuid:allocation>/", "/policy/grid/allocations/{allocation}/",
+        "302 404 404 200 404 200 302 302 302 302 302", word="core-hours for him", readers="pia admin dora",
+        besides="dora 200"),
+    Row(CORE_HOURS + "<uuid:allocation>/", "/policy/grid/allocations/{allocation}/",
+        "302 404 404 303 404 303 302 302 302 302 302", "post",
+        {"step": "withdraw", "tag": "{allocation_tag}", "reason": "try"}, remakes="allocation", besides="dora 403"),
+    Row(NODE + "/_core-hours", "/policy/grid/n/{bob}/_core-hours", "302 404 404 200 404 200 302 302 302 302 302",
+        headers=HTMX, besides="dora 200"),
+    Row(NODE + "/_promise", "/policy/grid/n/{bob}/_promise", "302 404 404 303 404 303 302 302 302 302 302", "post",
+        {"core_h": "77", "reason": "try", **DAYS}, remakes="no_77", besides="dora 403"),
+    Row(NODE + "/_dates", "/policy/grid/n/{bob}/_dates", "302 404 404 303 404 303 302 302 302 302 302", "post",
+        {"ends_on": "2027-03-31", "reason": "try", "base_revision": "{undated}"}, remakes="undated",
+        besides="dora 403"),
+    Row(NODE + "/<slug:name>/core-hours/", "/policy/grid/n/{bob}/bob/core-hours/",
+        "302 404 404 200 404 200 302 302 302 302 302", word="core-hours for him", readers="pia admin dora",
+        besides="dora 200"),
     Row("usage/sources/", "/usage/sources/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/sources/<slug:slug>/", "/usage/sources/cluster-a/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/import/", "/usage/import/", "302 403 403 403 403 200 302 302 302 302 302"),
@@ -507,6 +560,7 @@ class World:
             "change_set": self._change_set, "token": self._token, "import_id": self._import, "grant": self._guest,
             "no_team": self._no_team, "published": self._published,
             "allocation": self._allocation, "capacity": self._capacity, "no_77": self._no_77,
+            "undated": self._undated,
         }  # fmt: skip
         self.makers |= {"no_request": self._no_request, "request": self._request}
         self.makers |= {"division": self._division, "a_number": self._a_number}
@@ -561,6 +615,7 @@ class World:
             policy_slug="grid", entry_uid=self.site.uid("/physics/bob"), core_h=10, reason="core-hours for him", at=AT,
             starts_on=date(2026, 1, 1), ends_on=date(2026, 12, 31), actor=Actor(user=self.site.pia, via="page"),
         )  # fmt: skip
+        self.objects["allocation_tag"] = tag_of_allocation(made)
         self.objects["of_allocation"] = f'"{tag_of_allocation(made)}"'
         return made.uid
 
@@ -569,8 +624,17 @@ class World:
         made = state_capacity(
             policy_slug="grid", cores=1, starts_on=date(2026, 1, 1), note="the old box", reason="x", at=AT, actor=SYSTEM
         )
+        self.objects["capacity_tag"] = tag_of_capacity(made)
         self.objects["of_capacity"] = f'"{tag_of_capacity(made)}"'
         return made.pk
+
+    def _undated(self) -> int:
+        """The number of the head, in which nobody's shares have an end."""
+        policy, bob = Policy.objects.get(slug="grid"), self.site.uid("/physics/bob")
+        if load_tree(policy).dates:
+            change_dates(policy_slug="grid", entry_uid=bob, dates=None, reason="x", at=AT, actor=SYSTEM)
+            policy.refresh_from_db()
+        return policy.head_number
 
     def _no_77(self) -> None:
         Allocation.objects.filter(core_h=77).delete()

@@ -27,6 +27,10 @@ from apps.priorities import selectors as priorities
 
 THEME_COOKIE = "theme"
 THEMES = ("light", "dark")
+_OF_CORE_HOURS = (
+    "allocations", "allocations-calendar", "allocations-shares", "allocation", "capacities", "capacity",
+    "entry-core-hours",
+)  # fmt: skip
 _OF_A_CHANGE = ("change", "change-effect", "change-checks", "change-discussion", "change-conflicts", "change-decide")
 
 
@@ -171,7 +175,9 @@ class Shell:
             address = reverse("dashboard:history", kwargs={"policy": self.policy.slug})
             here = self._is_at("history", "diff", "undo-revision", "restore-revision", "entry-history")
             history = Item(_("History"), address, "git-commit", current=here)
-            pages = [tree, changes, history, algorithm, window]
+            address = reverse("dashboard:allocations", kwargs={"policy": self.policy.slug})
+            allocations = Item(_("Allocations"), address, "calendar", current=self._is_at(*_OF_CORE_HOURS))
+            pages = [tree, changes, history, allocations, algorithm, window]
             address = reverse("dashboard:access", kwargs={"policy": self.policy.slug})
             here = self._is_at("access", "access-give", "grant")
             pages.append(Item(_("Access"), address, "shield-lock", current=here))

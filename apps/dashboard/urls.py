@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard import draft_urls, group_urls, history_urls, review_urls
+from apps.dashboard import allocation_urls, draft_urls, group_urls, history_urls, review_urls
 from apps.dashboard.views import (
     access,
     aging,
@@ -71,3 +71,4 @@ urlpatterns = [
     path(f"{_IMPORT}/confirm/", usage.import_confirm, name="import-confirm"),
 ]
 urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + group_urls.urlpatterns + history_urls.urlpatterns
+urlpatterns += allocation_urls.urlpatterns

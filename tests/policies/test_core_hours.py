@@ -8,6 +8,7 @@ from fractions import Fraction
 from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -260,7 +261,7 @@ def test_the_way_back_multiplies_the_parts_of_every_level() -> None:
     tree = columns_of(nodes)
     i = tree.index_of_path("/vo/q")
     assert i is not None
-    steps = walk_down(tree, i, 10_000, [1.0, 0.3, 0.7, 0.25, 0.75])
+    steps = walk_down(tree, i, 10_000, np.array([1.0, 0.3, 0.7, 0.25, 0.75]))
     assert [(step.name, step.part, step.core_h) for step in steps] == [("vo", 0.3, 3000), ("q", 0.75, 2250)]
     assert steps[0].of_shares == pytest.approx(100)
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from apps.errors import Invalid
 from apps.policies.allocations.records import invalid
-from apps.policies.columns import TreeColumns
+from apps.policies.columns import F8, TreeColumns
 from apps.policies.names import RESERVE
 from apps.policies.terms import AT_END, Dates
 
@@ -141,7 +141,7 @@ class Step:
     core_h: float  # what is left of the capacity at this level
 
 
-def walk_down(tree: TreeColumns, i: int, capacity_core_h: float, target: Sequence[float]) -> list[Step]:
+def walk_down(tree: TreeColumns, i: int, capacity_core_h: float, target: F8) -> list[Step]:
     """What an entry's shares come to: the capacity times its part at each level, root first, the root left out.
 
     target: of every entry among those it competes with, as the engine has it; an entry that inherits is no step.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date, datetime
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -9,7 +10,7 @@ from zoneinfo import ZoneInfo
 from apps.accounts.actor import Actor
 from apps.errors import Invalid, NotAllowed
 from apps.policies.allocations.capacities import capacities_of, core_hours
-from apps.policies.allocations.converting import Conversion, convert, operations_of
+from apps.policies.allocations.converting import Conversion, convert, operations_of, shares_beside
 from apps.policies.allocations.giving import allocations_of, period_of
 from apps.policies.allocations.periods import Period, begins_at, day_of
 from apps.policies.allocations.promises import add_up, promised_in
@@ -50,6 +51,46 @@ def draft_shares(
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What an amount of core-hours would be of a group; None where that can't be said."""
+
+    core_h: float
+    has_core_h: float | None  # of the group
+    part: float | None  # of the group's core-hours
+    part_of_whole: float | None  # of the capacity
+    shares: float | None  # beside those of the group's children as they are
+    sum_of_shares: float
+    cores: float  # that run all the time from the first day to the last
+
+
+def try_core_hours(
+    *, policy_slug: str, parent_uid: UUID, core_h: float, period: Period, zone: ZoneInfo, at: datetime, actor: Actor,
+    sight: Sight = visible_entries,
+) -> Trial:  # fmt: skip
+    """Nothing is saved: a look at what could be promised."""
+    policy = get_policy(slug=policy_slug, actor=actor)
+    tree = load_tree(policy)
+    visible = sight(policy=policy, tree=tree, actor=actor, at=at)
+    parent = visible.require(tree.index_of_uid(parent_uid))
+    capacity = _capacity(policy, period, zone)
+    own = capacity if parent == 0 else promised_in(allocations_of(policy), period, zone).get(parent_uid)
+    children = tree.children(parent)
+    total = float(tree.shares[children.start : children.stop].sum())
+    part = core_h / own if own else None
+    return Trial(
+        core_h=core_h, has_core_h=own, part=part, part_of_whole=core_h / capacity if capacity else None,
+        shares=None if part is None else shares_beside(part, total), sum_of_shares=total,
+        cores=core_h / period.hours(zone),
+    )  # fmt: skip
+
+
+def _capacity(policy: Policy, period: Period, zone: ZoneInfo) -> float | None:
+    """Core-hours of the whole in a period; None where nobody stated any."""
+    capacities = capacities_of(policy)
+    return core_hours(capacities, period, zone) if capacities else None
+
+
 def _convert(
     policy: Policy, tree: TreeColumns, parent_uid: UUID, period: Period, zone: ZoneInfo, rest: str, at: datetime,
     actor: Actor, sight: Sight,
@@ -60,9 +101,7 @@ def _convert(
     if not all(visible.may_see(i) for i in children):
         raise NotAllowed("You see a part of this group only, and shares are divided among all of it.")
     allocations = allocations_of(policy)
-    capacities = capacities_of(policy)
-    capacity = core_hours(capacities, period, zone) if capacities else None
-    sums = add_up(tree, promised_in(allocations, period, zone), capacity)
+    sums = add_up(tree, promised_in(allocations, period, zone), _capacity(policy, period, zone))
     promised = {i: float(sums.committed[i]) for i in children if sums.is_promised[i]}
     own = float(sums.own[parent])
     has = own if own == own else None

@@ -1,0 +1,146 @@
+"""Core-hours in a browser: promised, flagged, turned into a draft; a last day chosen; with keys alone, and without
+scripts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from apps.accounts.actor import Actor
+from apps.policies.allocations.dating import change_dates
+from apps.policies.models import Allocation, ChangeSet
+from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.dashboard.grid import SLUG, Grid
+from tests.dashboard.test_allocations import PAGE, cores, promise, tab
+
+
+def fill_promise(page: Page, entry: str, core_h: str) -> None:
+    page.fill("#id_entry", entry)
+    page.fill("#id_core_h", core_h)
+    page.fill("#id_reason", "Round 7.")
+
+
+def test_core_hours_are_promised_flagged_and_turned_into_a_draft_without_scripts(grid: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in()
+    page = window.go(PAGE)
+    assert "No core-hours are promised" in page.inner_text("h1")
+    page.click("text=State capacity")
+    page.fill("#id_cores", "1,000")
+    page.fill("#id_starts_on", f"{grid.at.year}-01-01")
+    page.fill("#id_reason", "As delivered.")
+    page.click("text=State these cores")
+    window.go(PAGE)
+    for entry, core_h in (("/atlas", "4,000,000"), ("/atlas/alice", "3,000,000"), ("/atlas/bob", "1,500,000")):
+        fill_promise(page, entry, core_h)
+        page.click("button:has-text('Promise core-hours')")
+    assert "atlas has handed out more than it has" in page.inner_text("h1")
+    assert "500,000 too many" in page.inner_text("table")
+    page.click("table a:has-text('bob')")
+    page.click("a:has-text('Change 1,500,000')")
+    page.fill("#id_core_h", "1,000,000")
+    page.fill("form:has(input[value=change]) [name=reason]", "Cut to what there is.")
+    page.click("text=Change the promise")
+    assert "fit into what there is" in page.inner_text("h1")
+    page.click("a:has-text('As shares')")
+    assert "4,000,000 ÷" in page.inner_text("table")
+    page.fill("#id_reason", "As promised.")
+    page.click("text=Use in a draft")
+    draft = ChangeSet.objects.latest("pk")
+    assert f"/changes/{draft.pk}/" in page.url
+
+
+def test_a_last_day_is_chosen_from_the_month_and_published_without_scripts(grid: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in()
+    page = window.go(f"{tab(grid, '/atlas', 'atlas')}?month=2031-03")
+    assert "March 2031" in page.inner_text("table.month caption")
+    page.click("#pick-2031-03-31")
+    assert page.input_value("#dates [name=ends_on]") == "2031-03-31"
+    page.select_option("#dates [name=at_end]", "zero")
+    page.fill("#dates [name=reason]", "Until spring.")
+    page.click("text=Publish the dates")
+    assert "Its 60 shares become 0 on the day after" in page.inner_text(".verdict")
+    window.go(f"{PAGE}calendar/?month=2031-03")
+    assert "/atlas" in page.inner_text(".agenda")
+
+
+def test_other_years_and_windows_are_looked_at_with_keys_alone_and_focus_stays(grid: Grid, visit: Open) -> None:
+    promise(grid, "/atlas", 1000, starts_on=grid.at.date(), ends_on=grid.at.date() + timedelta(days=80))
+    window = visit()
+    window.sign_in()
+    page = window.go(PAGE)
+    last_year = f"year-{grid.at.year - 1}"
+    page.focus(f"#{last_year}")
+    page.keyboard.press("Enter")
+    expect(page.locator(f"#{last_year}")).to_have_attribute("aria-current", "true")
+    assert page.evaluate("document.activeElement.id") == last_year
+    assert f"from={grid.at.year - 1}-01-01" in page.url
+    page.focus("#soon-90")
+    page.keyboard.press("Enter")
+    expect(page.locator("#soon .list")).to_contain_text("/atlas")
+    assert page.evaluate("document.activeElement.id") == "soon-90"
+    page.focus("#id_trial")
+    page.keyboard.type("500")
+    expect(page.locator("#trial")).to_contain_text("Runs all the time")
+    assert page.evaluate("document.activeElement.id") == "id_trial"
+
+
+def test_months_are_turned_with_keys_alone_and_focus_stays(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"{PAGE}calendar/?month=2031-03")
+    page.focus("#month-after")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("April 2031")
+    assert page.evaluate("document.activeElement.id") == "month-after"
+    assert page.url.endswith("?month=2031-04")
+
+
+def test_an_entry_s_page_tells_its_core_hours(grid: Grid, visit: Open) -> None:
+    promise(grid, "/atlas", 5000, starts_on=grid.at.date(), ends_on=grid.at.date())
+    window = visit()
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/")
+    expect(page.locator("#core-hours")).to_contain_text("5,000")
+    page.click("#core-hours a")
+    assert page.url.endswith("/atlas/core-hours/")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_of_core_hours_are_accessible_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
+    today = grid.at.date()
+    year = {"starts_on": today.replace(month=1, day=1), "ends_on": today.replace(month=12, day=31)}
+    window = visit(theme=theme, width=width)
+    window.sign_in()
+    empty = {"empty": PAGE, "no capacity": f"{PAGE}capacity/", "nothing to convert": f"{PAGE}shares/"}
+    problems: dict[str, list[str]] = {}
+    for name, path in empty.items():
+        window.go(path)
+        problems[name] = [*window.axe(), *(["overflow"] if window.overflow() > 0 else [])]
+    cores(grid, 1.6)
+    promise(grid, "/atlas", 8000, **year)
+    made = promise(grid, "/atlas/alice", 9000, **year)
+    promise(grid, "/cms", 1008, starts_on=today - timedelta(days=30), ends_on=today - timedelta(days=1))
+    dates = {"ends_on": str(today + timedelta(days=20)), "at_end": "zero"}
+    change_dates(
+        policy_slug=SLUG, entry_uid=grid.uid("/cms"), dates=dates, reason="x", at=grid.at,
+        actor=Actor(user=grid.admin, via="page"),
+    )  # fmt: skip
+    places = {
+        "table": f"{PAGE}?soon=90&core_h=4200", "wrong days": f"{PAGE}?from=never", "calendar": f"{PAGE}calendar/",
+        "shares": f"{PAGE}shares/", "capacity": f"{PAGE}capacity/", "allocation": f"{PAGE}{made.uid}/",
+        "entry": tab(grid, "/cms", "cms"),
+    }  # fmt: skip
+    for name, path in places.items():
+        window.go(path)
+        problems[name] = [*window.axe(), *(["overflow"] if window.overflow() > 0 else [])]
+    page = window.go(PAGE)
+    page.fill("#id_core_h", "many")
+    page.click("button:has-text('Promise core-hours')")
+    problems["a wrong form"] = window.axe()
+    assert Allocation.objects.count() == 3
+    assert {name: found for name, found in problems.items() if found} == {}
