@@ -6,6 +6,7 @@ policy's mapping, as in the recompute. A bucket counts in the stretch of time in
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -47,8 +48,8 @@ class Delivered:
 
     def between(self, i: int, from_at: datetime, to_at: datetime) -> float:
         """Of one entry, between two of the edges (or instants beyond the outer ones)."""
-        inside = [from_at <= edge < to_at for edge in self.edges[:-1]]
-        return float(self.below[np.flatnonzero(inside), self.place[i]].sum())
+        first, last = bisect_left(self.edges, from_at), bisect_left(self.edges, to_at)
+        return float(self.below[first:last, self.place[i]].sum())
 
 
 def load_delivered(

@@ -124,6 +124,15 @@ def _above(view: PolicyView, group: int) -> list[tuple[UUID, str]]:
     return [(tree.uuid(j), tree.name[j]) for j in tree.ancestors(group) if view.visibility.may_see(j)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The stretches of time that numbers are told for, and what of the capacity lies in them."""
+
+    instants: tuple[tuple[datetime, datetime], ...]
+    capacity_core_h: float | None
+    capacity_by_now_core_h: float
+
+
 @dataclass(frozen=True, eq=False)
 class _Sums:
     """The promises of a period over a tree, to its end and up to now."""
@@ -191,8 +200,29 @@ class _Sums:
 
     def edges(self, entries: Sequence[int]) -> list[datetime]:
         """Where the stretches of these entries begin and end, nothing beyond now; the period's own for all of them."""
-        periods = {self.period, *(each for i in entries for each in self.stretches(i))}
-        return sorted({min(edge, self.view.now) for each in periods for edge in each.instants(self.zone)})
+        stretches = {self.period.instants(self.zone), *(each for i in entries for each in self.told_for(i).instants)}
+        return sorted({min(edge, self.view.now) for each in stretches for edge in each})
+
+    def told_for(self, i: int) -> _Told:
+        """What an entry's numbers are told for; the same for all that were promised nothing."""
+        stretches = self._usual if i not in self.days else tuple(self.stretches(i))
+        found = self._told.get(stretches)
+        if found is None:
+            capacity = by_now = None
+            if self.capacity_core_h is not None:
+                capacity = sum(self.capacity_in(each) for each in stretches)
+                by_now = sum(self.capacity_in(each, until=self.view.now) for each in stretches)
+            instants = tuple(each.instants(self.zone) for each in stretches)
+            found = self._told[stretches] = _Told(instants, capacity, by_now or 0.0)
+        return found
+
+    @cached_property
+    def _told(self) -> dict[tuple[Period, ...], _Told]:
+        return {}
+
+    @cached_property
+    def _usual(self) -> tuple[Period, ...]:
+        return (self.period,)
 
     def hides_promises(self, i: int) -> bool:
         """Whether children that this person may not see were promised something: sums would tell how much."""
@@ -221,13 +251,13 @@ def _row(sums: _Sums, used: Delivered, i: int, level: int) -> AllocationRow:
     kept, over = (None, None) if hidden else (_known(whole.kept[i]), _known(whole.over[i]))
     has_above = _known(whole.own[parent]) if parent >= 0 else None
     target = 1.0 if i == 0 else float(view.target[1][i]) if view.competes[i] else None
-    stretches = sums.stretches(i)
-    expected, whole_expected = _expected(sums, stretches, target)
-    delivered = None
+    told = sums.told_for(i)
+    expected = whole_expected = delivered = None
+    if target is not None and told.capacity_core_h is not None:
+        expected, whole_expected = target * told.capacity_by_now_core_h, target * told.capacity_core_h
     if used.has_any:
-        delivered = sum(used.between(i, *each.instants(sums.zone)) for each in stretches) / _SECONDS
-    begun = stretches[0].instants(sums.zone)[0] < view.now
-    pace, part = _pace(due or expected, delivered, begun=begun)
+        delivered = sum(used.between(i, *each) for each in told.instants) / _SECONDS
+    pace, part = _pace(due or expected, delivered, begun=told.instants[0][0] < view.now)
     days = sums.days.get(i)
     return AllocationRow(
         uid=tree.uuid(i), parent_uid=tree.uuid(parent) if parent >= 0 else None, path=tree.path(i), name=tree.name[i],
@@ -242,14 +272,6 @@ def _row(sums: _Sums, used: Delivered, i: int, level: int) -> AllocationRow:
         pace=pace, pace_part=part, hands_out=bool(whole.hands_out[i]),
         may_give=sums.may_give(i),
     )  # fmt: skip
-
-
-def _expected(sums: _Sums, stretches: Sequence[Period], target: float | None) -> tuple[float | None, float | None]:
-    """What a part of the whole comes to at the stated capacity: by now, and to the end."""
-    if target is None or sums.capacity_core_h is None:
-        return None, None
-    by_now = sum(sums.capacity_in(each, until=sums.view.now) for each in stretches)
-    return target * by_now, target * sum(sums.capacity_in(each) for each in stretches)
 
 
 def _pace(due: float | None, delivered: float | None, *, begun: bool) -> tuple[Pace, float | None]:
