@@ -31,7 +31,7 @@ from apps.policies.delegation import tag_of
 from apps.policies.dividing import Division, MemberTerms, divide_group
 from apps.policies.models import Allocation, Capacity, ChangeSet, Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
-from apps.policies.services import make_change_set, publish_change_set
+from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.trees import load_tree
 from apps.runs.models import Run
 from apps.usage.services import start_import
@@ -172,6 +172,23 @@ ROWS = [
         "401 404 404 200 404 200 403 403 404 401 401", "post", remakes="change_set"),
     Row(CHANGE_SET + "/publish", "/api/v1/policies/grid/changesets/{change_set}/publish",
         "401 404 404 200 404 200 403 403 404 401 401", "post", remakes="change_set"),
+    Row(CHANGE_SET + "/approve", "/api/v1/policies/grid/changesets/{proposed}/approve",
+        "401 404 404 403 404 200 403 403 404 401 401", "post", remakes="proposed", besides="dora 403"),
+    Row(CHANGE_SET + "/request-changes", "/api/v1/policies/grid/changesets/{proposed}/request-changes",
+        "401 404 404 200 404 200 403 403 404 401 401", "post", {"reason": "less"}, remakes="proposed",
+        besides="dora 403"),
+    Row(CHANGE_SET + "/rebase", "/api/v1/policies/grid/changesets/{change_set}/rebase",
+        "401 404 404 200 404 200 403 403 404 401 401", "post", remakes="change_set"),
+    Row(CHANGE_SET + "/checks", "/api/v1/policies/grid/changesets/{change_set}/checks",
+        "401 404 404 200 404 200 403 200 404 401 401"),
+    Row(CHANGE_SET + "/effect", "/api/v1/policies/grid/changesets/{change_set}/effect",
+        "401 404 404 200 404 200 403 200 404 401 401"),
+    Row(CHANGE_SET + "/effect", "/api/v1/policies/grid/changesets/{change_set}/effect",
+        "401 404 404 202 404 202 403 403 404 401 401", "post"),
+    Row(CHANGE_SET + "/comments", "/api/v1/policies/grid/changesets/{change_set}/comments",
+        "401 404 404 200 404 200 403 200 404 401 401"),
+    Row(CHANGE_SET + "/comments", "/api/v1/policies/grid/changesets/{change_set}/comments",
+        "401 404 404 201 404 201 403 403 404 401 401", "post", {"text": "Why?"}),
     Row(CHANGE_SET + "/revert", "/api/v1/policies/grid/changesets/{published}/revert",
         "401 404 404 201 404 201 403 403 404 401 401", "post", remakes="published", besides="dora 201"),
     # --- REST: grants (one of nobody's at /physics/bob, which pia gave), and why somebody may do something
@@ -558,7 +575,7 @@ class World:
         self.objects |= self._past()
         self.makers: dict[str, Callable[[], Any]] = {
             "change_set": self._change_set, "token": self._token, "import_id": self._import, "grant": self._guest,
-            "no_team": self._no_team, "published": self._published,
+            "no_team": self._no_team, "published": self._published, "proposed": self._proposed,
             "allocation": self._allocation, "capacity": self._capacity, "no_77": self._no_77,
             "undated": self._undated,
         }  # fmt: skip
@@ -680,6 +697,11 @@ class World:
     def _a_number(self) -> int:
         self.made += 1
         return self.made
+
+    def _proposed(self) -> int:
+        """Seen by everybody with authority who sees all that it names."""
+        made, pia = self._change_set(), Actor(user=self.site.pia, via="api")
+        return propose_change_set(id=made, version=1, reason="handed in", at=AT, actor=pia).pk
 
     def _published(self) -> int:
         self.made += 1

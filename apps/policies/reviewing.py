@@ -40,11 +40,11 @@ def approve_change_set(*, id: int, version: int, at: datetime, actor: Actor) -> 
     """A second person's yes: by somebody else than the author, who may approve every operation."""
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
-        if change_set.state not in (State.PROPOSED, State.APPROVED):
-            raise Conflict(f"Change set {id} is a draft: it is proposed first.", code="not_proposed")
         if actor.user is not None and actor.user.pk == change_set.author_id:
             raise NotAllowed("Nobody approves an own change set: ask a second person.", code="own_change_set")
         require_approver(change_set, actor, at)
+        if change_set.state == State.DRAFT:
+            raise Conflict(f"Change set {id} is a draft: it is proposed first.", code="not_proposed")
         change_set.approvals.filter(user=actor.user).delete()
         change_set = _carrying_approvals(change_set, actor, at, "changeset.approved")
         Approval.objects.create(
@@ -58,9 +58,9 @@ def request_changes(*, id: int, version: int, text: str, at: datetime, actor: Ac
     said = require_reason(text)
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
+        require_approver(change_set, actor, at)
         if change_set.state == State.DRAFT:
             raise Conflict(f"Change set {id} is a draft: nobody has been asked yet.", code="not_proposed")
-        require_approver(change_set, actor, at)
         _say(change_set, said, None, actor, at)
         change_set.approvals.all().delete()
         change_set.effective_at, change_set.decided_by, change_set.decided_name = None, None, ""

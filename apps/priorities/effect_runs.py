@@ -41,7 +41,7 @@ MOST_BUCKETS = 200_000
 _EVER = datetime(1900, 1, 1, tzinfo=UTC)
 _ATTEMPTS = 3
 _COLUMNS = ("uid", "rank_without", "rank_with", "factor_without", "factor_with")
-State = Literal["ready", "stale", "asked", "failed", "absent", "no_snapshot", "conflict"]
+State = Literal["ready", "stale", "asked", "failed", "absent", "no_snapshot", "conflict", "decided"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
@@ -18,7 +17,7 @@ from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor
 from apps.api.errors import Refusal
 from apps.api.v1.lists import asked, list_of, listed, sent
 from apps.errors import FieldProblem, NotFound
-from apps.policies import reverting, selectors, services
+from apps.policies import selectors, services
 from apps.policies.models import ChangeSet
 from apps.priorities.change_effects import simulate_change_set
 
@@ -28,7 +27,11 @@ READ_WRITE: Scopes = {
     "PATCH": frozenset({POLICIES_WRITE}),
 }
 _TAG = re.compile(r'(?:W/)?"(\d{1,9})"')
-_IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="The change set's ETag")
+IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="The change set's ETag")
+IF_MATCH_OF_STEP = OpenApiParameter(
+    "If-Match", str, OpenApiParameter.HEADER,
+    description="The change set's ETag. Not asked for here; where it is sent, only the version that was read goes on.",
+)  # fmt: skip
 
 
 class ChangeSetSerializer(serializers.Serializer[Any]):
@@ -65,8 +68,21 @@ class EffectSerializer(serializers.Serializer[Any]):
     simulated = serializers.ListField(child=serializers.DictField(), allow_null=True)
 
 
+class ApprovalSerializer(serializers.Serializer[Any]):
+    user = serializers.CharField(source="user_name")
+    at = serializers.DateTimeField(source="created_at")
+
+
 class ChangeSetDetailSerializer(ChangeSetSerializer):
+    origin = serializers.ChoiceField(ChangeSet.Origin.choices)
+    held_for = serializers.CharField(help_text="Why it couldn't be put in force when it was due")
+    decided_by = serializers.CharField(source="decided_name", help_text="Who scheduled it")
+    approvals = serializers.SerializerMethodField(help_text="Of the present version: an edit takes them away")
     effect = serializers.SerializerMethodField()
+
+    @extend_schema_field(ApprovalSerializer(many=True))
+    def get_approvals(self, change_set: ChangeSet) -> Any:
+        return ApprovalSerializer(change_set.approvals.filter(version=change_set.version), many=True).data
 
     @extend_schema_field(EffectSerializer(allow_null=True))
     def get_effect(self, change_set: ChangeSet) -> dict[str, Any] | None:
@@ -93,15 +109,8 @@ class ChangedChangeSetSerializer(serializers.Serializer[Any]):
     effective_at = serializers.DateTimeField(required=False, allow_null=True)
 
 
-class ReasonSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=4000, required=False, allow_blank=True)
-
-
 class ChangeSetFilterSerializer(serializers.Serializer[Any]):
     state = serializers.ChoiceField(ChangeSet.State.choices, required=False)
-
-
-_STEP: Any = {"parameters": [_IF_MATCH], "request": ReasonSerializer, "responses": ChangeSetDetailSerializer}
 
 
 class ChangeSetListView(APIView):
@@ -128,7 +137,7 @@ class ChangeSetListView(APIView):
         """A draft with its effect; nothing changes before it is published."""
         given = sent(NewChangeSetSerializer, request)
         change_set = services.make_change_set(policy_slug=policy, **given, at=clock.now(), actor=actor_of(request))
-        return _answer(request, change_set, 201)
+        return answer(request, change_set, 201)
 
 
 class ChangeSetDetailView(APIView):
@@ -137,86 +146,34 @@ class ChangeSetDetailView(APIView):
     @extend_schema(operation_id="get_change_set", responses=ChangeSetDetailSerializer)
     def get(self, request: Request, policy: str, change_set: int) -> Response:
         """With the effect that it has on its base."""
-        return _answer(request, _found(request, policy, change_set))
+        return answer(request, found_for(request, policy, change_set))
 
     @extend_schema(
         operation_id="update_change_set",
-        parameters=[_IF_MATCH],
+        parameters=[IF_MATCH],
         request=ChangedChangeSetSerializer,
         responses=ChangeSetDetailSerializer,
     )
     def patch(self, request: Request, policy: str, change_set: int) -> Response:
         """Change a draft; If-Match says of which version."""
-        found, version = _found(request, policy, change_set), _version(request)
+        found, version = found_for(request, policy, change_set), version_of(request)
         if version is None:
             message = "Send If-Match with the ETag of the change set that you have read."
             problem = FieldProblem("If-Match", "is missing")
             raise Refusal(message, code="precondition_required", status=428, fields=[problem])
         given = sent(ChangedChangeSetSerializer, request)
         services.update_change_set(id=found.pk, version=version, **given, at=clock.now(), actor=actor_of(request))
-        return _answer(request, _found(request, policy, change_set))
+        return answer(request, found_for(request, policy, change_set))
 
 
-class ProposalView(APIView):
-    scopes: ClassVar[Scopes] = READ_WRITE
-
-    @extend_schema(operation_id="propose_change_set", **_STEP)
-    def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Ask whoever may publish it to decide."""
-        return _take(services.propose_change_set, request, policy, change_set)
-
-
-class PublicationView(APIView):
-    scopes: ClassVar[Scopes] = READ_WRITE
-
-    @extend_schema(operation_id="publish_change_set", **_STEP)
-    def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Put it in force on the head as it is now; 409 names what somebody else changed meanwhile."""
-        return _take(services.publish_change_set, request, policy, change_set)
-
-
-class WithdrawalView(APIView):
-    scopes: ClassVar[Scopes] = READ_WRITE
-
-    @extend_schema(operation_id="withdraw_change_set", **_STEP)
-    def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Give it up; it stays readable."""
-        return _take(services.withdraw_change_set, request, policy, change_set)
-
-
-class RevertView(APIView):
-    scopes: ClassVar[Scopes] = READ_WRITE
-
-    @extend_schema(
-        operation_id="revert_change_set", request=ReasonSerializer, responses={201: ChangeSetDetailSerializer}
-    )
-    def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """A new draft that undoes the revision it became; what changed since is a conflict when that is published."""
-        number = reverting.number_in_force(_found(request, policy, change_set))
-        given = sent(ReasonSerializer, request) if request.data else {}
-        draft = reverting.revert_revision(
-            policy_slug=policy, number=number, **given, at=clock.now(), actor=actor_of(request)
-        )
-        return _answer(request, draft, 201)
-
-
-def _take(step: Callable[..., object], request: Request, policy: str, change_set: int) -> Response:
-    """If-Match is optional here: with it, only the version that the caller has read goes on."""
-    found, version = _found(request, policy, change_set), _version(request)
-    given = sent(ReasonSerializer, request) if request.data else {}
-    seen = found.version if version is None else version
-    step(id=found.pk, version=seen, **given, at=clock.now(), actor=actor_of(request))
-    return _answer(request, _found(request, policy, change_set))
-
-
-def _found(request: Request, policy: str, change_set: int) -> ChangeSet:
+def found_for(request: Request, policy: str, change_set: int) -> ChangeSet:
     found = selectors.get_change_set(id=change_set, at=clock.now(), actor=actor_of(request))
     if found.policy.slug != policy:
         raise NotFound("There is no such change set of this policy.")
     return found
 
 
-def _version(request: Request) -> int | None:
+def version_of(request: Request) -> int | None:
     """The version that the caller has seen; None without the header, 0 (never one) for a tag that isn't ours."""
     text = request.headers.get("If-Match", "").strip()
     if not text:
@@ -225,7 +182,7 @@ def _version(request: Request) -> int | None:
     return int(match[1]) if match else 0
 
 
-def _answer(request: Request, change_set: ChangeSet, status: int = 200) -> Response:
+def answer(request: Request, change_set: ChangeSet, status: int = 200) -> Response:
     context = {"effect": _effect(change_set, actor_of(request)) if _has_effect(change_set) else None}
     response = Response(ChangeSetDetailSerializer(change_set, context=context).data, status=status)
     response["ETag"] = f'"{change_set.version}"'

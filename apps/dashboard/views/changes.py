@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
@@ -93,6 +94,8 @@ def decide(request: HttpRequest, change_set: int) -> HttpResponse:
             request, open_page(request, change_set), "diff", status=_status(error), form=form, refusal=error.message
         )
     messages.success(request, said)
+    if form.step == "request-changes":  # a draft again, which is its author's alone
+        return SeeOther(reverse("dashboard:changes", kwargs={"policy": page.review.policy.slug}))
     return SeeOther(page_url(change_set))
 
 
