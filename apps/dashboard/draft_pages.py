@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, QueryDict
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from apps import clock
@@ -46,10 +46,7 @@ def draft_url(change_set_id: int, back: str = "") -> str:
 
 
 def review_url(change_set_id: int) -> str:
-    try:
-        return reverse("dashboard:change", kwargs={"change_set": change_set_id})
-    except NoReverseMatch:
-        return ""
+    return reverse("dashboard:change", kwargs={"change_set": change_set_id})
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +110,7 @@ def page_context(view: DraftView, asked: Asked) -> dict[str, Any]:
         "neighbours": neighbours(view),
         "crumbs": [
             {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
-            {"label": _("Changes")},
+            {"label": _("Changes"), "url": reverse("dashboard:changes", kwargs={"policy": view.policy.slug})},
             {"label": draft_words.title_of(view.draft)},
         ],
     }

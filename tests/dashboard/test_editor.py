@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.policies import drafts, services
@@ -376,5 +375,10 @@ def test_others_on_the_same_entry_are_named(grid: Grid, admin: Client, draft: Ch
     assert "second is also changing atlas in “Rename”" in text(admin.get(url(draft)))
 
 
-def test_the_address_of_review_is_used_where_it_exists() -> None:
-    assert reverse("dashboard:draft", kwargs={"change_set": 5}) == "/changes/5/edit/"
+def test_handing_in_leads_to_the_page_of_review(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+    assert write(admin, draft, "_finish", step="propose", reason="Look.").status_code == 422, "nothing to hand in yet"
+    write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="50")
+    answer = write(admin, draft, "_finish", step="propose", reason="Look.")
+    assert (answer.status_code, answer["Location"]) == (303, f"/changes/{draft.pk}/")
+    assert admin.get(answer["Location"]).status_code == 200
+    assert draft.state == "proposed"

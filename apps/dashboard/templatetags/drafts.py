@@ -25,5 +25,5 @@ def my_drafts(context: dict[str, Any], policy_slug: str) -> dict[str, Any]:
     may_edit = drafts.may_edit(policy, actor, at)
     mine = drafts.list_drafts(policy=policy, at=at, actor=actor) if may_edit else []
     shown = [{"draft": each, "title": draft_words.title_of(each), "n": len(each.operations)} for each in mine[:_SHOWN]]
-    undoes = last_of_mine(policy, actor.user.pk if actor.user else None) if may_edit else None
+    undoes = last_of_mine(policy, actor.user.pk if actor.user else None, at=at) if may_edit else None
     return {"policy_slug": policy_slug, "may_edit": may_edit, "drafts": shown, "n_drafts": len(mine), "undoes": undoes}

@@ -140,7 +140,7 @@ def finish(request: HttpRequest, change_set: int) -> HttpResponse:
                 raise Invalid(_("There is no edit in this draft yet."))
             services.propose_change_set(**common, reason=reason)
             messages.success(request, _("Handed in. Whoever divides these entries is asked to decide."))
-            return SeeOther(pages.review_url(change_set) or draft_url(change_set))
+            return SeeOther(pages.review_url(change_set))
         if request.POST.get("step") == "withdraw":
             services.withdraw_change_set(**common)
             messages.success(request, _("The draft is given up; nobody was affected."))

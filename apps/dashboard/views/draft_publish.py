@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -15,6 +17,8 @@ from apps.dashboard.htmx import SeeOther
 from apps.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.policies import reverting, services
 from apps.policies.models import Policy, Revision
+
+_OFFERED_FOR = timedelta(days=1)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -37,10 +41,11 @@ def undo(request: HttpRequest, policy: str) -> HttpResponse:
     return SeeOther(tree)
 
 
-def last_of_mine(policy: Policy, user_id: int | None) -> int | None:
-    """The revision in force, if this person published it and there is something before it."""
-    head = Revision.objects.filter(policy=policy, number=policy.head_number).values_list("author_id", flat=True).first()
-    return policy.head_number if user_id is not None and head == user_id and policy.head_number > 1 else None
+def last_of_mine(policy: Policy, user_id: int | None, *, at: datetime) -> int | None:
+    """The revision in force, if this person published it within a day and there is something before it."""
+    mine = Revision.objects.filter(policy=policy, number=policy.head_number, author_id=user_id)
+    recent = user_id is not None and mine.filter(number__gt=1, published_at__gt=at - _OFFERED_FOR).exists()
+    return policy.head_number if recent else None
 
 
 def _number(request: HttpRequest) -> int:
