@@ -155,6 +155,7 @@ CELERY_BEAT_SCHEDULE = {
     "publish-due-changes": {"task": "apps.policies.tasks.publish_due_changes", "schedule": float(FAIRSHARE_TICK_S)},
     "recompute-stale": {"task": "apps.priorities.tasks.recompute_stale", "schedule": float(FAIRSHARE_TICK_S)},
     "prune-snapshots": {"task": "apps.priorities.tasks.prune_snapshots", "schedule": 3600.0},
+    "verify-audit": {"task": "apps.accounts.tasks.verify_audit", "schedule": 3600.0},
 }
 CELERY_TIMEZONE = "UTC"
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,13 @@ from apps.accounts.models import AuditEvent
 from apps.errors import NotFound
 
 FIRST_HASH = b"\0" * 32
+FIELDS = (
+    "id", "at", "actor_id", "actor_name", "verb", "outcome", "policy_slug", "entry_uid", "subject", "reason", "details",
+    "via", "request_id", "address", "token_prefix",
+)  # fmt: skip
 _LOCK = 0x66736861_75646974  # "fshaudit": one writer at a time, or two rows would follow the same one
+_JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+_WRITTEN_OUT = 1e16  # from here on JSON writes a float with an exponent, and the database all its digits
 _MOST = 200
 
 
@@ -51,10 +58,10 @@ def record(
             entry_uid=entry_uid,
             subject=subject[:512],
             reason=reason,
-            details=json.loads(json.dumps(details or {}, default=str)),
+            details=_as_stored(json.loads(json.dumps(details or {}, default=str))),
             via=actor.via,
             request_id=actor.request_id[:64],
-            address=actor.address,
+            address=_plain_address(actor.address),
             token_prefix=actor.token.prefix if actor.token else "",
             previous_hash=bytes(last[1]),
         )
@@ -63,27 +70,36 @@ def record(
     return event
 
 
+def _as_stored(value: Any) -> Any:
+    """As the database will give it back, so that the hash is of that: it keeps 1e20 as a whole number, and no −0.0."""
+    if isinstance(value, float):
+        return int(value) if abs(value) >= _WRITTEN_OUT else value + 0.0
+    if isinstance(value, dict):
+        return {key: _as_stored(each) for key, each in value.items()}
+    return [_as_stored(each) for each in value] if isinstance(value, list) else value
+
+
+def _plain_address(address: str | None) -> str | None:
+    """In the one form that the database writes too; an IPv4 address in IPv6 clothes is that IPv4 address."""
+    if not address:
+        return None
+    found = ip_address(address)
+    return str(getattr(found, "ipv4_mapped", None) or found)
+
+
 def hash_of(event: AuditEvent) -> bytes:
     """SHA-256 of the previous hash and of every other field, as JSON with sorted keys."""
-    fields = {
-        "id": event.id,
-        "at": event.at.astimezone(UTC).isoformat(timespec="microseconds"),
-        "actor_id": event.actor_id,
-        "actor_name": event.actor_name,
-        "verb": event.verb,
-        "outcome": str(event.outcome),
-        "policy_slug": event.policy_slug,
-        "entry_uid": str(event.entry_uid) if event.entry_uid else None,
-        "subject": event.subject,
-        "reason": event.reason,
-        "details": event.details,
-        "via": event.via,
-        "request_id": event.request_id,
-        "address": str(event.address) if event.address else None,
-        "token_prefix": event.token_prefix,
-    }
-    text = json.dumps(fields, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(bytes(event.previous_hash) + text.encode()).digest()
+    fields = {name: getattr(event, name) for name in FIELDS}
+    fields["at"] = event.at.astimezone(UTC).isoformat(timespec="microseconds")
+    fields["outcome"] = str(event.outcome)
+    for name in ("entry_uid", "address"):
+        fields[name] = str(fields[name]) if fields[name] else None
+    return digest_of(bytes(event.previous_hash), fields)
+
+
+def digest_of(previous: bytes, fields: dict[str, Any]) -> bytes:
+    """The same of what JSON can say: an instant and an entry as text."""
+    return hashlib.sha256(previous + _JSON.encode(fields).encode()).digest()
 
 
 def first_broken(events: Iterable[AuditEvent]) -> int | None:

@@ -148,3 +148,20 @@ class AuditEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.id}: {self.actor_name} {self.verb} {self.subject}"
+
+
+class AuditCheck(models.Model):
+    """What one look at the whole chain found. Later looks also ask whether the rows are still those of this one."""
+
+    checked_at = models.DateTimeField()
+    duration_s = models.FloatField()
+    n_rows = models.BigIntegerField()  # up to which, in order, everything held
+    head_hash = models.BinaryField(max_length=32)  # of the last of these
+    broken_id = models.BigIntegerField(null=True)  # the first row that doesn't hold; null: all do
+    problem = models.TextField(blank=True, default="")
+
+    class Meta:
+        indexes = [models.Index(fields=["broken_id", "-n_rows"], name="accounts_auditcheck_good")]
+
+    def __str__(self) -> str:
+        return self.problem or f"{self.n_rows} rows unbroken"

@@ -1,0 +1,21 @@
+"""What the clock looks after here."""
+
+from __future__ import annotations
+
+import logging
+
+from celery import shared_task
+
+from apps import clock
+from apps.accounts.audit_check import check_chain
+
+logger = logging.getLogger(__name__)
+
+
+@shared_task(name="apps.accounts.tasks.verify_audit")
+def verify_audit() -> int:
+    """The whole log, looked at; how many rows hold. What doesn't is told in the log of the process and on the page."""
+    found = check_chain(at=clock.now())
+    if found.broken_id is not None:
+        logger.error("The audit log is broken: %s.", found.problem)
+    return found.n_rows

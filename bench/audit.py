@@ -1,0 +1,75 @@
+"""Checking an audit log of 1,000,000 rows.
+
+The anchor is reading the same rows through the same cursor and throwing them away. What comes on top is the check.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from bench.report import BenchLine
+
+N_ROWS = 1_000_000
+LONGEST_S = 60.0
+_BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def measure() -> list[BenchLine]:
+    from django.db import connection, transaction
+
+    from apps.accounts.audit import FIELDS
+    from apps.accounts.audit_check import _rows, check_chain
+    from apps.clock import now
+
+    columns = (*FIELDS, "previous_hash", "hash")
+    with (
+        connection.cursor() as cursor,
+        cursor.copy(f"COPY accounts_auditevent ({', '.join(columns)}) FROM STDIN") as to,
+    ):
+        for row in _chain():
+            to.write_row(row)
+
+    def read() -> None:
+        with transaction.atomic():
+            for _ in _rows():
+                pass
+
+    anchor_s = min(_seconds(read) for _ in range(2))
+    found = check_chain(at=now())
+    assert found.broken_id is None, found.problem
+    assert found.n_rows == N_ROWS
+    return [
+        BenchLine("audit log of 1,000,000 rows checked / seconds allowed", found.duration_s / LONGEST_S, 1.0,
+                  f"{found.duration_s:.1f} s, {found.duration_s / anchor_s:.1f} × reading alone"),
+    ]  # fmt: skip
+
+
+def _chain() -> Iterator[tuple[Any, ...]]:
+    from apps.accounts.audit import FIELDS, FIRST_HASH, digest_of
+
+    previous = FIRST_HASH
+    for n in range(1, N_ROWS + 1):
+        details: dict[str, Any] = {
+            "revision": n,
+            "operations": [{"op": "set_shares", "entry": str(UUID(int=n % 5_000))}],
+        }
+        at = (_BEGUN + timedelta(seconds=n)).isoformat(timespec="microseconds")
+        values = (
+            n, at, n % 40, f"person{n % 40}", "policy.published", "done", "grid",
+            str(UUID(int=n % 5_000)), f"grid revision {n}", "As agreed with the council.", details, "page", f"r{n}",
+            "192.0.2.7", "",
+        )  # fmt: skip
+        own = digest_of(previous, dict(zip(FIELDS, values, strict=True)))
+        yield (*(json.dumps(value) if isinstance(value, dict) else value for value in values), previous, own)
+        previous = own
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun

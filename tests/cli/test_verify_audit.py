@@ -1,0 +1,154 @@
+"""`manage.py verify_audit`: whoever rules the database can still change the log, but not unnoticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from apps.accounts import audit
+from apps.accounts.actor import SYSTEM, Actor
+from apps.accounts.audit_check import check_chain, last_check
+from apps.accounts.models import AuditCheck, AuditEvent
+from apps.accounts.tasks import verify_audit as verify_by_the_clock
+
+Tamper = Callable[..., None]
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+pytestmark = pytest.mark.django_db
+
+
+def write(n: int = 10) -> None:
+    for number in range(n):
+        audit.record(actor=SYSTEM, verb="policy.published", at=AT, subject=f"row {number}", details={"n": number})
+
+
+@pytest.fixture
+def tamper() -> Tamper:
+    """What a superuser of the database can do: run statements with the triggers off."""
+
+    def run(*statements: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL session_replication_role = replica")
+            for statement in statements:
+                cursor.execute(statement)
+            cursor.execute("SET LOCAL session_replication_role = origin")
+
+    return run
+
+
+def verify() -> str:
+    out = StringIO()
+    call_command("verify_audit", stdout=out)
+    return out.getvalue()
+
+
+def refused() -> str:
+    with pytest.raises(CommandError) as error:
+        call_command("verify_audit")
+    assert error.value.returncode == 1
+    return str(error.value)
+
+
+def test_an_unbroken_log_says_how_long_it_is_and_its_head() -> None:
+    write()
+    head = bytes(AuditEvent.objects.get(pk=10).hash).hex()
+    assert verify().startswith("10 rows unbroken in ")
+    assert verify().strip().endswith(f"head {head}")
+    check = last_check()
+    assert check is not None
+    assert (check.n_rows, check.broken_id, bytes(check.head_hash).hex()) == (10, None, head)
+
+
+def test_an_empty_log_is_unbroken() -> None:
+    assert verify().startswith("0 rows unbroken")
+
+
+CHANGES = [
+    "verb = 'x'", "reason = 'x'", "actor_name = 'x'", "details = '{\"n\": 5}'", "at = at + interval '1 microsecond'",
+    "outcome = 'refused'", "policy_slug = 'x'", "entry_uid = gen_random_uuid()", "address = '192.0.2.1'", "via = 'x'",
+    "request_id = 'x'", "hash = sha256('x')", "token_prefix = 'x'", "actor_id = 7", "subject = ''",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("column", CHANGES)
+def test_a_changed_row_is_named(tamper: Tamper, column: str) -> None:
+    write()
+    tamper(f"UPDATE accounts_auditevent SET {column} WHERE id = 4")  # noqa: S608 - a test's own words
+    assert "row 4 was changed" in refused()
+
+
+def test_a_row_whose_hash_was_made_to_fit_breaks_the_next(tamper: Tamper) -> None:
+    write()
+    event = AuditEvent.objects.get(pk=4)
+    event.reason = "forged"
+    fitting = audit.hash_of(event).hex()
+    tamper(f"UPDATE accounts_auditevent SET reason = 'forged', hash = '\\x{fitting}' WHERE id = 4")  # noqa: S608
+    message = refused()
+    assert "row 5 doesn't follow the one before" in message
+    assert "4 rows before it hold" in message
+
+
+def test_a_deleted_row_is_named(tamper: Tamper) -> None:
+    write()
+    tamper("DELETE FROM accounts_auditevent WHERE id = 4")
+    assert "row 4 is missing: row 5 comes in its place" in refused()
+
+
+def test_two_rows_that_change_places_are_found_at_the_first(tamper: Tamper) -> None:
+    write()
+    tamper(
+        "UPDATE accounts_auditevent SET id = -1 WHERE id = 4",
+        "UPDATE accounts_auditevent SET id = 4 WHERE id = 7",
+        "UPDATE accounts_auditevent SET id = 7 WHERE id = -1",
+    )
+    assert "row 4 doesn't follow" in refused()
+
+
+def test_rows_cut_off_at_the_end_are_missed_by_the_next_look(tamper: Tamper) -> None:
+    write()
+    verify()
+    tamper("DELETE FROM accounts_auditevent WHERE id > 7")
+    assert "row 8 is missing: there were 10 rows on 2" in refused()
+
+
+def test_a_log_written_anew_from_some_row_on_isn_t_the_one_that_was_looked_at(tamper: Tamper) -> None:
+    write()
+    verify()
+    tamper("DELETE FROM accounts_auditevent WHERE id > 7")
+    write(5)
+    assert "row 10 isn't the one that was there on 2" in refused()
+
+
+def test_what_was_found_is_kept_for_the_page(tamper: Tamper) -> None:
+    write()
+    assert verify_by_the_clock() == 10
+    tamper("UPDATE accounts_auditevent SET verb = 'x' WHERE id = 1")
+    assert verify_by_the_clock() == 0
+    check = last_check()
+    assert check is not None
+    assert (check.broken_id, check.n_rows) == (1, 0)
+    assert AuditCheck.objects.count() == 2
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**25), 10**25) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.sampled_from("abå"), inside, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+ADDRESSES = ["192.0.2.7", "2001:DB8:0:0::1", "::ffff:192.0.2.7", "::1", "fe80::0001", None]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.dictionaries(st.text("abc", min_size=1, max_size=3), json_values, max_size=3), st.sampled_from(ADDRESSES))
+def test_whatever_is_written_reads_back_with_the_hash_it_got(details: dict[str, object], address: str | None) -> None:
+    actor = Actor(user=None, via="api", address=address)
+    audit.record(actor=actor, verb="x", at=datetime.now(UTC), details=details)
+    found = check_chain(at=AT)
+    assert found.broken_id is None, found.problem
