@@ -25,6 +25,7 @@ from apps.dashboard.allocation_days import (
     zone,
 )
 from apps.dashboard.figures.plan import Span, draw_plan, first_days, months_around
+from apps.dashboard.forms.allocations import typed_amount
 from apps.policies.allocations.giving import period_of, successor_of
 from apps.policies.allocations.periods import DAY, FIRST_DAY, LAST_DAY, Period
 from apps.policies.allocations.upcoming import SOON_DAYS, Event
@@ -90,9 +91,8 @@ def draw_event(found: Upcoming, event: Event) -> EventLine:
     renew = ""
     if event.kind == "allocation_ends" and event.allocation and not event.is_covered and found.may_give(event.uid):
         following = allocation_lines.renewal(period_of(event.allocation))
-        renew = (
-            f"{url}?core_h={event.allocation.core_h:g}&starts={following.starts_on}&ends={following.ends_on}#promise"
-        )
+        amount = typed_amount(event.allocation.core_h)
+        renew = f"{url}?core_h={amount}&starts={following.starts_on}&ends={following.ends_on}#promise"
     return EventLine(event, url, event.path, text, when, icon, is_alert=is_over or _needs_care(event), renew_url=renew)
 
 

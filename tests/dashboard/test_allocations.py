@@ -10,9 +10,12 @@ from uuid import UUID
 
 import pytest
 from django.test import Client
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
+from apps.dashboard.forms.allocations import read_amount, typed_amount
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.giving import give_allocation
 from apps.policies.models import Allocation, Capacity, ChangeSet, Policy
@@ -131,9 +134,12 @@ def test_core_hours_are_promised_by_path_and_wrong_ones_are_kept_in_the_form(gri
     ],
 )  # fmt: skip
 def test_amounts_are_read_as_people_write_them(typed: str, meant: float) -> None:
-    from apps.dashboard.forms.allocations import read_amount
-
     assert read_amount(typed) == meant
+
+
+@given(value=st.floats(0, 1e15) | st.integers(0, 10**9).map(lambda n: n / 1000))
+def test_amounts_that_forms_begin_with_are_read_as_themselves(value: float) -> None:
+    assert read_amount(typed_amount(value)) == value
 
 
 def test_a_promise_is_changed_and_withdrawn_by_who_saw_its_latest_state(grid: Grid, admin: Client) -> None:
@@ -237,7 +243,7 @@ def test_the_calendar_is_a_month_with_its_events_below(grid: Grid, admin: Client
 
 
 def test_what_ends_soon_can_be_renewed_for_as_long_again(grid: Grid, admin: Client) -> None:
-    promise(grid, "/atlas", 1000)
+    promise(grid, "/atlas", 4_200_000.125)
     promise(grid, "/biomed", 500, ends_on=date(2026, 12, 1))
     near = text(admin.get(f"{PAGE}_soon?soon=30", headers=HTMX))
     assert "/biomed" in near
@@ -248,7 +254,7 @@ def test_what_ends_soon_can_be_renewed_for_as_long_again(grid: Grid, admin: Clie
     form = admin.get(link[1].replace("&amp;", "&")).content.decode()
     assert 'name="starts_on" value="2027-01-01"' in form
     assert 'name="ends_on" value="2027-12-31"' in form
-    assert re.search(r'name="core_h" value="1000"', form)
+    assert re.search(r'name="core_h" value="4200000.1250"', form)
 
 
 def test_promises_are_shown_as_shares_line_by_line_and_become_a_draft(grid: Grid, admin: Client) -> None:

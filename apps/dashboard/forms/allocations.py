@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -36,6 +37,13 @@ def read_amount(text: str) -> float:
     if not _PLAIN.fullmatch(plain):
         raise forms.ValidationError(_("Write a number, such as 4,200,000 or 0.5."), code="number")
     return float(plain.replace(",", "."))
+
+
+def typed_amount(value: float) -> str:
+    """A number that is read again as itself: never with decimals that look like a group of digits."""
+    text = f"{Decimal(repr(value)):f}".removesuffix(".0")
+    decimals = text.partition(".")[2]
+    return f"{text}0" if decimals and len(decimals) % 3 == 0 else text
 
 
 def _text(**attributes: str) -> forms.TextInput:

@@ -17,7 +17,7 @@ from apps.dashboard import allocation_lines, presentation
 from apps.dashboard.actor import actor_of
 from apps.dashboard.allocation_days import asked_period, neighbours, period_words, query_of, zone
 from apps.dashboard.draft_pages import draft_url
-from apps.dashboard.forms.allocations import DraftForm, PromiseForm, WithdrawForm
+from apps.dashboard.forms.allocations import DraftForm, PromiseForm, WithdrawForm, typed_amount
 from apps.dashboard.htmx import SeeOther
 from apps.dashboard.views.allocations import crumbs_of, page_url
 from apps.errors import Conflict, Invalid, Stale
@@ -69,7 +69,7 @@ def _try(form: PromiseForm | WithdrawForm, step: Any, given: dict[str, Any]) -> 
 
 
 def _initial(found: Allocation) -> dict[str, Any]:
-    return {"core_h": f"{found.core_h:.15g}", "starts_on": found.starts_on, "ends_on": found.ends_on}
+    return {"core_h": typed_amount(found.core_h), "starts_on": found.starts_on, "ends_on": found.ends_on}
 
 
 def _allocation_page(

@@ -15,7 +15,7 @@ from apps import clock
 from apps.dashboard import allocation_lines, presentation
 from apps.dashboard.actor import actor_of
 from apps.dashboard.allocation_days import day_words, today, zone
-from apps.dashboard.forms.allocations import CapacityForm, WithdrawForm
+from apps.dashboard.forms.allocations import CapacityForm, WithdrawForm, typed_amount
 from apps.dashboard.htmx import SeeOther
 from apps.dashboard.views.allocations import crumbs_of
 from apps.errors import Conflict, Invalid, Stale
@@ -121,7 +121,7 @@ def _row(policy: str, each: Capacity) -> dict[str, Any]:
 
 def _initial(found: Capacity) -> dict[str, Any]:
     return {
-        "cores": f"{found.cores:.15g}", "site": found.site, "starts_on": found.starts_on, "ends_on": found.ends_on,
+        "cores": typed_amount(found.cores), "site": found.site, "starts_on": found.starts_on, "ends_on": found.ends_on,
         "note": found.note,
     }  # fmt: skip
 
