@@ -125,7 +125,7 @@ def test_a_local_account_of_the_same_name_is_not_taken_over(site: Site, settings
 
 
 def test_nobody_is_led_to_another_site_afterwards(site: Site) -> None:
-    assert site.sign_in(next="https://evil.example/")["Location"] == "/"
+    assert site.sign_in(next="https://evil.example/")["Location"] == "/start/"
 
 
 def test_an_issuer_that_does_not_answer_is_said_to_be_away(site: Site, settings: Any) -> None:
