@@ -83,6 +83,12 @@ def core_hours(core_seconds: float | None) -> str:
     return _number(hours, 1 if 0 < hours < 10 else 0)
 
 
+def signed_hours(core_seconds: float) -> str:
+    """−120, +0.5, 0: a correction in hours; a trace keeps its sign."""
+    hours = core_hours(abs(core_seconds))
+    return hours if not core_seconds else f"{MINUS if core_seconds < 0 else '+'}{hours}"
+
+
 def age(seconds: float) -> str:
     """How old an input is: 40 s, 4 min, 9 h, 3 d."""
     whole = max(0, int(seconds))

@@ -143,6 +143,11 @@ def shares_short(value: float | None) -> str:
 
 
 @register.filter
+def signed_hours(seconds: float) -> str:
+    return presentation.signed_hours(seconds)
+
+
+@register.filter
 def core_hours(value: float | None) -> str:
     return presentation.core_hours(value)
 

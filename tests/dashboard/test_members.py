@@ -1,0 +1,251 @@
+"""Pages of members, of accounts that are mine, and of corrections of usage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps import clock
+from apps.accounts.models import Account, User
+from apps.policies.models import Adjustment, ChangeSet, Grant, Revision
+from apps.policies.roles import VERBS_OF_ROLE
+from apps.priorities import served
+from apps.priorities.membership import apply_members
+from apps.priorities.models import Attachment, Claim
+from tests.dashboard.grid import SLUG, Grid, make_grid
+
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def grid(db: None) -> Iterator[Grid]:
+    served.forget()
+    yield make_grid(datetime.now(UTC))
+    served.forget()
+
+
+@pytest.fixture
+def admin(grid: Grid, client: Client) -> Client:
+    client.force_login(grid.admin)
+    return client
+
+
+def page_of(grid: Grid, path: str, what: str = "members") -> str:
+    return f"/policy/{SLUG}/{what}/{grid.uid(path)}/"
+
+
+def rule(**typed: Any) -> dict[str, Any]:
+    return {"rule": "new", "shares": "1", "kind": "user", **typed}
+
+
+# --- Rules ------------------------------------------------------------------------------------------------------------
+def test_a_rule_is_previewed_then_published_and_does_its_work(admin: Client, grid: Grid) -> None:
+    page = page_of(grid, "/atlas")
+    assert "Nobody becomes a member by rule" in admin.get(page).content.decode()
+    seen = admin.get(page).context["seen"]
+    typed = rule(group="biom*", shares="2,5", days="30", seen=seen)
+    preview = admin.post(f"{page}rules/", {**typed, "step": "publish", "reason": "The call of May."})
+    assert preview.status_code == 200, "what wasn't previewed is previewed first"
+    text = preview.content.decode()
+    assert "Would add 2 users now: " in text
+    assert "2 of them count at other entries now and would count here." in text
+    stated = preview.context["stated"]
+    missing = admin.post(f"{page}rules/", {**typed, "step": "publish", "previewed": stated})
+    assert missing.status_code == 422
+    assert "Say why" in missing.content.decode()
+    done = admin.post(f"{page}rules/", {**typed, "step": "publish", "previewed": stated, "reason": "The call of May."})
+    assert done.status_code == 303
+    text = admin.get(page).content.decode()
+    assert "Group biom*: each gets 2.5 shares as user, archived after 30 idle days" in text
+    apply_members(at=clock.now())
+    assert grid.tree.index_of_path("/atlas/carol") is not None
+    text = admin.get(page).content.decode()
+    assert "joined" in text
+    card = admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/_members", headers=HTMX).content.decode()
+    assert "Last by rule" in card
+
+
+def test_a_rule_is_changed_and_taken_away_and_nobodys_change_is_lost(admin: Client, grid: Grid) -> None:
+    page = page_of(grid, "/atlas")
+    first = admin.get(page).context["seen"]
+    typed = rule(group="g1", seen=first, step="publish", reason="x")
+    stated = admin.post(f"{page}rules/", typed).context["stated"]
+    admin.post(f"{page}rules/", {**typed, "previewed": stated})
+    late = admin.post(f"{page}rules/", {**typed, "group": "g2", "previewed": stated})
+    assert late.status_code == 409
+    assert "Somebody changed these rules meanwhile" in late.content.decode()
+    shown = admin.get(page, {"rule": "0"})
+    assert 'value="g1"' in shown.content.decode()
+    seen = shown.context["seen"]
+    assert admin.get(page, {"rule": "7"}).status_code == 404
+    refused = admin.post(f"{page}rules/", {"step": "remove", "rule": "0", "seen": seen})
+    assert refused.status_code == 422
+    done = admin.post(f"{page}rules/", {"step": "remove", "rule": "0", "seen": seen, "reason": "over"})
+    assert done.status_code == 303
+    assert not grid.tree.members
+
+
+def test_what_is_no_rule_is_said_at_its_place(admin: Client, grid: Grid) -> None:
+    page = page_of(grid, "/atlas")
+    seen = admin.get(page).context["seen"]
+    nothing = admin.post(f"{page}rules/", rule(seen=seen))
+    assert nothing.status_code == 422
+    assert "A condition is needed" in nothing.content.decode()
+    wrong = admin.post(f"{page}rules/", rule(seen=seen, group="x", shares="many", days="0"))
+    assert wrong.status_code == 422
+    assert set(wrong.context["rule_form"].errors) == {"shares", "days"}
+    assert admin.get(f"{page}rules/").status_code == 303
+
+
+def test_names_are_for_who_may_read_them_and_rules_for_who_divides(grid: Grid, client: Client) -> None:
+    client.force_login(grid.alice)
+    text = client.get(page_of(grid, "/biomed")).content.decode()
+    assert "Names are not shown" in text
+    assert "cluster-a:carol" not in text
+    assert "Add a rule" not in text
+    assert "Attach an account" not in text
+    answer = client.post(f"{page_of(grid, '/biomed')}attach/", {
+        "namespace": "cluster-a", "user_name": "carol", "entry": grid.uid("/biomed/carol"), "reason": "x",
+    })  # fmt: skip
+    assert answer.status_code == 403
+
+
+# --- Accounts ---------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def lead(grid: Grid) -> Client:
+    user = User.objects.create_user("lena")
+    Grant.objects.create(
+        policy_id=Revision.objects.latest("pk").policy_id, entry_uid=grid.uid("/atlas"), user=user, role="lead",
+        verbs=list(VERBS_OF_ROLE["lead"]), created_at=grid.at - timedelta(days=3), reason="test",
+    )  # fmt: skip
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_a_lead_attaches_an_account_and_lets_it_go(lead: Client, grid: Grid) -> None:
+    page = page_of(grid, "/atlas")
+    typed = {"namespace": "cluster-a", "group_name": "atlas", "entry": str(grid.uid("/atlas/bob")), "reason": "Ours."}
+    taken = lead.post(f"{page}attach/", {**typed, "user_name": "carol", "group_name": "biomed"})
+    assert taken.status_code == 422
+    assert "is no account that is free here" in taken.content.decode()
+    assert lead.post(f"{page}attach/", {**typed, "user_name": "alice"}).status_code == 303
+    text = lead.get(page).content.decode()
+    assert "Attached by hand" in text
+    assert "/atlas/bob · lena: Ours." in text
+    made = Attachment.objects.get()
+    assert lead.post(f"{page}detach/", {"attachment": made.pk}).status_code == 303
+    assert not Attachment.objects.exists()
+
+
+def test_i_say_an_account_is_mine_and_the_lead_of_its_group_confirms(lead: Client, grid: Grid) -> None:
+    me = Client()
+    me.force_login(User.objects.create_user("rob"))
+    assert "These accounts are mine" in me.get("/me/priority/").content.decode()
+    bad = me.post("/me/accounts/claim/", {"namespace": "", "user_name": "bob"})
+    assert bad.status_code == 422
+    assert me.post("/me/accounts/claim/", {"namespace": "cluster-a", "user_name": "bob"}).status_code == 303
+    assert "waits for whoever leads the group" in me.get("/me/priority/").content.decode()
+    page = page_of(grid, "/atlas")
+    text = lead.get(page).content.decode()
+    assert "says these are theirs" in text
+    claim = Claim.objects.get()
+    assert lead.post(f"{page}claim/", {"claim": claim.pk, "step": "confirm"}).status_code == 303
+    assert Account.objects.get(user_name="bob").person == User.objects.get(username="rob")
+    text = me.get("/me/priority/").content.decode()
+    assert "yours" in text
+    assert "rank" in text
+
+
+def test_a_claim_can_be_taken_back_by_its_own_person_alone(lead: Client, grid: Grid) -> None:
+    me = Client()
+    me.force_login(User.objects.create_user("rob"))
+    me.post("/me/accounts/claim/", {"namespace": "cluster-a", "user_name": "bob"})
+    claim = Claim.objects.get()
+    assert lead.post("/me/accounts/take-back/", {"claim": claim.pk}).status_code == 404
+    assert me.post("/me/accounts/take-back/", {"claim": claim.pk}).status_code == 303
+    assert not Claim.objects.exists()
+
+
+# --- Adjustments ------------------------------------------------------------------------------------------------------
+def correction(grid: Grid, **typed: Any) -> dict[str, Any]:
+    day = (grid.at - timedelta(days=1)).astimezone(UTC).date().isoformat()
+    return {"direction": "back", "amount": "100", "resource": "cpu_s", "day": day, "hour": "", "note": "b-cn0417",
+            **typed}  # fmt: skip
+
+
+def test_usage_is_given_back_after_a_look_at_its_effect_and_shown_wherever_it_counts(
+    admin: Client, grid: Grid, client: Client
+) -> None:
+    page = page_of(grid, "/atlas/alice", "adjustments")
+    assert "Usage is as recorded" in admin.get(page).content.decode()
+    typed = correction(grid, amount="2400,0")
+    fragment = admin.get(f"{page}_preview", typed, headers=HTMX)
+    assert fragment.status_code == 200
+    assert "Publish adjustment" in fragment.content.decode()
+    assert not Adjustment.objects.exists()
+    preview = admin.post(page, {**typed, "step": "publish", "reason": "Node failure."})
+    assert preview.status_code == 200
+    assert '<table id="adjusted">' in preview.content.decode()
+    stated = preview.context["stated"]
+    assert admin.post(page, {**typed, "step": "publish", "previewed": stated}).status_code == 422
+    done = admin.post(page, {**typed, "step": "publish", "previewed": stated, "reason": "Node failure."})
+    assert done.status_code == 303
+    made = Adjustment.objects.get()
+    assert (made.amount_s, made.note, made.reason, made.author_name) == (
+        -8_640_000.0,
+        "b-cn0417",
+        "Node failure.",
+        "admin",
+    )
+    grid.recompute()
+    text = admin.get(page).content.decode()
+    assert "\N{MINUS SIGN}2,400 core-hours" in text
+    assert "Adjustments here come to" in text
+    above = admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/_adjustments", headers=HTMX).content.decode()
+    assert "b-cn0417" in above
+    assert "core-h of adjustments" in admin.get(f"/policy/{SLUG}/").content.decode()
+    client.force_login(grid.alice)
+    assert "core-hours given back on" in client.get("/me/priority/").content.decode()
+    assert "Correct usage" not in client.get(page).content.decode()
+
+
+def test_an_adjustment_is_revoked_with_a_reason_by_another_change_set(admin: Client, grid: Grid) -> None:
+    page = page_of(grid, "/atlas/alice", "adjustments")
+    typed = correction(grid, direction="add", hour="3")
+    stated = admin.post(page, {**typed, "step": "preview"}).context["stated"]
+    admin.post(page, {**typed, "step": "publish", "previewed": stated, "reason": "Forgotten."})
+    made = Adjustment.objects.get()
+    assert made.amount_s == 360_000.0
+    revoke = {"step": "revoke", "adjustment": str(made.uid)}
+    assert admin.post(page, revoke).status_code == 422
+    assert admin.post(page, {**revoke, "reason": "Counted twice."}).status_code == 303
+    made.refresh_from_db()
+    assert made.until is not None
+    assert ">revoked<" in admin.get(page).content.decode()
+    assert admin.post(page, {**revoke, "reason": "again"}).status_code == 404
+    assert ChangeSet.objects.latest("pk").reason == "Counted twice."
+
+
+def test_what_is_no_correction_is_said_at_its_place(admin: Client, grid: Grid) -> None:
+    page = page_of(grid, "/atlas/alice", "adjustments")
+    for amount in ("0", "-3", "many", "1e999", "nan"):
+        answer = admin.post(page, correction(grid, amount=amount))
+        assert answer.status_code == 422, amount
+        assert "amount" in answer.context["form"].errors
+    assert admin.get(f"{page}_preview", correction(grid, amount="x"), headers=HTMX).status_code == 422
+    assert admin.get(f"{page}_preview").status_code == 303
+
+
+def test_who_manages_no_usage_above_is_refused(lead: Client, grid: Grid) -> None:
+    page = page_of(grid, "/atlas/alice", "adjustments")
+    assert "Whoever manages usage above this entry corrects it" in lead.get(page).content.decode()
+    typed = correction(grid)
+    stated = lead.post(page, {**typed, "step": "preview"}).context["stated"]
+    answer = lead.post(page, {**typed, "step": "publish", "previewed": stated, "reason": "Mine."})
+    assert answer.status_code == 403
+    assert not Adjustment.objects.exists()
