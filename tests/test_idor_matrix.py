@@ -19,8 +19,10 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.actor import SYSTEM, Actor
+from apps.accounts.intern import AccountKey
 from apps.accounts.models import Token, User
 from apps.accounts.services import make_token, revoke_token
+from apps.dashboard.forms.members import seen_tag
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.capacities import tag_of as tag_of_capacity
 from apps.policies.allocations.dating import change_dates
@@ -33,6 +35,9 @@ from apps.policies.models import Allocation, Capacity, ChangeSet, Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.trees import load_tree
+from apps.priorities.attaching import attach_account
+from apps.priorities.claims import claim_account
+from apps.priorities.models import Claim
 from apps.runs.models import Run
 from apps.usage.services import start_import
 from tests.api.conftest import AT, _fresh_process, computed, site  # noqa: F401 - fixtures
@@ -93,6 +98,7 @@ CHANGE = "changes/<int:change_set>"
 CORE_HOURS = "policy/<slug:policy>/allocations/"
 NODE = "policy/<slug:policy>/n/<uuid:uid>"
 HISTORY = "policy/<slug:policy>/history"
+MEMBERS = "policy/<slug:policy>/members/<uuid:uid>/"
 IMPORT = "usage/imports/<int:import_id>"
 EDIT = "changes/<int:change_set>/edit"
 GROUP = "policy/<slug:policy>/group/<uuid:uid>"
@@ -243,6 +249,19 @@ ROWS = [
     Row(CAPACITY, "/api/v1/policies/grid/capacities/{capacity}?reason=x",
         "401 404 404 403 403 204 403 403 404 401 401", "delete", headers={"If-Match": "{of_capacity}"},
         remakes="capacity", besides="vera 403 dora 403"),
+    # --- REST: accounts attached by hand (bob's, by pia), and corrections of usage
+    Row(POLICY + "/mappings", "/api/v1/policies/grid/mappings", "401 200 200 200 200 200 403 200 200 401 401",
+        word="/physics/bob", readers="pia admin reader dora"),
+    Row(POLICY + "/mappings", "/api/v1/policies/grid/mappings", "401 404 404 201 404 201 403 403 404 401 401", "post",
+        {"account": {"namespace": "a", "user": "bob", "group": "physics"}, "entry": "/physics/bob", "reason": "x"},
+        besides="dora 201"),
+    Row(POLICY + "/mappings/<int:mapping>", "/api/v1/policies/grid/mappings/{attachment}",
+        "401 404 404 200 404 200 403 200 404 401 401", word="bob is here", readers="pia admin reader dora",
+        remakes="attachment", besides="dora 200"),
+    Row(POLICY + "/mappings/<int:mapping>", "/api/v1/policies/grid/mappings/{attachment}",
+        "401 404 404 204 404 204 403 403 404 401 401", "delete", {"reason": "x"}, remakes="attachment",
+        besides="dora 204"),
+    Row(POLICY + "/adjustments", "/api/v1/policies/grid/adjustments", "401 200 200 200 200 200 403 200 200 401 401"),
     # --- REST: what can be set on a policy, which is the same for everybody
     Row(API + "algorithms", "/api/v1/algorithms", "401 200 200 200 200 200 200 200 200 401 401"),
     Row(API + "operators", "/api/v1/operators", "401 200 200 200 200 200 200 200 200 401 401"),
@@ -518,6 +537,39 @@ ROWS = [
     Row(NODE + "/<slug:name>/core-hours/", "/policy/grid/n/{bob}/bob/core-hours/",
         "302 404 404 200 404 200 302 302 302 302 302", word="core-hours for him", readers="pia admin dora",
         besides="dora 200"),
+    Row("me/accounts/claim/", "/me/accounts/claim/", "302 303 303 303 303 303 302 302 302 302 302", "post",
+        {"namespace": "a", "user_name": "zz"}),
+    Row("me/accounts/take-back/", "/me/accounts/take-back/", "302 404 404 404 404 404 302 302 302 302 302", "post",
+        {"claim": "{claim}"}, remakes="claim"),
+    Row(NODE + "/_members", "/policy/grid/n/{physics}/_members", "302 404 200 200 404 200 302 302 302 302 302",
+        headers=HTMX, besides="vera 200 dora 200"),
+    Row(NODE + "/_adjustments", "/policy/grid/n/{bob}/_adjustments", "302 404 404 200 404 200 302 302 302 302 302",
+        headers=HTMX, besides="dora 200"),
+    Row(MEMBERS, "/policy/grid/members/{physics}/", "302 404 200 200 404 200 302 302 302 302 302",
+        word="a:bob", readers="pia admin", besides="vera 200 dora 200"),
+    Row(MEMBERS + "rules/", "/policy/grid/members/{physics}/rules/",
+        "302 404 403 200 404 200 302 302 302 302 302", "post",
+        {"rule": "new", "group": "g", "shares": "1", "kind": "user", "seen": seen_tag(()), "step": "preview"},
+        besides="vera 403 dora 200"),
+    Row(MEMBERS + "attach/", "/policy/grid/members/{physics}/attach/",
+        "302 404 403 303 404 303 302 302 302 302 302", "post",
+        {"namespace": "a", "user_name": "bob", "group_name": "physics", "entry": "{bob}", "reason": "x"},
+        besides="vera 403 dora 403"),
+    Row(MEMBERS + "detach/", "/policy/grid/members/{physics}/detach/",
+        "302 404 404 303 404 303 302 302 302 302 302", "post", {"attachment": "{attachment}"}, remakes="attachment",
+        besides="dora 303"),
+    Row(MEMBERS + "claim/", "/policy/grid/members/{physics}/claim/",
+        "302 404 404 303 404 303 302 302 302 302 302", "post", {"claim": "{claim}", "step": "refuse"}, remakes="claim",
+        besides="dora 303"),
+    Row("policy/<slug:policy>/adjustments/<uuid:uid>/", "/policy/grid/adjustments/{bob}/",
+        "302 404 404 200 404 200 302 302 302 302 302", besides="dora 200"),
+    Row("policy/<slug:policy>/adjustments/<uuid:uid>/", "/policy/grid/adjustments/{bob}/",
+        "302 404 404 200 404 200 302 302 302 302 302", "post",
+        {"direction": "back", "amount": "1", "resource": "cpu_s", "day": "2026-11-19", "step": "preview"},
+        besides="dora 403"),
+    Row("policy/<slug:policy>/adjustments/<uuid:uid>/_preview",
+        "/policy/grid/adjustments/{bob}/_preview?direction=back&amount=1&resource=cpu_s&day=2026-11-19",
+        "302 404 404 200 404 200 302 302 302 302 302", headers=HTMX, besides="dora 403"),
     Row("usage/sources/", "/usage/sources/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/sources/<slug:slug>/", "/usage/sources/cluster-a/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/import/", "/usage/import/", "302 403 403 403 403 200 302 302 302 302 302"),
@@ -578,6 +630,7 @@ class World:
             "no_team": self._no_team, "published": self._published, "proposed": self._proposed,
             "allocation": self._allocation, "capacity": self._capacity, "no_77": self._no_77,
             "undated": self._undated,
+            "attachment": self._attachment, "claim": self._claim,
         }  # fmt: skip
         self.makers |= {"no_request": self._no_request, "request": self._request}
         self.makers |= {"division": self._division, "a_number": self._a_number}
@@ -728,6 +781,18 @@ class World:
             publish_change_set(id=made.pk, version=1, reason="people", at=AT, actor=admin)
             found = found or {name: self.site.uid(f"/physics/{name}") for name in names}
         return found
+
+    def _attachment(self) -> int:
+        """Where rules lead the account anyhow, so that nobody sees another thing by it."""
+        return attach_account(
+            policy_slug="grid", entry_uid=self.site.uid("/physics/bob"), account=AccountKey("a", "bob", "physics"),
+            reason="bob is here", at=AT, actor=Actor(user=self.site.pia, via="page"),
+        ).pk  # fmt: skip
+
+    def _claim(self) -> int:
+        guest = Actor(user=self.people["guest"], via="page")
+        claim_account(namespace="a", user_name="bob", at=AT, actor=guest)
+        return Claim.objects.get(user=self.people["guest"]).pk
 
     def _token(self) -> int:
         pia = Actor(user=self.site.pia, via="api")

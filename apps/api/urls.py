@@ -9,6 +9,7 @@ from drf_spectacular.views import SpectacularAPIView
 
 from apps.api import docs, errors
 from apps.api.v1 import (
+    adjustments,
     algorithms,
     allocations,
     capacities,
@@ -17,6 +18,7 @@ from apps.api.v1 import (
     changesets,
     grants,
     jobs,
+    mappings,
     policies,
     priorities,
     revisions,
@@ -65,6 +67,9 @@ urlpatterns = [
     path(f"{_POLICY}/allocations/<uuid:allocation>", allocations.AllocationDetailView.as_view(), name="allocation"),
     path(f"{_POLICY}/capacities", capacities.CapacityListView.as_view(), name="capacities"),
     path(f"{_POLICY}/capacities/<int:capacity>", capacities.CapacityDetailView.as_view(), name="capacity"),
+    path(f"{_POLICY}/adjustments", adjustments.AdjustmentListView.as_view(), name="adjustments"),
+    path(f"{_POLICY}/mappings", mappings.MappingListView.as_view(), name="mappings"),
+    path(f"{_POLICY}/mappings/<int:mapping>", mappings.MappingDetailView.as_view(), name="mapping"),
     path("algorithms", algorithms.AlgorithmListView.as_view(), name="algorithms"),
     path("operators", algorithms.OperatorListView.as_view(), name="operators"),
     path("aging-laws", algorithms.AgingLawListView.as_view(), name="aging-laws"),

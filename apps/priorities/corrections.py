@@ -53,7 +53,7 @@ def counted_now(
     hour_s = np.array([each.at_s // _HOUR_S * _HOUR_S for each in corrections])
     amount = np.array([metric["weights"].get(each.resource, 0.0) * each.amount_s for each in corrections])
     amount[np.array([each.at_s for each in corrections]) > as_of_s] = 0.0
-    counted: F8 = amount * decay.bucket_weights(hour_s, as_of_s, window)
+    counted: F8 = amount * decay.bucket_weights(hour_s, as_of_s, window) + 0.0  # no −0
     return counted
 
 

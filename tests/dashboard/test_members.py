@@ -244,8 +244,22 @@ def test_what_is_no_correction_is_said_at_its_place(admin: Client, grid: Grid) -
 def test_who_manages_no_usage_above_is_refused(lead: Client, grid: Grid) -> None:
     page = page_of(grid, "/atlas/alice", "adjustments")
     assert "Whoever manages usage above this entry corrects it" in lead.get(page).content.decode()
-    typed = correction(grid)
-    stated = lead.post(page, {**typed, "step": "preview"}).context["stated"]
-    answer = lead.post(page, {**typed, "step": "publish", "previewed": stated, "reason": "Mine."})
-    assert answer.status_code == 403
+    for step in ("preview", "publish"):
+        assert lead.post(page, {**correction(grid), "step": step, "reason": "Mine."}).status_code == 403
+    assert lead.get(f"{page}_preview", correction(grid), headers=HTMX).status_code == 403
     assert not Adjustment.objects.exists()
+
+
+def test_rules_and_corrections_can_be_written_into_a_draft_first(admin: Client, grid: Grid) -> None:
+    members, adjustments = page_of(grid, "/atlas"), page_of(grid, "/atlas/alice", "adjustments")
+    typed = rule(group="biom*", seen=admin.get(members).context["seen"], step="draft")
+    stated = admin.post(f"{members}rules/", typed).context["stated"]
+    first = admin.post(f"{members}rules/", {**typed, "previewed": stated})
+    stated = admin.post(adjustments, {**correction(grid), "step": "preview"}).context["stated"]
+    second = admin.post(adjustments, {**correction(grid), "step": "draft", "previewed": stated})
+    draft = ChangeSet.objects.latest("pk")
+    assert [operation["op"] for operation in draft.operations] == ["set_members", "adjust_usage"]
+    assert (first.status_code, second.status_code, second["Location"]) == (303, 303, first["Location"])
+    assert admin.get(second["Location"]).status_code == 200
+    assert draft.state == "draft"
+    assert not grid.tree.members

@@ -18,7 +18,7 @@ from apps.dashboard import adjustment_lines, lines, put_in_force
 from apps.dashboard.actor import actor_of
 from apps.dashboard.forms.adjustments import AdjustmentForm
 from apps.dashboard.htmx import fragment
-from apps.errors import Conflict, Invalid, NotFound
+from apps.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.priorities.adjustments import AdjustmentsPage, get_adjustments_page, preview_adjustment
 
 
@@ -39,6 +39,7 @@ def adjustments(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         return _show(request, page, form=form)
     if request.POST.get("step") == "revoke":
         return _revoke(request, page)
+    _require(page)
     return _decide(request, page)
 
 
@@ -47,6 +48,7 @@ def adjustments(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def preview(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """The effect of what is being typed."""
     page, form = _page(request, policy, uid), AdjustmentForm(request.GET)
+    _require(page)
     context = {"policy": policy, "uid": uid, "page": page, "may_adjust": page.may_adjust}
     if not form.is_valid():
         return render(request, "dashboard/adjustments/_preview.html", context, status=422)
@@ -59,6 +61,11 @@ def preview(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """The part of an entry's page."""
     return render(request, "dashboard/adjustments/_entry.html", adjustment_lines.draw(_page(request, policy, uid)))
+
+
+def _require(page: AdjustmentsPage) -> None:
+    if not page.may_adjust:
+        raise NotAllowed(_("Whoever manages usage above this entry corrects it."))
 
 
 def _decide(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:

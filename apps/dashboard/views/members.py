@@ -17,7 +17,7 @@ from apps.dashboard import lines, member_lines, put_in_force
 from apps.dashboard.actor import actor_of
 from apps.dashboard.forms.members import AttachForm, RuleForm, seen_tag
 from apps.dashboard.htmx import SeeOther, fragment
-from apps.errors import Conflict, Invalid, NotFound
+from apps.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.policies.terms import Members
 from apps.priorities import attaching, claims
 from apps.priorities.selectors.members import MembersPage, get_members_page, preview_members
@@ -58,6 +58,8 @@ def rules(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     if request.method != "POST":
         return SeeOther(page_url(policy, uid))
     page, step = _page(request, policy, uid), request.POST.get("step", "preview")
+    if not page.may_draft:
+        raise NotAllowed(_("You may not say who becomes a member here."))
     asked = request.POST.get("rule", "new")
     if request.POST.get("seen") != seen_tag(page.rules):
         gone = _("Somebody changed these rules meanwhile. Here they are as they are now; nothing was changed by you.")
@@ -77,6 +79,8 @@ def rules(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @require_POST
 def attach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     page, form = _page(request, policy, uid), AttachForm(request.POST)
+    if not page.may_map:
+        raise NotAllowed(_("You may not say which accounts belong here: ask whoever leads it."))
     if not form.is_valid():
         return _show(request, page, attach_form=form, status=422)
     try:
