@@ -68,7 +68,7 @@ def draw_effect(found: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, An
     """Before and after of one entry, and the sentence that sums it up."""
     before, after = (_standing(one, found.target) for one in (found.before, found.after))
     rows = [
-        (_("Usage in window, core-h"), before["usage"], after["usage"]),
+        (_("Core-hours in window"), before["usage"], after["usage"]),
         (_("Actual"), before["actual"], after["actual"]),
         (_("Priority"), before["priority"], after["priority"]),
     ]

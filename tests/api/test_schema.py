@@ -18,11 +18,13 @@ from hypothesis import strategies as st
 from schemathesis.checks import CHECKS, load_all_checks
 
 from apps.accounts.actor import SYSTEM
+from apps.accounts.intern import AccountKey
 from apps.accounts.models import User
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.giving import give_allocation
 from apps.policies.models import ChangeSet, Grant
 from apps.policies.services import make_change_set
+from apps.priorities.attaching import attach_account
 from apps.runs.models import Run
 from fairshare_web.wsgi import application
 from tests.api.small_site import Site
@@ -63,6 +65,8 @@ NEEDS_SENSE = {
     "POST /api/v1/policies/{policy}/grants",
     "PATCH /api/v1/policies/{policy}/grants/{grant}",
     "DELETE /api/v1/policies/{policy}/grants/{grant}",
+    "POST /api/v1/policies/{policy}/mappings",
+    "DELETE /api/v1/policies/{policy}/mappings/{mapping}",
     "POST /api/v1/jobs/explain",
     "POST /api/v1/tokens/{token}/rotate",
     "POST /api/v1/tokens/{token}/revoke",
@@ -95,6 +99,15 @@ def promised(site: Site) -> tuple[str, int]:
     return str(uid), state_capacity(cores=1, **whole).pk
 
 
+def attached(site: Site) -> int:
+    """An account placed by hand."""
+    account = AccountKey("a", "bob", "physics")
+    bob = site.uid("/physics/bob")
+    return attach_account(
+        policy_slug="grid", entry_uid=bob, account=account, reason="try", at=site.at, actor=SYSTEM
+    ).pk  # fmt: skip
+
+
 def session_cookies(user: User) -> dict[str, str]:
     client = Client()
     client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
@@ -111,6 +124,7 @@ def test_generated_requests_get_answers_as_described(
     real["grant"] = Grant.objects.latest("id").pk
     real |= {"entry": str(computed.uid("/physics/bob")), "revision": 2}
     real["allocation"], real["capacity"] = promised(computed)
+    real["mapping"] = attached(computed)
     succeeded: dict[str, set[bool]] = defaultdict(set)
     for found in schema.get_all_operations():
         operation = found.ok()

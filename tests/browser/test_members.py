@@ -1,0 +1,101 @@
+"""A manager lets people in by rule and gives usage back; a person says an account is theirs: by keyboard and mouse."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from apps import clock
+from apps.accounts.models import User
+from apps.policies.models import Adjustment
+from apps.priorities.membership import apply_members
+from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.dashboard.grid import SLUG, Grid
+
+
+def test_a_rule_lets_people_in_without_scripts(grid: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/")
+    page.click("#members a")
+    page.click("a:has-text('Add a rule')")
+    page.fill("#id_group", "biom*")
+    page.fill("#id_days", "90")
+    page.fill("#id_reason", "The call of May.")
+    page.click("button:has-text('Preview effect')")
+    assert "Would add 2 users now" in page.inner_text("#rule-effect")
+    page.click("button:has-text('Publish rule')")
+    assert "Group biom*: each gets 1 share as user, archived after 90 idle days" in page.inner_text("#rules")
+    apply_members(at=clock.now())
+    page.reload()
+    assert "carol" in page.inner_text("#people")
+
+
+def test_usage_is_given_back_by_keyboard_with_its_effect_while_typing(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/adjustments/{grid.uid('/atlas/alice')}/")
+    page.focus("#id_amount")
+    page.keyboard.type("2400")
+    page.wait_for_selector("#adjusted")
+    assert page.evaluate("document.activeElement.id") == "id_amount", "what is swapped takes no focus along"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.fill("#id_note", "b-cn0417")
+    page.fill("#id_reason", "Node failure.")
+    page.focus("button:has-text('Publish adjustment')")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#list table")
+    assert "b-cn0417" in page.inner_text("#list")
+    assert Adjustment.objects.get().amount_s == -8_640_000.0
+    grid.recompute()
+    page = window.go(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/")
+    page.wait_for_selector("#adjustments .list")
+    assert "b-cn0417" in page.inner_text("#adjustments")
+    assert window.complaints == []
+
+
+def test_an_account_is_claimed_and_confirmed(grid: Grid, visit: Open) -> None:
+    User.objects.create_user("rob")
+    mine = visit()
+    mine.sign_in("rob")
+    page = mine.go("/me/priority/")
+    page.click("#accounts summary")
+    page.fill("#id_namespace", "cluster-a")
+    page.fill("#id_user_name", "bob")
+    page.click("#accounts form button:has-text('This is mine')")
+    assert "waits for whoever leads" in page.inner_text("#accounts")
+    window = visit()
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/members/{grid.uid('/atlas')}/")
+    page.click("#claims button:has-text('Confirm')")
+    page.wait_for_selector("text=Confirmed.")
+    page = mine.go("/me/priority/")
+    assert "yours" in page.inner_text("#accounts")
+    assert "rank" in page.inner_text("h1")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_pages_are_clean_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in()
+    day = (grid.at - timedelta(days=1)).date().isoformat()
+    page = window.go(f"/policy/{SLUG}/adjustments/{grid.uid('/atlas/alice')}/")
+    page.fill("#id_day", day)
+    page.fill("#id_amount", "12,5")
+    page.fill("#id_note", "a very long note about " + "many " * 40)
+    page.fill("#id_reason", "Because.")
+    page.wait_for_selector("#adjusted")
+    assert window.axe() == []
+    page.click("button:has-text('Publish adjustment')")
+    page.wait_for_selector("#list table")
+    grid.recompute()
+    members = f"/policy/{SLUG}/members/{grid.uid('/atlas')}/"
+    adjustments = f"/policy/{SLUG}/adjustments/{grid.uid('/atlas')}/"
+    for path in (members, f"{members}?rule=new", adjustments, "/me/priority/", f"/policy/{SLUG}/"):
+        window.go(path)
+        assert window.axe() == [], path
+        assert window.overflow() <= 0, path
+    assert window.complaints == []
