@@ -476,7 +476,7 @@ ROWS = [
         {"amount": "90", "reason": "r"}, besides="vera 403 dora 403", remakes="no_request"),
     Row(GROUP + "/undo/", "/policy/grid/group/{physics}/undo/", "302 404 403 303 404 303 302 302 302 302 302", "post",
         {"number": "{division}"}, besides="vera 403 dora 403", remakes="division"),
-    Row("inbox/", "/inbox/", "302 200 200 200 200 200 302 302 302 302 302", word="more for physics",
+    Row("inbox/", "/inbox/", "302 200 200 200 200 200 302 302 302 302 302", word="physics asks for",
         readers="pia admin", besides="exa 200 rex 200"),
     Row("inbox/_news", "/inbox/_news?seen=none", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
     Row(ANSWER + "/_ranks", "/inbox/{request}/_ranks", "302 404 404 200 404 200 302 302 302 302 302", headers=HTMX,
