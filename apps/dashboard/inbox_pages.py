@@ -10,6 +10,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -226,7 +227,7 @@ def _access_url(slug: str) -> str:
 
 def _shares_end(ending: EndingShares, at: datetime) -> EndLine:
     dates = ending.dates
-    is_over = dates.ends_on is not None and dates.ends_on < at.date()
+    is_over = dates.ends_on is not None and dates.ends_on < timezone.localdate(at)
     words = {
         "keep": _("keeps its shares until somebody changes them"), "zero": _("gets no shares any more"),
         "archive": _("is archived"),

@@ -185,6 +185,17 @@ def test_who_joins_or_leaves_is_sent_upward_by_a_lead_and_done_at_once_by_a_mana
     assert [tree.name[j] for j in tree.children(tree.index_of_path("/atlas") or 0)] == ["ada", "alice"]
 
 
+def test_a_lead_who_may_not_publish_sends_it_for_a_decision(grid: Grid, client: Client, manager: Client) -> None:
+    grant = give(grid, "/atlas", grid.alice)
+    grant.verbs = ["view_members", "edit_shares"]
+    grant.save()
+    client.force_login(grid.alice)
+    assert "Send for a decision" in client.get(page(grid)).content.decode()
+    client.post(page(grid), typed(grid, step="publish", reason="Bob first.", **{key(grid, "bob"): "3"}))
+    assert in_force(grid, "/atlas/bob").shares == 1.0
+    assert "Bob first." in manager.get("/inbox/").content.decode()
+
+
 def test_a_name_that_is_taken_is_told_at_the_names(grid: Grid, manager: Client) -> None:
     answer = manager.post(page(grid), typed(grid, step="publish", reason="r", names="bob"))
     assert answer.status_code == 422
