@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from io import StringIO
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.management import call_command
@@ -12,12 +13,15 @@ from django.core.management.base import CommandError
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
+from apps.cli.sample.core_hours import PART
 from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
 from apps.cli.sample.loading import load_sample
 from apps.errors import Conflict
+from apps.policies.allocations.periods import Period
 from apps.policies.models import Policy, Revision
 from apps.priorities.models import Snapshot
+from apps.priorities.selectors.allocations import get_allocation_table
 from apps.priorities.selectors.tree import get_tree_page
 from apps.usage.models import Record, Source
 
@@ -61,6 +65,12 @@ def test_loading_it_shows_one_over_one_idle_one_newcomer_and_one_late_source() -
     last = {source.site: source.last_record_end_at for source in Source.objects.all()}
     assert min(last, key=lambda site: last[site] or END_AT) == late[0]
     assert Record.objects.filter(state="running").exists()
+    period = Period(END_AT.date() - timedelta(days=DAYS), END_AT.date() + timedelta(days=90))
+    table = get_allocation_table(policy_slug=POLICY_SLUG, period=period, zone=ZoneInfo("UTC"), actor=COMMAND)
+    assert [row.name for row in table.is_over] == ["genomics"]
+    assert table.capacity_core_h == sum(site.cores for site in SITES) / PART * period.hours(ZoneInfo("UTC"))
+    paces = {row.name: row.pace for row in table.rows}
+    assert (paces["lattice-qcd"], paces["radio-sky"], paces["genomics"]) == ("ahead", "idle", "behind")
 
 
 @pytest.mark.django_db

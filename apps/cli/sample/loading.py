@@ -13,6 +13,7 @@ from django.db import transaction
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, User
 from apps.accounts.services import make_user
+from apps.cli.sample.core_hours import promise_core_hours
 from apps.cli.sample.grid import NAMESPACE, POLICY_NAME, POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
 from apps.cli.stack.first_run import password_for
@@ -67,6 +68,7 @@ def load_sample(*, at: datetime) -> None:
         admin = Actor(user=people["admin"], via="command")
         _publish_past(grid, at=at, admin=admin)
         _give_authority(people, at=at, admin=people["admin"])
+        promise_core_hours(grid, _uid, at=at, admin=admin)
         _send_usage(jobs(grid, end_at=at), at=at)
         Account.objects.filter(namespace=NAMESPACE, user_name="kimberg").update(person=people["kimberg"])
     work_run_now(request_recompute(policy_slug=POLICY_SLUG, at=at, actor=COMMAND).pk)
