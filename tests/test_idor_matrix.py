@@ -20,7 +20,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.intern import AccountKey
-from apps.accounts.models import Token, User
+from apps.accounts.models import AuditEvent, Token, User
 from apps.accounts.services import make_token, revoke_token
 from apps.dashboard.forms.members import seen_tag
 from apps.policies.allocations.capacities import state_capacity
@@ -262,6 +262,11 @@ ROWS = [
         "401 404 404 204 404 204 403 403 404 401 401", "delete", {"reason": "x"}, remakes="attachment",
         besides="dora 204"),
     Row(POLICY + "/adjustments", "/api/v1/policies/grid/adjustments", "401 200 200 200 200 200 403 200 200 401 401"),
+    # --- REST: the log (of what pia did at /physics/bob, and what the administrator did to /physics/left)
+    Row(API + "audit", "/api/v1/audit?verb=policy.published", "401 200 200 200 200 200 403 200 200 401 401",
+        word="in force", readers="pia admin reader dora", besides="dora 200"),
+    Row(API + "audit", "/api/v1/audit?entry={left}", "401 200 200 200 200 200 403 200 200 401 401",
+        word="people", readers="admin"),
     # --- REST: what can be set on a policy, which is the same for everybody
     Row(API + "algorithms", "/api/v1/algorithms", "401 200 200 200 200 200 200 200 200 401 401"),
     Row(API + "operators", "/api/v1/operators", "401 200 200 200 200 200 200 200 200 401 401"),
@@ -394,7 +399,17 @@ ROWS = [
         "post", {"step": "end", "tag": "{plain_tag}"}, remakes="grant", besides="dora 422"),
     Row(NODE + "/_access", "/policy/grid/n/{bob}/_access", "302 404 404 200 404 200 302 302 302 302 302",
         word="bob is hers", readers="", headers=HTMX, besides="dora 200"),
-    # --- Pages of the past
+    # --- Pages of the past, and the log
+    Row("audit/", "/audit/?verb=policy", "302 200 200 200 200 200 302 302 302 302 302",
+        word="in force", readers="pia admin dora"),
+    Row("audit/", "/audit/?row={row}", "302 404 404 200 404 200 302 302 302 302 302", word="in force",
+        readers="pia admin dora", besides="dora 200"),
+    Row("audit/_rows", "/audit/_rows?verb=policy", "302 200 200 200 200 200 302 302 302 302 302",
+        word="in force", readers="pia admin dora", headers=HTMX),
+    Row("audit/_event", "/audit/_event?row={row}", "302 404 404 200 404 200 302 302 302 302 302",
+        headers=HTMX, besides="dora 200"),
+    Row("audit/export.jsonl", "/audit/export.jsonl", "302 200 200 200 200 200 302 302 302 302 302",
+        word="192.0.2.99", readers="admin"),
     Row(HISTORY + "/", "/policy/grid/history/", "302 200 200 200 200 200 302 302 302 302 302",
         word='"/changes/{published}/"', readers="pia admin dora"),
     Row(HISTORY + "/_rows", "/policy/grid/history/_rows", "302 200 200 200 200 200 302 302 302 302 302",
@@ -764,7 +779,9 @@ class World:
             policy_slug="grid", operations=[{"op": "set_dates", "entry": "/physics/bob", "dates": dates}], at=AT,
             actor=pia,
         )  # fmt: skip
+        pia = Actor(user=self.site.pia, via="api", address="192.0.2.99")
         publish_change_set(id=made.pk, version=1, reason="in force", at=AT, actor=pia)
+        self.objects["row"] = AuditEvent.objects.latest("id").pk
         return made.pk
 
     def _past(self) -> dict[str, Any]:

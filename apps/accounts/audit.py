@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Any
@@ -14,7 +14,6 @@ from django.db import connection, transaction
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
-from apps.errors import NotFound
 
 FIRST_HASH = b"\0" * 32
 FIELDS = (
@@ -24,7 +23,6 @@ FIELDS = (
 _LOCK = 0x66736861_75646974  # "fshaudit": one writer at a time, or two rows would follow the same one
 _JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 _WRITTEN_OUT = 1e16  # from here on JSON writes a float with an exponent, and the database all its digits
-_MOST = 200
 
 
 def record(
@@ -100,40 +98,3 @@ def hash_of(event: AuditEvent) -> bytes:
 def digest_of(previous: bytes, fields: dict[str, Any]) -> bytes:
     """The same of what JSON can say: an instant and an entry as text."""
     return hashlib.sha256(previous + _JSON.encode(fields).encode()).digest()
-
-
-def first_broken(events: Iterable[AuditEvent]) -> int | None:
-    """The id at which the chain, given in order from its first event, doesn't hold; None when it does."""
-    expected_id, previous = 1, FIRST_HASH
-    for event in events:
-        unbroken = event.id == expected_id and bytes(event.previous_hash) == previous
-        if not unbroken or bytes(event.hash) != hash_of(event):
-            return expected_id
-        expected_id, previous = event.id + 1, bytes(event.hash)
-    return None
-
-
-def list_events(
-    *,
-    actor: Actor,
-    policy_slug: str | None = None,
-    entry_uid: UUID | None = None,
-    verb: str | None = None,
-    before_id: int | None = None,
-    limit: int = 50,
-) -> list[AuditEvent]:
-    """Newest first. Only administrators read the whole log; others see what they did themselves."""
-    events = AuditEvent.objects.order_by("-id")
-    if not actor.is_admin:
-        if actor.user is None or not actor.has_scope("self:read"):
-            raise NotFound("There is no such log.")
-        events = events.filter(actor_id=actor.user.pk)
-    if policy_slug is not None:
-        events = events.filter(policy_slug=policy_slug)
-    if entry_uid is not None:
-        events = events.filter(entry_uid=entry_uid)
-    if verb is not None:
-        events = events.filter(verb=verb)
-    if before_id is not None:
-        events = events.filter(id__lt=before_id)
-    return list(events[: min(limit, _MOST)])

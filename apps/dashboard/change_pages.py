@@ -273,7 +273,7 @@ def _effect(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
         "n_more_targets": max(0, len(targets) - most),
         "wide": dumbbell.draw(drawn, width=720) if drawn else None,
         "narrow": dumbbell.draw(drawn, width=340, narrow=True) if drawn else None,
-        "effect": page.effect if page.review.is_open else None,
+        "effect": page.effect if page.review.is_open and page.edits else None,
         "days": projection.horizons_days[1:] if projection is not None else (),
         "leaves": [_leaf(page, line) for line in leaves],
         "n_moving": page.n_moving if page.review.is_open else 0,

@@ -29,6 +29,7 @@ _SETTINGS = {
     "approach": gettext_lazy("approach"),
     "fallback_factor": gettext_lazy("factor of newcomers"),
     "tolerance": gettext_lazy("tolerance"),
+    "review": gettext_lazy("review of large changes"),
 }
 
 

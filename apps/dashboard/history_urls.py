@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.views import history
+from apps.dashboard.views import audit, history
 
 _HISTORY = "policy/<slug:policy>/history"
 
@@ -16,4 +16,8 @@ urlpatterns = [
     path(f"{_HISTORY}/<int:revision>/undo/", history.undo, name="undo-revision"),
     path(f"{_HISTORY}/<int:revision>/restore/", history.restore, name="restore-revision"),
     path(f"{_HISTORY}/entry/<uuid:uid>/", history.entry, name="entry-history"),
+    path("audit/", audit.audit, name="audit"),
+    path("audit/_rows", audit.rows, name="audit-rows"),
+    path("audit/_event", audit.event, name="audit-event"),
+    path("audit/export.jsonl", audit.export, name="audit-export"),
 ]

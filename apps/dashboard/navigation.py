@@ -188,6 +188,7 @@ class Shell:
             sections.append(Section(_("Policy"), pages))
         data = self._item(_("Usage sources"), "database-import", "sources", "source", "upload", "import")
         sections.append(Section(_("Data"), [data]))
+        sections.append(Section(_("Operate"), [self._item(_("Audit"), "history", "audit")]))
         return sections
 
     @cached_property

@@ -178,9 +178,8 @@ def _size(review: Review) -> Check:
 
 def _people(people: Iterable[object]) -> str:
     names = [str(person) for person in people]
-    more = len(names) - _SHOWN
     shown = ", ".join(names[:_SHOWN])
-    return _("%(names)s and %(n)s more") % {"names": shown, "n": more} if more > 0 else shown
+    return _("%(names)s and others") % {"names": shown} if len(names) > _SHOWN else shown
 
 
 def _names(tree: TreeColumns, entries: list[int], sees: Mask) -> str:

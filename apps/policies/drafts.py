@@ -19,6 +19,7 @@ from apps.engine.algorithms import get_algorithm
 from apps.engine.errors import BadParameter
 from apps.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.algorithm_fit import refuse_misfit
+from apps.policies.anchoring import anchor_again
 from apps.policies.authority import ActorGuard
 from apps.policies.change_sets import clean_reason, get_change_set_for_write, settings_of
 from apps.policies.editing import Archived
@@ -149,9 +150,11 @@ def drop_operation(*, id: int, version: int, index: int, at: datetime, actor: Ac
         gone = draft.operations[index]
         left = [*draft.operations[:index], *draft.operations[index + 1 :]]
         try:
-            draft.operations = check(draft, left, actor, at).operations
+            found = check(draft, left, actor, at).operations
         except (Invalid, NotFound) as error:
             raise Conflict(f"A later edit rests on this one: {error.message}", code="rested_on") from None
+        anchor_again(draft, found)
+        draft.operations = found
         draft.undone = [*draft.undone, gone][-MOST_UNDONE:]
         return _moved_on(draft, actor, at)
 

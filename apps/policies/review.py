@@ -17,7 +17,7 @@ from apps.policies.authority import ActorGuard
 from apps.policies.change_sets import conflicts_with_head, settings_of
 from apps.policies.columns import TreeColumns
 from apps.policies.conflicts import FieldConflict
-from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.models import ChangeSet, Grant, Policy, Revision
 from apps.policies.operations import Outcome, work_out
 from apps.policies.scope import Verb
 from apps.policies.selectors import get_change_set
@@ -27,14 +27,14 @@ from apps.policies.target_moves import TargetMoves, target_moves
 from apps.policies.trees import load_archived, load_tree
 from apps.policies.whole_trees import document_outcome, is_document
 
-MOST_PEOPLE = 20
+MOST_PEOPLE = 4  # that are looked for: whom one may ask, and whether there are more
 _MOST_OPERATIONS = 500  # of which it is asked for each person whether they may
 _OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
 
 
 @dataclass(frozen=True, eq=False)
 class Review:
-    """`number` is the revision that it is laid over: the head while it merges with that, else its base.
+    """`number` is the revision that it is laid over: the head while it merges with that, else what it was written on.
 
     outcome: None for a draft without edits. problem: why it can't follow the head. conflicts: all, whoever sees them.
     """
@@ -95,12 +95,12 @@ class Review:
         return self._refusal(actor, instead=Verb.APPROVE)
 
     def people_who_may(self, verb: str) -> list[User]:
-        """Up to 20 people, besides the author, who have the rights to publish or approve all of it."""
+        """Some people, besides the author, who have the rights to publish or approve all of it."""
         if len(self.change_set.operations) > _MOST_OPERATIONS:
             return []
         ask = self.why_not_publish if verb == Verb.PUBLISH else self.why_not_approve
         found = []
-        for user in _candidates(self.policy, verb, self.at)[: 4 * MOST_PEOPLE]:
+        for user in _candidates(self.policy, verb, self.at)[: 6 * MOST_PEOPLE]:
             if user.pk == self.change_set.author_id:
                 continue
 
@@ -139,16 +139,24 @@ def open_review(*, id: int, actor: Actor, at: datetime) -> Review:
 
 
 def review_of(change_set: ChangeSet, *, at: datetime) -> Review:
-    """On the head if it is open and follows it, else on its base."""
+    """On the head if it is open and follows it, on what it followed if it is in force, else on its base."""
     policy = Policy.objects.get(pk=change_set.policy_id)
-    if not change_set.base_number:  # it began the policy: there is nothing to lay it over
+    number, problem, conflicts = _follows(change_set), "", cast("Sequence[FieldConflict]", ())
+    if not number:  # it began the policy: there is nothing to lay it over
         return Review(change_set, policy, 1, settings_of(policy, 1), None, "", (), at)
-    number, problem, conflicts = change_set.base_number, "", cast("Sequence[FieldConflict]", ())
     if change_set.state in _OPEN and number != policy.head_number and change_set.operations:
         number, problem, conflicts = _place(change_set, policy)
     settings = settings_of(policy, number)
     outcome = None if not change_set.operations else _outcome(change_set, policy, number, settings)
     return Review(change_set, policy, number, settings, outcome, problem, tuple(conflicts), at)
+
+
+def _follows(change_set: ChangeSet) -> int:
+    """What it was put in force upon, which may be later than what it was written on; 0 for nothing."""
+    if change_set.state != ChangeSet.State.PUBLISHED:
+        return change_set.base_number
+    number = Revision.objects.filter(change_set=change_set).values_list("number", flat=True).first()
+    return change_set.base_number if number is None else number - 1
 
 
 def _place(change_set: ChangeSet, policy: Policy) -> tuple[int, str, Sequence[FieldConflict]]:

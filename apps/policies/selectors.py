@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from apps.accounts.actor import Actor
 from apps.errors import NotFound
@@ -145,7 +145,7 @@ def last_seen(*, policy_slug: str, uid: UUID) -> int | None:
 
 def get_change_set(*, id: int, actor: Actor, at: datetime) -> ChangeSet:
     """For its author, administrators, and authorities who see all that it names."""
-    change_set = ChangeSet.objects.select_related("policy").filter(pk=id).first() if 0 < id < 2**63 else None
+    change_set = _with_revisions().filter(pk=id).first() if 0 < id < 2**63 else None
     if change_set is None:
         raise missing_change_set(id)
     require_sight_of(change_set, actor, at)
@@ -154,9 +154,15 @@ def get_change_set(*, id: int, actor: Actor, at: datetime) -> ChangeSet:
     return change_set
 
 
+def _with_revisions() -> QuerySet[ChangeSet]:
+    """With what each became, but not the trees of those."""
+    found = ChangeSet.objects.select_related("policy", "author", "revision")
+    return found.defer("revision__tree", "revision__settings")
+
+
 def list_change_sets(*, policy: Policy, actor: Actor, at: datetime, states: Sequence[str] = ()) -> list[ChangeSet]:
     """Newest first, those of the newest 200 that the actor may see."""
-    found = ChangeSet.objects.filter(policy=policy).select_related("policy").order_by("-pk")
+    found = _with_revisions().filter(policy=policy).order_by("-pk")
     if states:
         found = found.filter(state__in=states)
     sight = Sight(policy, actor, at)

@@ -8,6 +8,7 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from apps.accounts import audit
 from apps.accounts.actor import COMMAND, SYSTEM, Actor
+from apps.accounts.audit_check import check_chain
 from apps.accounts.models import AuditEvent
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +22,7 @@ def test_events_are_numbered_without_gaps_and_chained(at: datetime, as_alice: Ac
     second = audit.record(actor=SYSTEM, verb="usage.imported", at=at, subject="lcg")
     assert (first.id, second.id) == (1, 2)
     assert bytes(second.previous_hash) == bytes(first.hash)
-    assert audit.first_broken(AuditEvent.objects.order_by("id")) is None
+    assert check_chain(at=at).broken_id is None
 
 
 @pytest.mark.parametrize(
@@ -43,23 +44,6 @@ def test_the_database_refuses_to_change_the_log(at: datetime, statement: str) ->
     assert AuditEvent.objects.count() == 1
 
 
-def test_a_changed_row_is_named(at: datetime) -> None:
-    for verb in ("one", "two", "three"):
-        audit.record(actor=SYSTEM, verb=verb, at=at, details={"shares": 0.1})
-    events = list(AuditEvent.objects.order_by("id"))
-    assert audit.first_broken(events) is None
-    events[1].reason = "forged"
-    assert audit.first_broken(events) == 2
-    assert audit.first_broken([events[0], events[2]]) == 2
-
-
-def test_people_see_what_they_did_and_administrators_everything(at: datetime, as_alice: Actor, as_eva: Actor) -> None:
-    audit.record(actor=SYSTEM, verb="one", at=at)
-    audit.record(actor=as_alice, verb="two", at=at)
-    assert [event.verb for event in audit.list_events(actor=as_alice)] == ["two"]
-    assert [event.verb for event in audit.list_events(actor=as_eva)] == ["two", "one"]
-
-
 @pytest.mark.django_db(transaction=True)
 def test_fifty_writers_at_once_leave_one_chain(at: datetime) -> None:
     def write(number: int) -> None:
@@ -76,4 +60,4 @@ def test_fifty_writers_at_once_leave_one_chain(at: datetime) -> None:
             thread.join()
     events = list(AuditEvent.objects.order_by("id"))
     assert [event.id for event in events] == list(range(1, 51))
-    assert audit.first_broken(events) is None
+    assert check_chain(at=at).broken_id is None

@@ -12,9 +12,11 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.policies import reviewing, services
+from apps.dashboard.forms import settings as settings_forms
+from apps.policies import drafts, reviewing, services
 from apps.policies.models import ChangeSet, Grant
 from apps.policies.roles import VERBS_OF_ROLE
+from apps.policies.settings import PolicySettings
 from apps.priorities import effect_runs, served
 from apps.runs.services import work_run_now
 from tests.dashboard.grid import SLUG, Grid, make_grid
@@ -321,3 +323,37 @@ def test_every_change_set_there_is_can_be_read(grid: Grid) -> None:
     for pk in found:
         for tab in ("", "effect/", "checks/", "discussion/"):
             assert client.get(f"/changes/{pk}/{tab}").status_code == 200
+
+
+def test_from_what_size_on_a_second_person_is_needed_is_set_in_a_draft(grid: Grid) -> None:
+    client = signed_in(grid.admin)
+    draft = drafts.open_draft(policy_slug=SLUG, at=AT, actor=Actor(user=grid.admin, via="page"))
+    typed = settings_forms.typed(PolicySettings()) | {"review_points": "5", "review_users": "100"}
+    url = f"/changes/{draft.pk}/edit/settings/"
+    wrong = client.post(url, {**typed, "review_points": "500", "version": draft.version})
+    assert wrong.status_code == 422
+    assert client.post(url, {**typed, "version": draft.version}).status_code == 303
+    draft.refresh_from_db()
+    wanted = {"op": "set_policy", "settings": {"review": {"points": 5.0, "users": 100}}}
+    assert draft.operations[-1] == wanted
+    assert "Review of large changes: points" in text_of(client.get(f"/changes/{draft.pk}/"))
+
+
+def test_a_comment_follows_its_edit_when_another_is_taken_out(grid: Grid, bob: User) -> None:
+    actor = Actor(user=bob, via="page")
+    draft = drafted(bob, MORE, {"op": "set_shares", "entry": "/atlas/bob", "shares": 5})
+    reviewing.comment_on(id=draft.pk, text="This one.", operation=1, at=AT, actor=actor)
+    drafts.drop_operation(id=draft.pk, version=draft.version, index=0, at=AT, actor=actor)
+    assert [comment.operation for comment in draft.comments.all()] == [0]
+
+
+def test_what_is_in_force_is_shown_upon_what_it_followed(grid: Grid, bob: User) -> None:
+    change_set = drafted(bob, MORE)
+    services.change_shares(
+        policy_slug=SLUG, entry_uid=grid.uid("/atlas/bob"), shares=3, reason="Meanwhile.", at=AT, actor=COMMAND
+    )
+    client = signed_in(bob)
+    assert decide(client, change_set, "publish").status_code == 303
+    effect = text_of(client.get(f"/changes/{change_set.pk}/effect/"))
+    assert "+50.0 pts" in effect  # from 1 of 4 to 9 of 12, not from 1 of 2
+    assert "It is decided." in effect

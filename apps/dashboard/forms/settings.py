@@ -1,4 +1,4 @@
-"""Settings of a policy that have no page of their own: metric, approach, newcomers' factor, tolerance."""
+"""Settings of a policy that have no page of their own: metric, approach, newcomers, tolerance, large changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,13 @@ def typed(settings: PolicySettings) -> dict[str, Any]:
         "fallback_factor": f"{settings.fallback_factor:.10g}",
         "tolerance_relative": f"{settings.tolerance['relative'] * 100:.10g}",
         "tolerance_points": f"{settings.tolerance['points']:.10g}",
+        "review_points": _or_nothing(settings.review["points"]),
+        "review_users": _or_nothing(settings.review["users"]),
     }
+
+
+def _or_nothing(limit: float | None) -> str:
+    return "" if limit is None else f"{limit:.10g}"
 
 
 def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, Any]:
@@ -47,6 +53,10 @@ def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, An
             return 0.0
         return float(value)
 
+    def limit(field: str) -> float | None:
+        """Nothing is no limit."""
+        return number(field) if str(data.get(field, "")).strip() else None
+
     weights = {name: number(f"weight_{name}") for name in RESOURCES}
     wanted = {
         "metric": {
@@ -56,6 +66,7 @@ def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, An
         "approach": {scope: str(data.get(f"approach_{scope}", "")) for scope in ("local", "global")},
         "fallback_factor": number("fallback_factor"),
         "tolerance": {"relative": number("tolerance_relative") / 100, "points": number("tolerance_points")},
+        "review": {name: limit(f"review_{name}") for name in ("points", "users")},
     }
     if problems:
         raise Invalid(problems[0].message, fields=problems)

@@ -1,0 +1,275 @@
+"""The log of who did what, as far as somebody may read it: what they did, and what happened within their grants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from django.db.models import Q, QuerySet
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import AuditEvent
+from apps.errors import NotAllowed, NotFound
+from apps.policies.columns import Mask
+from apps.policies.models import ChangeSet, Entry, Policy
+from apps.policies.scope import Rights, rules_all
+from apps.policies.trees import load_tree
+
+_CHUNK = 200
+_MOST_LOOKED_AT = 5_000  # for one page: then it is shown as far as it goes
+_CHANGE_SET = re.compile(r"change set (\d{1,18})")
+_OF_CHANGE_SETS = ("changeset.", "policy.published")
+
+
+@dataclass(frozen=True)
+class AuditFilter:
+    """What is asked for. verb: its first word (`policy`) or all of it. entry: it, or anything below it, is named."""
+
+    who: str = ""
+    verb: str = ""
+    policy_slug: str = ""
+    entry: UUID | None = None
+    via: str = ""
+    outcome: str = ""
+    text: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class AuditPage:
+    """Newest first; `next_before` goes on with what is older."""
+
+    events: list[AuditEvent]
+    next_before: int | None
+
+
+class AuditReader:
+    """One person's view of the log at one instant. What they may not read isn't there, nor counted."""
+
+    def __init__(self, actor: Actor, at: datetime) -> None:
+        self._actor, self._at = actor, at
+        if not any(actor.has_scope(scope) for scope in ("self:read", "policies:read", "policies:write", "admin")):
+            raise NotAllowed("This token lacks the scope policies:read: make one that has it.", code="scope_missing")
+        self._reaches: dict[str, Reach | None] = {}
+
+    @cached_property
+    def reads_all(self) -> bool:
+        """Administrators, unless their token is bound to a part."""
+        token = self._actor.token
+        return self._actor.is_admin and (token is None or not (token.policy_slug or token.subtree_uid))
+
+    def page(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 50) -> AuditPage:
+        found: list[AuditEvent] = []
+        place = before
+        for after, events in self._visible(wanted, before):
+            found, place = [*found, *events], after
+            if len(found) > limit:
+                return AuditPage(found[:limit], found[limit - 1].id)
+        return AuditPage(found, place)
+
+    def every(self, wanted: AuditFilter) -> Iterator[AuditEvent]:
+        """All of it, for an export; the log is read in chunks."""
+        for _, events in self._visible(wanted, None, most=None):
+            yield from events
+
+    def count(self, wanted: AuditFilter, *, most: int = 2_000) -> tuple[int, int]:
+        """How many events, and how many of these were refused; of very many the newest."""
+        outcomes = [event.outcome for event in self.page(wanted, limit=most).events]
+        return len(outcomes), sum(outcome == AuditEvent.Outcome.REFUSED for outcome in outcomes)
+
+    def event(self, id: int) -> AuditEvent:
+        found = AuditEvent.objects.filter(pk=id).first() if 0 < id < 2**63 else None
+        if found is None or not self._readable([found]):
+            raise NotFound("There is no such row in the log.")
+        return found
+
+    def is_own(self, event: AuditEvent) -> bool:
+        return self._actor.user is not None and event.actor_id == self._actor.user.pk
+
+    # --- Which events -------------------------------------------------------------------------------------------------
+    def _visible(
+        self, wanted: AuditFilter, before: int | None, most: int | None = _MOST_LOOKED_AT
+    ) -> Iterator[tuple[int | None, list[AuditEvent]]]:
+        """Chunk by chunk, each with the place after it; None at the end."""
+        events, n_seen = self._asked(wanted), 0
+        while True:
+            some = list((events if before is None else events.filter(id__lt=before))[:_CHUNK])
+            n_seen += len(some)
+            is_last = len(some) < _CHUNK
+            before = some[-1].id if some else None
+            readable = self._readable(some)
+            yield None if is_last else before, self._below(readable, wanted)
+            if is_last or (most is not None and n_seen >= most):
+                return
+
+    def _asked(self, wanted: AuditFilter) -> QuerySet[AuditEvent]:
+        events = AuditEvent.objects.order_by("-id")
+        if not self.reads_all:
+            mine = Q(actor_id=self._actor.user.pk) if self._actor.user else Q(pk=None)
+            events = events.filter(mine | Q(policy_slug__in=self._policies))
+        narrowed = {
+            "actor_name__icontains": wanted.who, "policy_slug": wanted.policy_slug, "via": wanted.via,
+            "outcome": wanted.outcome, "at__gte": wanted.since, "at__lt": wanted.until,
+        }  # fmt: skip
+        events = events.filter(**{name: value for name, value in narrowed.items() if value})
+        if wanted.verb:
+            events = events.filter(Q(verb=wanted.verb) | Q(verb__startswith=f"{wanted.verb}."))
+        if wanted.text:
+            said = Q(subject__icontains=wanted.text) | Q(reason__icontains=wanted.text)
+            events = events.filter(said | Q(actor_name__icontains=wanted.text))
+        return events
+
+    @cached_property
+    def _policies(self) -> list[str]:
+        """In which the actor holds anything."""
+        return [slug for slug in Policy.objects.values_list("slug", flat=True) if self._reach(slug) is not None]
+
+    def _reach(self, slug: str) -> Reach | None:
+        if slug not in self._reaches:
+            policy = Policy.objects.filter(slug=slug).first()
+            token = self._actor.token
+            outside = token is not None and token.policy_slug not in ("", slug)
+            reach = None if policy is None or outside else Reach(policy, self._actor, self._at)
+            self._reaches[slug] = reach if reach is not None and reach.is_anything else None
+        return self._reaches[slug]
+
+    def _readable(self, events: Sequence[AuditEvent]) -> list[AuditEvent]:
+        if self.reads_all:
+            return list(events)
+        change_sets = _change_sets_of(events)
+        return [event for event in events if self._may_read(event, change_sets)]
+
+    def _may_read(self, event: AuditEvent, change_sets: dict[int, ChangeSet]) -> bool:
+        bound = self._actor.token is not None and self._actor.token.policy_slug not in ("", event.policy_slug)
+        if self.is_own(event) and self._actor.has_scope("self:read") and not bound:
+            return True
+        reach = self._reach(event.policy_slug) if event.policy_slug else None
+        if reach is None:
+            return False
+        named = named_entries(event, change_sets)
+        change_set = change_sets.get(_change_set_of(event) or 0)
+        is_others_draft = change_set is not None and change_set.state == ChangeSet.State.DRAFT
+        if named is None or is_others_draft:  # it concerns everybody, or is nobody's business yet
+            return reach.is_whole
+        return reach.covers(named)
+
+    def _below(self, events: Iterable[AuditEvent], wanted: AuditFilter) -> list[AuditEvent]:
+        found = list(events)
+        if wanted.entry is None:
+            return found
+        change_sets = _change_sets_of(found)
+        return [each for each in found if self._is_below(each, wanted.entry, named_entries(each, change_sets))]
+
+    def _is_below(self, event: AuditEvent, top: UUID, named: set[UUID] | None) -> bool:
+        policy = Policy.objects.filter(slug=event.policy_slug).first() if named else None
+        if policy is None or not named:
+            return False
+        if top in named:
+            return True
+        tree = load_tree(policy)
+        i = tree.index_of_uid(top)
+        if i is None:
+            return False
+        mask = tree.subtree_mask(i)
+        places = [tree.index_of_uid(uid) for uid in named]
+        return any(place is not None and bool(mask[place]) for place in places)
+
+
+class Reach:
+    """Entries of one policy of which somebody may read what was done to them: those within grants of now.
+
+    An entry that was elsewhere once counts if all its places are within reach, and an archived one by where it stood.
+    """
+
+    def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
+        self._policy, self._tree = policy, load_tree(policy)
+        root = self._tree.uuid(0)
+        self._granted = {root} if rules_all(actor, "policies:read") else Rights(policy, actor, at).anywhere
+        places = [self._tree.index_of_uid(uid) for uid in self._granted]
+        self._mask: Mask = np.zeros(len(self._tree), dtype=np.bool_)
+        for i in places:
+            if i is not None:
+                self._mask |= self._tree.subtree_mask(i)
+        bound = actor.token.subtree_uid if actor.token else None
+        if bound is not None:
+            i = self._tree.index_of_uid(bound)
+            self._mask &= np.False_ if i is None else self._tree.subtree_mask(i)
+            self._granted = {bound} if i is not None and self._mask[i] else set()
+        self._known: dict[UUID, bool] = {}
+
+    @property
+    def is_anything(self) -> bool:
+        return bool(self._mask.any())
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self._mask[0])
+
+    def covers(self, uids: Iterable[UUID]) -> bool:
+        return self.is_whole or all(self._covers(uid) for uid in uids)
+
+    def _covers(self, uid: UUID) -> bool:
+        if uid not in self._known:
+            self._known[uid] = False  # of a circle through time nothing is known
+            self._known[uid] = self._look(uid)
+        return self._known[uid]
+
+    def _look(self, uid: UUID) -> bool:
+        i = self._tree.index_of_uid(uid)
+        if uid in self._granted:
+            return i is not None
+        if i is not None and not self._mask[i]:
+            return False
+        rows = Entry.objects.filter(policy=self._policy, uid=uid).values_list("parent_uid", flat=True)
+        parents = set(rows.distinct())
+        return bool(parents) and None not in parents and all(self._covers(parent) for parent in parents if parent)
+
+
+def named_entries(event: AuditEvent, change_sets: dict[int, ChangeSet]) -> set[UUID] | None:
+    """Entries that an event is about; None when it is about the whole policy."""
+    named = {event.entry_uid} if event.entry_uid else set()
+    change_set = change_sets.get(_change_set_of(event) or 0)
+    operations: list[dict[str, Any]] = list(change_set.operations) if change_set else []
+    if change_set is None and _is_of_change_sets(event) and not named:
+        return None
+    for operation in operations:
+        keys = ("entry",) if operation.get("op") == "adjust_usage" else ("entry", "parent", "uid")
+        uids = [operation.get(key) for key in keys] + _givers(operation)
+        if operation.get("op") in ("set_policy", "document") or not any(uids):
+            return None
+        try:
+            named |= {UUID(str(uid)) for uid in uids if uid}
+        except ValueError:
+            return None
+    return named or None
+
+
+def _givers(operation: dict[str, Any]) -> list[Any]:
+    """Siblings from which shares were taken."""
+    shares = operation.get("shares")
+    source = shares.get("from") if isinstance(shares, dict) else None
+    return source if isinstance(source, list) else []
+
+
+def _is_of_change_sets(event: AuditEvent) -> bool:
+    return event.verb.startswith(_OF_CHANGE_SETS)
+
+
+def _change_set_of(event: AuditEvent) -> int | None:
+    stated = event.details.get("change_set") if isinstance(event.details, dict) else None
+    if isinstance(stated, int):
+        return stated
+    match = _CHANGE_SET.fullmatch(event.subject)
+    return int(match[1]) if match else None
+
+
+def _change_sets_of(events: Iterable[AuditEvent]) -> dict[int, ChangeSet]:
+    ids = {found for event in events if _is_of_change_sets(event) and (found := _change_set_of(event)) is not None}
+    return ChangeSet.objects.in_bulk(ids) if ids else {}

@@ -1,0 +1,166 @@
+"""Who reads what of the log: one's own deeds, what happened within one's grants, and administrators everything."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from apps.accounts import audit
+from apps.accounts.actor import COMMAND, SYSTEM, Actor, TokenBounds
+from apps.accounts.models import AuditEvent
+from apps.errors import NotAllowed, NotFound
+from apps.policies import services
+from apps.policies.audit_reading import AuditFilter, AuditReader
+from apps.policies.columns import TreeColumns
+from apps.policies.models import Grant, Policy
+from tests.policies.conftest import AT
+from tests.policies.test_reverting import publish, uid_of
+
+
+def told(actor: Actor, **wanted: Any) -> list[str]:
+    """Reasons of what the actor reads, newest first."""
+    return [event.reason for event in AuditReader(actor, AT).page(AuditFilter(**wanted), limit=500).events]
+
+
+def edit(entry: str, shares: Any) -> dict[str, Any]:
+    return {"op": "set_shares", "entry": entry, "shares": shares}
+
+
+@pytest.fixture
+def history(policy: Policy, alice: Actor) -> None:
+    publish(policy, edit("/physics/bob", 5), actor=alice, reason="inside")
+    publish(policy, edit("/biology", 60), actor=alice, reason="outside")
+    publish(policy, edit("/physics/alice", 5), edit("/biology", 70), actor=alice, reason="both")
+    publish(policy, edit("/physics", 40), actor=alice, reason="the entry itself")
+    publish(policy, {"op": "set_policy", "settings": {"fallback_factor": 0.25}}, actor=alice, reason="settings")
+
+
+@pytest.mark.usefixtures("history")
+def test_an_authority_reads_what_was_done_within_the_grant(bob: Actor) -> None:
+    assert set(told(bob)) == {"inside", "the entry itself"}
+
+
+@pytest.mark.usefixtures("history")
+def test_whoever_has_a_role_for_the_whole_reads_the_whole_policy(
+    policy: Policy, tree: TreeColumns, charlie: Actor
+) -> None:
+    Grant.objects.create(
+        policy=policy, entry_uid=tree.uuid(0), user=charlie.user, role="viewer", verbs=["view_aggregate"], created_at=AT
+    )
+    assert {"inside", "outside", "both", "settings"} <= set(told(charlie))
+
+
+@pytest.mark.usefixtures("history")
+def test_administrators_read_everything_and_others_what_they_did(alice: Actor, charlie: Actor) -> None:
+    audit.record(actor=charlie, verb="token.made", at=AT, reason="mine")
+    audit.record(actor=SYSTEM, verb="user.made", at=AT, reason="somebody else's")
+    assert set(told(charlie)) == {"mine"}
+    assert {"mine", "somebody else's", "settings"} <= set(told(alice))
+
+
+@pytest.mark.usefixtures("history")
+def test_rights_of_now_decide(bob: Actor) -> None:
+    Grant.objects.all().delete()
+    assert told(bob) == []
+
+
+def test_what_was_done_to_somebody_who_moved_is_read_with_rights_at_both_places(policy: Policy, bob: Actor) -> None:
+    there = uid_of(policy, "/physics/bob")
+    publish(policy, edit("/physics/bob", 5), reason="before")
+    publish(policy, {"op": "move", "entry": "/physics/bob", "parent": "/biology/lab"}, reason="the move")
+    publish(policy, edit("/biology/lab/bob", 6), reason="after")
+    assert told(bob) == []
+    publish(policy, {"op": "move", "entry": there, "parent": "/physics"}, reason="back")
+    assert told(bob) == []  # his place in between isn't theirs to know of
+    assert told(COMMAND, entry=UUID(there)).count("the move") >= 1
+
+
+def test_what_was_done_to_somebody_archived_is_read_by_where_they_stood(policy: Policy, bob: Actor) -> None:
+    publish(policy, edit("/physics/bob", 5), reason="before")
+    publish(policy, edit("/biology/lab", 5), reason="elsewhere")
+    publish(
+        policy, {"op": "archive", "entry": "/physics/bob"}, {"op": "lock", "entry": "/physics/alice"}, reason="gone"
+    )
+    publish(policy, {"op": "archive", "entry": "/biology"}, reason="elsewhere too")
+    assert set(told(bob)) == {"before", "gone"}
+
+
+def test_drafts_of_others_are_nobody_s_business(policy: Policy, bob: Actor, alice: Actor) -> None:
+    draft = services.make_change_set(
+        policy_slug="grid", operations=[edit("/physics/bob", 9)], reason="secret plan", at=AT, actor=alice
+    )
+    assert "secret plan" not in told(bob)
+    services.propose_change_set(id=draft.pk, version=1, at=AT, actor=alice)
+    assert "secret plan" in told(bob)
+
+
+def test_siblings_that_gave_shares_are_named_too(policy: Policy, alice: Actor, bob: Actor) -> None:
+    giver = uid_of(policy, "/physics/alice")
+    publish(policy, edit("/physics/bob", {"percent": 90, "from": [giver]}), actor=alice, reason="taken")
+    assert "taken" in told(bob)
+    assert "taken" in told(alice, entry=UUID(giver))
+
+
+# --- Narrowed ---------------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("history")
+def test_the_log_is_narrowed_by_who_what_where_when_and_how(policy: Policy, alice: Actor) -> None:
+    later = Actor(user=alice.user, via="api")
+    audit.record(actor=later, verb="grant.given", at=AT + timedelta(days=2), policy_slug="grid", reason="a role",
+                 outcome=AuditEvent.Outcome.REFUSED)  # fmt: skip
+    assert told(alice, verb="grant") == ["a role"]
+    assert told(alice, verb="gra") == []
+    assert told(alice, outcome="refused") == ["a role"]
+    assert told(alice, via="api") == ["a role"]
+    assert told(alice, since=AT + timedelta(days=1)) == ["a role"]
+    assert "a role" not in told(alice, until=AT + timedelta(days=1))
+    assert "a role" in told(alice, who="ALI")
+    assert told(alice, who="nobody") == []
+    assert set(told(alice, text="outside")) == {"outside"}
+    physics = UUID(uid_of(policy, "/physics"))
+    assert set(told(alice, entry=physics)) == {"inside", "both", "the entry itself"}
+    assert told(alice, policy_slug="other") == []
+
+
+def test_long_logs_come_in_pages_without_gaps(policy: Policy, alice: Actor, bob: Actor) -> None:
+    for n in range(450):
+        audit.record(actor=bob if n % 3 else alice, verb="token.made", at=AT, reason=str(n))
+    reader, seen, before = AuditReader(bob, AT), [], None
+    while True:
+        page = reader.page(AuditFilter(verb="token"), before=before, limit=60)
+        seen += [event.reason for event in page.events]
+        if page.next_before is None:
+            break
+        before = page.next_before
+    assert seen == [str(n) for n in range(449, -1, -1) if n % 3]
+    assert [event.reason for event in reader.every(AuditFilter(verb="token"))] == seen
+    assert reader.count(AuditFilter(verb="token")) == (300, 0)
+
+
+def test_a_row_that_may_not_be_read_isn_t_there(policy: Policy, alice: Actor, bob: Actor, charlie: Actor) -> None:
+    publish(policy, edit("/physics/bob", 5), actor=alice)
+    row = AuditEvent.objects.latest("id").pk
+    assert AuditReader(bob, AT).event(row).pk == row
+    for actor, id in ((charlie, row), (bob, 1), (alice, 10**6), (alice, 0), (alice, 2**70)):
+        with pytest.raises(NotFound):
+            AuditReader(actor, AT).event(id)
+
+
+# --- Tokens -----------------------------------------------------------------------------------------------------------
+def bound(actor: Actor, *scopes: str, **bounds: Any) -> Actor:
+    return Actor(user=actor.user, via="api", token=TokenBounds("fsh_x", frozenset(scopes), **bounds))
+
+
+@pytest.mark.usefixtures("history")
+def test_a_token_reads_within_its_bounds(policy: Policy, tree: TreeColumns, alice: Actor, bob: Actor) -> None:
+    physics = tree.index_of_path("/physics")
+    assert physics is not None
+    narrow = bound(alice, "policies:read", policy_slug="grid", subtree_uid=tree.uuid(physics))
+    assert set(told(narrow)) == {"inside", "the entry itself"}
+    assert set(told(bound(bob, "policies:read"))) == {"inside", "the entry itself"}
+    assert set(told(bound(alice, "self:read"))) >= {"inside", "outside", "both", "settings"}  # alice did it all
+    assert told(bound(bob, "policies:read", policy_slug="other")) == []
+    with pytest.raises(NotAllowed):
+        told(bound(alice, "usage:write"))
