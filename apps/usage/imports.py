@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from django.db.models import Q
@@ -16,7 +17,7 @@ from apps.runs.faults import fault_point
 from apps.runs.leases import Lease, RunCancelled
 from apps.runs.models import Run
 from apps.usage import uploads
-from apps.usage.collectors.base import FINISHED, Parsed, RecordBatch, Rejection, instant
+from apps.usage.collectors.base import FINISHED, Parsed, Reading, RecordBatch, Rejection, instant
 from apps.usage.collectors.registry import FORMATS
 from apps.usage.dry_run import DryRun
 from apps.usage.ingest import Counts, ingest_batch
@@ -50,7 +51,9 @@ def _work(usage_import: Import, run: Run, lease: Lease) -> dict[str, Any]:
     dry = DryRun(usage_import.source) if usage_import.dry_run else None
     with uploads.open_unpacked(usage_import.stored_path) as stream:
         collector = FORMATS[usage_import.format]
-        for parsed in collector.parse(stream, resume=tally.resume or None):
+        named = usage_import.time_zone or usage_import.source.time_zone
+        reading = Reading(lease.clock(), ZoneInfo(named) if named else None)
+        for parsed in collector.parse(stream, reading, resume=tally.resume or None):
             with lease.fenced() as held:
                 _take(usage_import, held, parsed, tally, dry, lease.clock())
             logger.info("Import %s: %s of %s bytes", usage_import.pk, parsed.offset, run.progress_total)

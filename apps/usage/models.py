@@ -8,7 +8,17 @@ from django.db.models import F, Q
 
 
 class Source(models.Model):
-    """One stream of usage records: a scheduler's accounting, a log, a peer."""
+    """One stream of usage records: a scheduler's accounting, a log, a peer.
+
+    `collecting` is what its kind needs (a folder, a command's arguments, an address); secrets are never in it.
+    `cursor` says how far it was collected and is stored in the transaction of the records that it stands behind.
+    """
+
+    class Kind(models.TextChoices):
+        PUSH = "push", "Sent to us: REST or files"
+        DIRECTORY = "directory", "A watched directory"
+        COMMAND = "command", "A command, on a schedule"
+        SLURM_REST = "slurm-rest", "Slurm's REST daemon"
 
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=128)
@@ -18,6 +28,18 @@ class Source(models.Model):
     cluster = models.CharField(max_length=128, blank=True, default="")  # for records that name none
     time_zone = models.CharField(max_length=64, blank=True, default="")  # naive times without one are refused
     expected_every_s = models.PositiveIntegerField(null=True, blank=True)
+    kind = models.CharField(max_length=16, choices=Kind.choices, default=Kind.PUSH, db_default=Kind.PUSH)
+    collecting = models.JSONField(default=dict, db_default={}, blank=True)
+    collect_every_s = models.PositiveIntegerField(null=True, blank=True)
+    collect_due_at = models.DateTimeField(null=True, blank=True)
+    collected_at = models.DateTimeField(null=True, blank=True)  # when it last worked
+    collect_error = models.TextField(blank=True, default="", db_default="")  # of the last try; "" when it worked
+    is_paused = models.BooleanField(default=False, db_default=False)
+    cursor = models.JSONField(default=dict, db_default={}, blank=True)
+    skew_tolerance_s = models.PositiveIntegerField(default=300, db_default=300)  # ends further ahead are refused
+    skew_s = models.FloatField(null=True, blank=True)  # how far the newest end lay ahead of our clock, when last seen
+    sealed_before_at = models.DateTimeField(null=True, blank=True)  # records that ended before are gone, buckets stay
+    keep_records_days = models.PositiveIntegerField(null=True, blank=True)  # null: as the site says
     names_people = models.BooleanField(default=False, db_default=False)  # its user names are those people sign in with
     is_sample = models.BooleanField(default=False)
     watermark = models.BigIntegerField(default=0)  # grows with every commit that changed a bucket or a running job
@@ -82,6 +104,9 @@ class Record(models.Model):
     billing = models.FloatField(default=0)  # billing units a second
     requested_s = models.FloatField(null=True)
     run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, db_index=False, db_constraint=False)
+    is_charge = models.BooleanField(default=False, db_default=False)  # no job, but charged: a reservation, say
+    seen_at = models.DateTimeField(null=True)  # when an open job was last listed
+    note = models.CharField(max_length=64, blank=True, default="", db_default="")  # why we closed it: "vanished"
 
     class Meta:
         constraints = [
@@ -151,6 +176,11 @@ class Import(models.Model):
     sha256 = models.CharField(max_length=64)
     time_zone = models.CharField(max_length=64, blank=True, default="")
     dry_run = models.BooleanField(default=False)
+    all_or_nothing = models.BooleanField(default=False, db_default=False)  # one bad line refuses the file
+    undone_at = models.DateTimeField(null=True, blank=True)
+    undone_run = models.OneToOneField(
+        "runs.Run", null=True, blank=True, on_delete=models.PROTECT, related_name="undone_import"
+    )
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     first_start_at = models.DateTimeField(null=True)
     last_end_at = models.DateTimeField(null=True)
@@ -177,6 +207,118 @@ class RejectedLine(models.Model):
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.code}"
+
+
+class ReplacedRecord(models.Model):
+    """A version of a record that a later one replaced: what an undo puts back, and what changed after closing."""
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
+    by_run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="+")
+    replaced_at = models.DateTimeField()
+    cluster = models.CharField(max_length=128, blank=True, default="")
+    job = models.CharField(max_length=128)
+    array_task = models.CharField(max_length=64, blank=True, default="")
+    submit_at = models.DateTimeField()
+    restart = models.PositiveIntegerField(default=0)
+    revision = models.BigIntegerField(default=0)
+    state = models.CharField(max_length=16, choices=Record.State.choices)
+    account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, related_name="+")
+    job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, related_name="+")
+    site = models.CharField(max_length=128, blank=True, default="")
+    start_at = models.DateTimeField(null=True)
+    end_at = models.DateTimeField(null=True)
+    cpus = models.FloatField(default=0)
+    gpus = models.FloatField(default=0)
+    nodes = models.FloatField(default=0)
+    mem_mb = models.FloatField(default=0)
+    billing = models.FloatField(default=0)
+    requested_s = models.FloatField(null=True)
+    is_charge = models.BooleanField(default=False)
+    seen_at = models.DateTimeField(null=True)
+    note = models.CharField(max_length=64, blank=True, default="")
+    run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="+")  # that brought it
+
+    class Meta:
+        indexes = [models.Index(fields=["source", "-replaced_at"], name="usage_replaced_newest")]
+
+    def __str__(self) -> str:
+        return f"{self.job} of source {self.source_id}, revision {self.revision}"
+
+
+class TooLateRecord(models.Model):
+    """A record that ended before its source was sealed: listed with its amount, and not counted."""
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
+    run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="+")
+    received_at = models.DateTimeField()
+    cluster = models.CharField(max_length=128, blank=True, default="")
+    job = models.CharField(max_length=128)
+    array_task = models.CharField(max_length=64, blank=True, default="")
+    submit_at = models.DateTimeField()
+    restart = models.PositiveIntegerField(default=0)
+    revision = models.BigIntegerField(default=0)
+    state = models.CharField(max_length=16, choices=Record.State.choices)
+    account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, related_name="+")
+    end_at = models.DateTimeField()
+    cpu_s = models.FloatField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["source", "cluster", "job", "array_task", "submit_at", "restart", "revision", "end_at"],
+                name="usage_toolaterecord_once",
+            )
+        ]
+        indexes = [models.Index(fields=["source", "-received_at"], name="usage_too_late_newest")]
+
+    def __str__(self) -> str:
+        return f"{self.job} of source {self.source_id}"
+
+
+class Overlap(models.Model):
+    """Hours of a site that arrived from two sources. The later one's are held: they don't count until decided."""
+
+    class State(models.TextChoices):
+        HELD = "held", "Held"  # the hours of `held` don't count
+        COUNTED = "counted", "Both count"  # somebody said that they are different jobs
+        DROPPED = "dropped", "Only the first counts"
+
+    site = models.CharField(max_length=128)
+    kept = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
+    held = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="overlaps")
+    from_at = models.DateTimeField()  # of the first hour
+    to_at = models.DateTimeField()  # behind the last hour
+    state = models.CharField(max_length=16, choices=State.choices, default=State.HELD)
+    found_at = models.DateTimeField()
+    decided_at = models.DateTimeField(null=True, blank=True)
+    decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    reason = models.TextField(blank=True, default="")
+
+    class Meta:
+        indexes = [models.Index(fields=["held", "site", "from_at"], name="usage_overlap_hours")]
+
+    def __str__(self) -> str:
+        return f"{self.site}: {self.held_id} over {self.kept_id}"
+
+
+class SourceDay(models.Model):
+    """What a source brought on one day (UTC), counted in the transaction that took it."""
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="days")
+    received_on = models.DateField()
+    n_new = models.BigIntegerField(default=0)
+    n_duplicate = models.BigIntegerField(default=0)
+    n_corrected = models.BigIntegerField(default=0)
+    n_late = models.BigIntegerField(default=0)
+    n_too_late = models.BigIntegerField(default=0)
+    n_rejected = models.BigIntegerField(default=0)
+    n_ahead = models.BigIntegerField(default=0)  # of the rejected: ended ahead of our clock
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "received_on"], name="usage_sourceday_once")]
+
+    def __str__(self) -> str:
+        return f"{self.source_id} on {self.received_on}"
 
 
 class IdempotentAnswer(models.Model):

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from apps.errors import Invalid
-from apps.usage.collectors.base import Parsed, RecordBatch, Rejection, instant
+from apps.usage.collectors.base import Parsed, Reading, RecordBatch, Rejection, instant
 from apps.usage.collectors.lines import MOST_LINE_BYTES
 from apps.usage.collectors.registry import format_of
 from apps.usage.collectors.swf import Swf
 
 START = 1_132_444_805
 HEADER = f"; Version: 2.2\n; UnixStartTime: {START}\n; Partition: 1 grid.example\n"
+
+READING = Reading(at=datetime(2026, 6, 1, tzinfo=UTC))
 
 
 def job(number: float, **given: float) -> str:
@@ -26,7 +28,7 @@ def job(number: float, **given: float) -> str:
 
 
 def parse(text: str | bytes) -> tuple[list[Parsed], list[Rejection]]:
-    pieces = list(Swf().parse(io.BytesIO(text.encode() if isinstance(text, str) else text)))
+    pieces = list(Swf().parse(io.BytesIO(text.encode() if isinstance(text, str) else text), READING))
     return pieces, [rejection for piece in pieces for rejection in piece.rejections]
 
 
@@ -169,7 +171,7 @@ class Endless(io.RawIOBase):
 
 def test_a_line_of_a_gigabyte_flows_by_and_is_named() -> None:
     stream = Endless(2**30)
-    pieces = list(Swf().parse(stream))  # type: ignore[arg-type]
+    pieces = list(Swf().parse(stream, READING))  # type: ignore[arg-type]
     rejections = [rejection for piece in pieces for rejection in piece.rejections]
     assert [(one.line, one.code) for one in rejections] == [(5, "line_too_long")]
     assert [name for piece in pieces for name in piece.batch.job.tolist()] == [b"1", b"2"]
@@ -185,9 +187,9 @@ def test_a_long_line_is_refused_wherever_blocks_end() -> None:
 def test_reading_goes_on_behind_any_piece() -> None:
     text = HEADER + "".join(job(n) for n in range(60_000)) + "1 2\n" + "".join(job(n) for n in range(60_000, 90_000))
     stream: BinaryIO = io.BytesIO(text.encode())
-    pieces = list(Swf().parse(stream))
+    pieces = list(Swf().parse(stream, READING))
     assert len(pieces) > 1
-    rest = list(Swf().parse(io.BytesIO(text.encode()), resume=pieces[0].resume))
+    rest = list(Swf().parse(io.BytesIO(text.encode()), READING, resume=pieces[0].resume))
     assert [piece.batch.line.tolist() for piece in rest] == [piece.batch.line.tolist() for piece in pieces[1:]]
     assert [piece.rejections for piece in rest] == [piece.rejections for piece in pieces[1:]]
     assert pieces[-1].offset == len(text)

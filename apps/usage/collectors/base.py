@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, NamedTuple, Protocol
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +59,7 @@ class RecordRow(NamedTuple):
     array_task: str = ""
     restart: int = 0
     revision: int = 0
+    is_charge: bool = False  # no job, but charged: a reservation, say
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ class RecordBatch:
     mem_mb: F8
     billing: F8
     requested_s: F8  # NaN where nothing was requested
+    is_charge: Flags
     people: list[Who]
     job_classes: list[JobClassKey]
 
@@ -150,6 +153,7 @@ class RecordBatch:
             mem_mb=np.asarray([r.mem_mb for r in rows], dtype=np.float64),
             billing=np.asarray([r.billing for r in rows], dtype=np.float64),
             requested_s=np.asarray(requested, dtype=np.float64),
+            is_charge=np.asarray([r.is_charge for r in rows], dtype=np.bool_),
             people=list(people),
             job_classes=list(job_classes),
         )
@@ -170,17 +174,45 @@ class Parsed:
     offset: int = 0  # bytes read of the unpacked file
 
 
+class Reading(NamedTuple):
+    """What a reader must be told besides the bytes.
+
+    at: our clock. zone: of times that name none; without it such times are refused.
+    """
+
+    at: datetime
+    zone: ZoneInfo | None = None
+
+
+class FieldNote(NamedTuple):
+    """One field of a format, and what it becomes here."""
+
+    name: str
+    meaning: str
+
+
 class Collector(Protocol):
-    """A format: what it is called, how it is recognised, and how it is read."""
+    """A format: what it is called, how it is recognised, and how it is read.
+
+    is_listing: it names every job that runs or waits now, so that an open one that it misses has vanished.
+    needs_zone: its times are local and name no zone. sample: a short file of it, made up. The registry's order is
+    that of sniffing.
+    """
 
     name: str
     label: str
     extensions: tuple[str, ...]
     reference: str
+    sample: str
+    fields: tuple[FieldNote, ...]
+    needs_zone: bool
+    is_listing: bool
 
     def sniff(self, head: bytes) -> bool: ...
 
-    def parse(self, stream: BinaryIO, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]: ...
+    def parse(
+        self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None
+    ) -> Iterator[Parsed]: ...
 
 
 def text_column(texts: Sequence[str]) -> Bytes:

@@ -27,8 +27,10 @@ from apps.usage.collectors.base import (
     MOST_MEM_MB,
     MOST_RATE,
     Bytes,
+    FieldNote,
     JobClassKey,
     Parsed,
+    Reading,
     RecordBatch,
     Rejection,
     Who,
@@ -73,6 +75,21 @@ class Swf:
     label = "Standard Workload Format (SWF 2.2)"
     extensions: tuple[str, ...] = (".swf", ".swf.gz")
     reference = "https://www.cs.huji.ac.il/labs/parallel/workload/swf.html"
+    sample = (
+        "; Version: 2.2\n; UnixStartTime: 1767225600\n"
+        "1 0 5 3600 8 -1 -1 8 7200 -1 1 17 3 -1 1 -1 -1 -1\n2 60 0 1800 1 -1 -1 1 3600 -1 1 4 2 -1 1 -1 -1 -1\n"
+    )
+    fields: tuple[FieldNote, ...] = (
+        FieldNote("2 submit, 3 wait, 4 run time", "start = submit + wait; end = start + run time"),
+        FieldNote("5 allocated, else 8 requested processors", "cpus"),
+        FieldNote("7 used, else 10 requested memory", "mem_mb"),
+        FieldNote("9 requested time", "requested_s"),
+        FieldNote("12 user, 13 group", "user, group"),
+        FieldNote("15 queue", "queue"),
+        FieldNote("16 partition", "site"),
+    )
+    needs_zone = False
+    is_listing = False
 
     def sniff(self, head: bytes) -> bool:
         lines = [line for line in head.splitlines() if line.strip()]
@@ -81,7 +98,7 @@ class Swf:
         fields = lines[0].split()[:N_FIELDS]
         return lines[0].startswith(b";") or (len(fields) == N_FIELDS and all(map(_NUMBER.fullmatch, fields)))
 
-    def parse(self, stream: BinaryIO, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
+    def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
         """
         Raises:
             Invalid: the file doesn't say when its times begin.
@@ -327,6 +344,7 @@ def _batch(matrix: F8, lines: I8, submit_us: I8, part: I8, state: _State, notes:
         mem_mb=_mem_mb(matrix, cpus, state, notes),
         billing=nothing,
         requested_s=requested_s,
+        is_charge=np.zeros(n, np.bool_),
         people=people,
         job_classes=job_classes,
     )
