@@ -291,6 +291,8 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "RunState": "apps.runs.models.Run.State",
         "ChangeSetState": "apps.policies.models.ChangeSet.State",
+        "EntryState": "apps.api.v1.tree.STATES",
+        "Verb": "apps.policies.models.Grant.Verb",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -21,6 +21,7 @@ from apps.priorities.ordering import json_number
 from apps.priorities.selectors import PolicyView, open_view
 
 MOST_ENTRIES = 20_000
+STATES = ("over", "under", "on", "idle", "unknown")
 _COLUMNS = (
     "uid", "name", "path", "kind", "shares", "target", "target_global", "actual", "priority", "rank", "factor",
     "usage_core_s", "state", "locked", "n_children", "hidden_children",
@@ -49,7 +50,7 @@ class EntrySerializer(serializers.Serializer[Any]):
         child=NumberField(allow_null=True), help_text="What the algorithm has of its own, by its scheduler's names"
     )
     usage_core_s = serializers.FloatField()
-    state = serializers.ChoiceField(["over", "under", "on", "idle", "unknown"])
+    state = serializers.ChoiceField(STATES)
     scope = serializers.CharField(allow_blank=True)
     mount = serializers.CharField(allow_null=True)
     locked = serializers.BooleanField()
