@@ -301,6 +301,26 @@ class Overlap(models.Model):
         return f"{self.site}: {self.held_id} over {self.kept_id}"
 
 
+class SealedHour(models.Model):
+    """What records that were let go had added to the buckets of an hour, so that the rest can still be proved."""
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
+    hour_at = models.DateTimeField()
+    n_records = models.BigIntegerField(default=0)  # let go, that had a part in this hour
+    cpu_s = models.FloatField(default=0)
+    gpu_s = models.FloatField(default=0)
+    mem_gb_s = models.FloatField(default=0)
+    node_s = models.FloatField(default=0)
+    billing = models.FloatField(default=0)
+    jobs = models.FloatField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "hour_at"], name="usage_sealedhour_once")]
+
+    def __str__(self) -> str:
+        return f"{self.source_id} at {self.hour_at}"
+
+
 class SourceDay(models.Model):
     """What a source brought on one day (UTC), counted in the transaction that took it."""
 
