@@ -15,7 +15,7 @@ from apps.errors import FieldProblem, Invalid
 from apps.policies.columns import SPARSE, U1, Mask, Node, TreeColumns
 from apps.policies.declared import MOST_PROBLEMS, Declared
 from apps.policies.formats.fitting import competitors
-from apps.policies.names import MAX_DEPTH, RESERVE
+from apps.policies.names import MAX_DEPTH, RESERVE, has_markup
 from apps.policies.publishing import NextRevision
 from apps.policies.reshape import columns_of
 from apps.policies.settings import PolicySettings
@@ -150,11 +150,11 @@ def refuse_markup(declared: Declared, head: TreeColumns, tree: TreeColumns) -> N
     marked = [
         tree.path(i)
         for i, name in enumerate(tree.name)
-        if ("<" in name or ">" in name) and (in_head[i] < 0 or head.name[int(in_head[i])] != name)
+        if has_markup(name) and (in_head[i] < 0 or head.name[int(in_head[i])] != name)
     ]
     if not marked:
         return
-    of_path = {declared.tree.path(i): i for i, name in enumerate(declared.tree.name) if "<" in name or ">" in name}
+    of_path = {declared.tree.path(i): i for i, name in enumerate(declared.tree.name) if has_markup(name)}
     known = [of_path[path] for path in marked if path in of_path]
     _refuse(declared, known, "has a name with < or >, which mark up pages; leave them out")
 

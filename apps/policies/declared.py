@@ -20,6 +20,7 @@ from apps.policies.names import (
     clean_kind,
     clean_name,
     clean_shares,
+    read_name,
 )
 from apps.policies.reshape import breadth_first
 from apps.policies.terms import Dates, Members, read_dates, read_members
@@ -216,7 +217,7 @@ class Declaration:
         if parent < 0 and self.name:
             return None  # the parent was refused
         try:
-            clean = clean_name(name)
+            clean = read_name(name)  # `refuse_markup` asks more of names that are new
         except ValueError as error:
             self.problem(parent, place, str(error), line)
             return None

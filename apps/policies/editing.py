@@ -122,8 +122,9 @@ class Edit:
             parent = self.tree.replace(parent, is_group=True)
         return parent
 
-    def free_name(self, parent: Node, value: object, *, unless: UUID | None = None) -> str:
-        name: str = self.clean("name", clean_name, value)
+    def free_name(self, parent: Node, value: object, *, own: str = "", unless: UUID | None = None) -> str:
+        """A name for a child of `parent`. own: the one that the entry has, which it may keep whatever it is."""
+        name: str = own if own and value == own else self.clean("name", clean_name, value)
         taken = self.tree.child_named(parent.uid, name)
         if taken is not None and taken.uid != unless:
             message = f"{self.tree.path(parent)} has a child {name!r} already; siblings need different names"

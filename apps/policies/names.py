@@ -15,11 +15,26 @@ RESERVE = "reserve"
 PARENT = "parent"  # how files and requests write *inherit*
 
 # Marks that turn the direction of text: a name with one reads as another name.
+_MARKUP = frozenset("<>")
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def clean_name(value: object) -> str:
-    """The name in NFC; ValueError says what is wrong with it."""
+    """The name in NFC, of what is new; ValueError says what is wrong with it."""
+    name = read_name(value)
+    for character in _MARKUP:
+        if character in name:
+            raise ValueError(f"{name!r} contains {character!r}, which marks up pages; leave it out")
+    return name
+
+
+def has_markup(name: str) -> bool:
+    """Whether only an entry that has the name already may be called so."""
+    return not _MARKUP.isdisjoint(name)
+
+
+def read_name(value: object) -> str:
+    """The name in NFC, of what may be there already: entries from before < and > were refused keep their names."""
     if not isinstance(value, str):
         raise ValueError(f"a name must be text, not {_kind_of(value)}; put it in quotes")
     if value.isascii() and 0 < len(value) <= LONGEST_NAME and value.isprintable() and "/" not in value:

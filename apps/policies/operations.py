@@ -180,7 +180,7 @@ def _rename(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     else:
         parent = edit.tree.get(node.parent_uid)
         assert parent is not None, "every entry but the root has a parent"  # noqa: S101 - an invariant, not input
-        name = edit.free_name(parent, operation.get("name"), unless=node.uid)
+        name = edit.free_name(parent, operation.get("name"), own=node.name, unless=node.uid)
     edit.touch(node.uid, "name")
     edit.tree.replace(node, name=name)
     return {"entry": str(node.uid), "name": name}
@@ -194,7 +194,7 @@ def _move(edit: Edit, operation: Mapping[str, Any]) -> Operation:
         raise edit.refusal("parent", message, code="cycle")
     same_parent = goal.uid == node.parent_uid
     parent = goal if same_parent else edit.parent_for(str(goal.uid), 1 + edit.tree.height(node))
-    name = edit.free_name(parent, operation.get("name", node.name), unless=node.uid)
+    name = edit.free_name(parent, operation.get("name", node.name), own=node.name, unless=node.uid)
     fields: dict[str, Any] = {"parent_uid": parent.uid, "name": name}
     resolved: Operation = {"entry": str(node.uid), "parent": str(parent.uid)}
     edit.touch(node.uid, "parent_uid")
@@ -239,7 +239,7 @@ def _restore(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     parent = edit.parent_for(wanted, max(depth.values()))
     if former is not None and former.uid != parent.uid:  # it is a move as well: both ends are asked
         edit.guard.may_divide(edit.tree, edit.find(str(former.uid), "entry"), edit.index, edit.verb)
-    name = edit.free_name(parent, operation.get("name", top.name))
+    name = edit.free_name(parent, operation.get("name", top.name), own=top.name)
     edit.put([replace(top, parent_uid=parent.uid, name=name), *nodes[1:]])
     return {"entry": str(uid), "parent": str(parent.uid), "name": name}
 

@@ -43,7 +43,7 @@ def text_of(name: str) -> str:
 
 
 def _is_refused(character: str) -> bool:
-    return character in "/%" or character in _BIDI or unicodedata.category(character) in _NEVER
+    return character in "/%<>" or character in _BIDI or unicodedata.category(character) in _NEVER
 
 
 def _percent(character: str) -> str:

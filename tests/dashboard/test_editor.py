@@ -142,6 +142,8 @@ def test_what_changes_the_shape_brings_the_whole_view(admin: Client, draft: Chan
         ({"op": "set_shares", "shares": "5", "mode": "percent", "from": "chosen"}, 422, "at least one sibling"),
         ({"op": "rename", "name": "biomed"}, 422, "child"),
         ({"op": "rename", "name": "a/b"}, 422, "separates"),
+        ({"op": "rename", "name": "<b>atlas"}, 422, "marks up pages"),
+        ({"op": "rename", "name": "at\u202elas"}, 422, "control character U+202E"),
         ({"op": "move"}, 422, "Choose the entry"),
         ({"op": "set_dates", "ends_on": "yesterday"}, 422, "day"),
         ({"op": "explode"}, 422, "nothing that can be done"),

@@ -198,6 +198,8 @@ class _Taken(Declaration):
         if _AMBIGUOUS.fullmatch(number):
             dot, bare = number.replace(".", "").replace(",", "."), number.replace(",", "").replace(".", "")
             raise ValueError(f"{number!r} may be {bare} or {dot}; write it as one of these")
+        if text.lstrip("'").startswith(("=", "@", "＝", "＠")):
+            raise ValueError(f"{text[:40]!r} is a formula; write the number that it comes to")
         if not _NUMBER.fullmatch(number):
             raise ValueError(f'{text[:40]!r} is no number from 0 up, and not "{PARENT}"')
         value = float(number.replace(",", "."))
@@ -230,7 +232,11 @@ class _Taken(Declaration):
             if missing:
                 self.problem(missing[0], "shares", "has no percentage, and others beside it have")
             elif total > 100 + 1e-6:
-                self.problem(given[0], "shares", f"the entries below {self.path(parent)} have {total:.6g} % together")
+                self.problem(
+                    given[0],
+                    "shares",
+                    f"the entries below {self.path(parent)} have {total:.6g} % together, more than 100",
+                )
             elif total < 100 - 0.1:
                 message = f"the entries below {self.path(parent)} have only {total:.6g} % together"
                 self.problem(given[0], "shares", f"{message}; add one of kind {RESERVE} with the rest")

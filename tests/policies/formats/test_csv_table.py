@@ -88,7 +88,7 @@ def test_a_formula_cell_is_refused_with_its_line_and_what_to_do() -> None:
     found = problems('path,kind,shares\n"=HYPERLINK(1)",vo,1\n/a,@SUM,1\n/b,vo,=1+1\n')
     assert "put an apostrophe before it" in found["line 2: path"] if "line 2: path" in found else found
     assert "put an apostrophe before it" in found["line 3, /a: kind"]
-    assert "is no number" in found["line 4, /b: shares"]
+    assert "is a formula; write the number" in found["line 4, /b: shares"]
     assert shares_of("path,shares\n'=x,1\n") == {"/=x": 1}
 
 
