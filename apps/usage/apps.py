@@ -7,6 +7,7 @@ class UsageConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.runs.registry import register
-        from apps.usage.imports import KIND, work_import
+        from apps.usage import imports, retention
 
-        register(KIND, work_import)
+        register(imports.KIND, imports.work_import)
+        register(retention.KIND, retention.work_retention)

@@ -90,6 +90,12 @@ def delta_of(records: Finished) -> Delta:
     )
 
 
+def amounts_of(delta: Delta) -> F8:
+    """(n, 6) in the units of the buckets."""
+    scale = np.array([*[QUANTA] * len(RESOURCES), 1], np.float64)
+    return delta.amounts / scale
+
+
 def apply_delta(source_id: int, delta: Delta) -> None:
     """Add to the stored buckets, in the caller's transaction and under its lock of the source."""
     takes = (delta.amounts < 0).any(axis=1)
@@ -140,8 +146,7 @@ def _update(source_id: int, delta: Delta, chosen: I8) -> None:
 
 
 def _parameters(delta: Delta, chosen: I8) -> list[object]:
-    scale = np.array([*[QUANTA] * len(RESOURCES), 1], np.float64)
-    amounts = delta.amounts[chosen] / scale
+    amounts = amounts_of(delta)[chosen]
     return [
         Int8Array(delta.account_id[chosen]),
         TextArray(delta.site[chosen]),

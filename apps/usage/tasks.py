@@ -1,0 +1,14 @@
+"""What the schedule rings: each task calls one service and may run twice."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from apps import clock
+from apps.usage.retention import ask_for_retention
+
+
+@shared_task(name="apps.usage.tasks.let_records_go")
+def let_records_go() -> bool:
+    """Whether there are records older than they are kept for."""
+    return ask_for_retention(at=clock.now()) is not None
