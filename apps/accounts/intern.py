@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from django.db import connection
 
+from apps.accounts.grid_names import canonical_dn, canonical_fqan, is_dn
 from apps.errors import FieldProblem, Invalid
 
 
@@ -23,6 +24,24 @@ class AccountKey(NamedTuple):
 
 
 _LONGEST = (128, 256, 256, 1024, 512, 256)  # the columns' lengths, in the order of AccountKey
+
+
+def canonical(key: AccountKey) -> AccountKey:
+    """The one spelling of an account's names, under which it is stored and compared: see grid_names.
+
+    A user name that can only be a DN is spelled like one. What would become too long to store stays as it is.
+    """
+    _namespace, user_name, _group, dn, fqan, _project = key
+    if not dn and not fqan and "=" not in user_name:
+        return key
+    spelled = key._replace(
+        user_name=canonical_dn(user_name) if is_dn(user_name) else user_name,
+        dn=canonical_dn(dn) if dn else "",
+        fqan=canonical_fqan(fqan) if fqan else "",
+    )
+    fits = all(len(text) <= longest for text, longest in zip(spelled, _LONGEST, strict=True))
+    return spelled if fits and (spelled.user_name or spelled.dn or spelled.group_name) else key
+
 
 _UNNEST = "unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[])"
 _NAMES = "namespace, user_name, group_name, dn, fqan, project"
@@ -40,8 +59,12 @@ ON CONFLICT ON CONSTRAINT accounts_account_name DO NOTHING
 
 
 def account_ids(keys: Sequence[AccountKey], *, at: datetime) -> dict[AccountKey, int]:
-    """The id of each key, adding those never seen before. Two callers with the same new names get the same ids."""
-    wanted = list(dict.fromkeys(keys))
+    """The id of each key, adding those never seen before. Two callers with the same new names get the same ids.
+
+    Two spellings of one name get the same id.
+    """
+    spelled = {key: canonical(key) for key in dict.fromkeys(keys)}
+    wanted = list(dict.fromkeys(spelled.values()))
     if not wanted:
         return {}
     _refuse_unusable(wanted)
@@ -51,7 +74,7 @@ def account_ids(keys: Sequence[AccountKey], *, at: datetime) -> dict[AccountKey,
         with connection.cursor() as cursor:
             cursor.execute(_ADD, [at, *_columns(new)])
         found.update(_find(new))
-    return found
+    return {key: found[name] for key, name in spelled.items()}
 
 
 def _find(keys: list[AccountKey]) -> dict[AccountKey, int]:

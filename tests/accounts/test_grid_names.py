@@ -1,0 +1,176 @@
+"""DNs in whatever spelling, and FQANs with and without what says nothing, are one name."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import datetime
+from importlib import import_module
+
+import pytest
+from django.apps import apps
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.accounts.grid_names import canonical_dn, canonical_fqan, common_name, group_of_fqan, is_dn
+from apps.accounts.intern import AccountKey, account_ids, canonical
+from apps.accounts.models import Account
+
+KIM = "/C=SE/O=NorduGrid/CN=Kim Svan"
+# Every way in which each type may be written, the kept one first.
+SPELLED = {
+    "CN": ("CN", "cn", "commonName", "2.5.4.3", "OID.2.5.4.3"),
+    "O": ("O", "o", "organizationName"),
+    "DC": ("DC", "dc", "domainComponent", "0.9.2342.19200300.100.1.25"),
+    "emailAddress": ("emailAddress", "E", "EMAIL", "1.2.840.113549.1.9.1"),
+    "UID": ("UID", "userId"),
+    "ST": ("ST", "S", "stateOrProvinceName"),
+}
+values = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), min_size=1, max_size=12
+)
+pairs = st.tuples(st.sampled_from(sorted(SPELLED)), values.map(lambda text: unicodedata.normalize("NFC", text)))
+names = st.lists(st.lists(pairs, min_size=1, max_size=2, unique_by=lambda pair: pair[0]), min_size=1, max_size=5)
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "CN=Kim Svan,O=NorduGrid,C=SE",
+        "cn=Kim Svan, o=NorduGrid, c=SE",
+        "CN = Kim Svan ; O = NorduGrid ; C = SE",
+        'CN="Kim Svan",O=NorduGrid,C=SE',
+        "2.5.4.3=Kim Svan,organizationName=NorduGrid,countryName=SE",
+        "CN=Kim\\20Svan,O=NorduGrid,C=SE",
+        "CN=#0C084B696D205376616E,O=NorduGrid,C=SE",
+        "/c=SE/o=NorduGrid/cn=Kim Svan",
+        "/C=SE/O=NorduGrid/CN=Kim\\x20Svan",
+        f" {KIM} ",
+    ],
+)
+def test_every_spelling_of_a_dn_is_the_same_name(spelled: str) -> None:
+    assert canonical_dn(spelled) == KIM
+
+
+@pytest.mark.parametrize(
+    ("spelled", "kept"),
+    [
+        ("/DC=org/CN=host/node1.example.org", "/DC=org/CN=host/node1.example.org"),
+        ("CN=host/node1.example.org,DC=org", "/DC=org/CN=host/node1.example.org"),
+        ("E=kim@example.org,CN=Svan\\, Kim", "/CN=Svan, Kim/emailAddress=kim@example.org"),
+        ("/CN=Svan, Kim/Email=kim@example.org", "/CN=Svan, Kim/emailAddress=kim@example.org"),
+        ("UID=7+CN=Kim,O=x", "/O=x/CN=Kim+UID=7"),
+        ("CN=J\\C3\\A9r\\C3\\B4me,O=x", "/O=x/CN=Jérôme"),
+        ("/O=x/CN=J\\xC3\\xA9r\\xC3\\xB4me", "/O=x/CN=Jérôme"),
+        ("/O=x/CN=J\\xE9r", "/O=x/CN=Jér"),
+        ("CN=a\\\\b,O=x", "/O=x/CN=a\\\\b"),
+        ("/O=x/CN=DOMAIN\\adam", "/O=x/CN=DOMAIN\\\\adam"),
+        ("CN=a/O=b,O=x", "/O=x/CN=a\\/O=b"),
+        ("1.2.3.4=a,O=x", "/O=x/1.2.3.4=a"),
+        ("/CN=", "/CN="),
+        ("alice", "alice"),
+        ("no, dn=x", "no, dn=x"),
+        ("CN=a,", "CN=a,"),
+    ],
+)
+def test_values_are_read_as_they_were_meant(spelled: str, kept: str) -> None:
+    assert canonical_dn(spelled) == kept
+    assert canonical_dn(kept) == kept
+
+
+def test_values_that_differ_stay_apart() -> None:
+    spelled = ["CN=Kim", "CN=kim", "CN=Kim,O=x", "O=x,CN=Kim", "CN=a\\,O=x", "CN=a,O=x", "CN=a\\+O=x", "CN=a+O=x"]
+    assert len({canonical_dn(text) for text in spelled}) == len(spelled)
+
+
+@given(names, st.data())
+def test_both_spellings_of_any_dn_are_one_and_stay_it(name: list[list[tuple[str, str]]], data: st.DataObject) -> None:
+    def typed(kind: str) -> str:
+        return data.draw(st.sampled_from(SPELLED[kind]))
+
+    commas = ",".join("+".join(f"{typed(kind)}={_by_rfc(value)}" for kind, value in part) for part in reversed(name))
+    slashes = "".join("/" + "+".join(f"{typed(kind)}={_in_line(value)}" for kind, value in part) for part in name)
+    kept = canonical_dn(commas)
+    assert canonical_dn(slashes) == kept
+    assert canonical_dn(kept) == kept
+    assert "\0" not in kept
+
+
+def _by_rfc(value: str) -> str:
+    return "".join(f"\\{one}" if one in ',+"\\<>;=#/' else one for one in value)
+
+
+def _in_line(value: str) -> str:
+    """As OpenSSL prints it: what isn't plain as bytes, and here also what would begin a part."""
+    return "".join(
+        one if one.isascii() and one not in "/+\\" else "".join(f"\\x{byte:02X}" for byte in one.encode())
+        for one in value
+    )
+
+
+@given(st.text(max_size=80))
+def test_any_text_at_all_has_one_spelling_and_keeps_it(text: str) -> None:
+    assert canonical_dn(canonical_dn(text)) == canonical_dn(text)
+    assert canonical_fqan(canonical_fqan(text)) == canonical_fqan(text)
+
+
+@given(st.text(alphabet='/CNO=,+\\" #x20aé;', max_size=40))
+def test_half_written_dns_have_one_spelling_too(text: str) -> None:
+    assert canonical_dn(canonical_dn(text)) == canonical_dn(text)
+
+
+def test_only_what_can_be_nothing_else_is_taken_for_a_dn() -> None:
+    assert is_dn(KIM)
+    assert is_dn("CN=Kim,O=x")
+    assert not any(is_dn(text) for text in ("alice", "a=b", "a=b,c=d", "/atlas", "/atlas/Role", "x@y.org"))
+    assert (common_name(KIM), common_name("O=x"), common_name("alice")) == ("Kim Svan", "", "")
+
+
+@pytest.mark.parametrize(
+    ("spelled", "kept", "group"),
+    [
+        ("/atlas/Role=NULL/Capability=NULL", "/atlas", "/atlas"),
+        ("/atlas/de/Role=NULL", "/atlas/de", "/atlas/de"),
+        ("/atlas/Role=production/Capability=NULL", "/atlas/Role=production", "/atlas"),
+        ("/atlas//de/role=pilot/", "/atlas/de/Role=pilot", "/atlas/de"),
+        ("/atlas/Role=NULLIFIER", "/atlas/Role=NULLIFIER", "/atlas"),
+        ("/atlas", "/atlas", "/atlas"),
+    ],
+)
+def test_an_fqan_is_kept_without_what_says_nothing(spelled: str, kept: str, group: str) -> None:
+    assert canonical_fqan(spelled) == kept
+    assert group_of_fqan(kept) == group
+
+
+@pytest.mark.django_db
+def test_one_person_in_two_spellings_is_one_account_and_in_two_groups_two(at: datetime) -> None:
+    slashes = AccountKey("arc", "", "", KIM, "/bio/Role=NULL/Capability=NULL")
+    commas = AccountKey("arc", "", "", "CN=Kim Svan,O=NorduGrid,C=SE", "/bio")
+    other_group = commas._replace(fqan="/bio/Role=lead")
+    as_user = AccountKey("arc", "cn=Kim Svan,o=NorduGrid,c=SE", "physics"), AccountKey("arc", KIM, "physics")
+    found = account_ids([slashes, commas, other_group, *as_user], at=at)
+    assert found[slashes] == found[commas] != found[other_group]
+    assert found[as_user[0]] == found[as_user[1]]
+    assert Account.objects.count() == 3
+    assert Account.objects.get(pk=found[slashes]).dn == KIM
+
+
+def test_a_name_that_would_grow_beyond_its_place_stays_as_it_is() -> None:
+    long = "/CN=" + "\\a" * 500
+    key = AccountKey("arc", dn=long)
+    assert len(canonical_dn(long)) > 1024
+    assert canonical(key) == key
+
+
+@pytest.mark.django_db
+def test_stored_names_are_spelled_anew_and_twins_are_left_with_their_records(at: datetime) -> None:
+    kept = Account.objects.create(namespace="arc", dn="CN=Kim Svan,O=NorduGrid,C=SE", first_seen_at=at)
+    twin = Account.objects.create(namespace="arc", dn="/c=SE/O=NorduGrid/CN=Kim Svan", first_seen_at=at)
+    plain = Account.objects.create(namespace="arc", user_name="a=b", first_seen_at=at)
+    null = Account.objects.create(namespace="arc", user_name="x", fqan="/bio/Role=NULL", first_seen_at=at)
+    import_module("apps.accounts.migrations.0005_one_spelling_of_grid_names").spell(apps, None)
+    told = {account.pk: (account.dn, account.user_name, account.fqan) for account in Account.objects.all()}
+    assert told == {
+        kept.pk: (KIM, "", ""), twin.pk: ("/c=SE/O=NorduGrid/CN=Kim Svan", "", ""), plain.pk: ("", "a=b", ""),
+        null.pk: ("", "x", "/bio"),
+    }  # fmt: skip
+    assert account_ids([AccountKey("arc", dn=twin.dn)], at=at)[AccountKey("arc", dn=twin.dn)] == kept.pk
