@@ -34,8 +34,16 @@ FAIRSHARE_SWEEP_S = env_int("FAIRSHARE_SWEEP_S", default=10, minimum=1)  # how o
 FAIRSHARE_SNAPSHOT_POLL_S = 1.0  # a new snapshot is served at most 2 s after it is ready
 FAIRSHARE_TOKEN_PATIENCE_S = 1.0  # a look-up waits so long for a database that hangs; 0 asks in the caller's thread
 FAIRSHARE_TOKEN_PEPPERS = env_list("FAIRSHARE_TOKEN_PEPPERS") or [read_or_make_secret("token_pepper")]
+FAIRSHARE_PSEUDONYM_KEY = env_str("FAIRSHARE_PSEUDONYM_KEY", default="") or read_or_make_secret("pseudonym_key")
 FAIRSHARE_METRICS_ADDRESSES = env_list("FAIRSHARE_METRICS_ADDRESSES", default="127.0.0.1,::1")
 FAIRSHARE_UPLOAD_BYTES = env_int("FAIRSHARE_UPLOAD_BYTES", default=2 * 1024**3)
+
+# --- What is reached out to ------------------------------------------------------------------------------------------
+FAIRSHARE_OUTBOUND_ALLOW = env_list("FAIRSHARE_OUTBOUND_ALLOW")  # host:port; also private, also plain http
+FAIRSHARE_OUTBOUND_CA_FILE = env_str("FAIRSHARE_OUTBOUND_CA_FILE", default="")
+FAIRSHARE_COLLECT_COMMANDS = env_list("FAIRSHARE_COLLECT_COMMANDS")  # whole paths of programs that sources may run
+FAIRSHARE_COLLECT_FOLDERS = env_list("FAIRSHARE_COLLECT_FOLDERS")  # below these sources may watch folders
+FAIRSHARE_SECRETS_DIR = env_str("FAIRSHARE_SECRETS_DIR", default="") or str(VAR / "secrets")
 FAIRSHARE_KEEP_RECORDS_DAYS = env_int("FAIRSHARE_KEEP_RECORDS_DAYS", default=0)
 
 # --- Applications ----------------------------------------------------------------------------------------------------

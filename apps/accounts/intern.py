@@ -9,6 +9,7 @@ from typing import NamedTuple
 from django.db import connection
 
 from apps.accounts.grid_names import canonical_dn, canonical_fqan, is_dn
+from apps.accounts.pseudonyms import pseudonym_of
 from apps.errors import FieldProblem, Invalid
 
 
@@ -71,6 +72,9 @@ def account_ids(keys: Sequence[AccountKey], *, at: datetime) -> dict[AccountKey,
     found = _find(wanted)
     new = [key for key in wanted if key not in found]
     if new:
+        found.update(_find_hidden(new))
+        new = [key for key in new if key not in found]
+    if new:
         with connection.cursor() as cursor:
             cursor.execute(_ADD, [at, *_columns(new)])
         found.update(_find(new))
@@ -81,6 +85,24 @@ def _find(keys: list[AccountKey]) -> dict[AccountKey, int]:
     with connection.cursor() as cursor:
         cursor.execute(_FIND, _columns(keys))
         return {keys[place - 1]: account_id for place, account_id in cursor.fetchall()}
+
+
+_HIDING = "SELECT DISTINCT namespace FROM accounts_account WHERE is_pseudonym AND namespace = ANY(%s)"
+
+
+def _find_hidden(keys: list[AccountKey]) -> dict[AccountKey, int]:
+    """Those that are stored under the pseudonyms of these names."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HIDING, [list({key.namespace for key in keys})])
+        hiding = {row[0] for row in cursor.fetchall()}
+    hidden = {pseudonymous(key): key for key in keys if key.namespace in hiding}
+    return {hidden[key]: account_id for key, account_id in _find(list(hidden)).items()} if hidden else {}
+
+
+def pseudonymous(key: AccountKey) -> AccountKey:
+    """The same account without the name of a person; group, project and FQAN name none."""
+    named = key.namespace
+    return key._replace(user_name=pseudonym_of(key.user_name, named), dn=pseudonym_of(key.dn, named))
 
 
 def _columns(keys: list[AccountKey]) -> list[list[str]]:

@@ -52,6 +52,7 @@ class Account(models.Model):
     project = models.CharField(max_length=256, blank=True, default="")
     person = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="accounts")
     first_seen_at = models.DateTimeField()
+    is_pseudonym = models.BooleanField(default=False, db_default=False)  # user name and DN are no longer a person's
 
     class Meta:
         constraints = [
@@ -65,6 +66,7 @@ class Account(models.Model):
         indexes = [
             models.Index(fields=["user_name"], name="accounts_account_user"),
             models.Index(fields=["person"], name="accounts_account_person"),
+            models.Index(fields=["namespace"], condition=Q(is_pseudonym=True), name="accounts_account_hidden"),
         ]
 
     def __str__(self) -> str:
