@@ -72,8 +72,8 @@ def _raw(batches: list[RecordBatch]) -> float:
     """The same columns and values, in the same pieces, without keys, checks, accounts and buckets."""
     from django.db import connection, transaction
 
-    from apps.usage.ingest import COPY, record_columns
     from apps.usage.pgbinary import copy_payload, cursor
+    from apps.usage.record_rows import COPY, record_columns
 
     ones = [np.ones(len(batch), np.int64) for batch in batches]
     payloads = [copy_payload(record_columns(1, b, one, one, None)) for b, one in zip(batches, ones, strict=True)]

@@ -27,6 +27,7 @@ class Finished:
     """Finished records, with +1 for those to count and −1 for those to take back."""
 
     sign: I8
+    is_job: I8  # 1; 0 for a charge that is no job
     account_id: I8
     job_class_id: I8
     site: Bytes
@@ -189,7 +190,7 @@ def _pieces(records: Finished, chosen: I8) -> tuple[I8, I8, I8]:
     for place, rate in enumerate(rates):
         if rate.any():
             amounts[:, place] = sign * (_quanta(rate[row], to_us) - _quanta(rate[row], from_us))
-    amounts[:, -1] = sign * (hour == np.repeat(last, n_hours))
+    amounts[:, -1] = sign * records.is_job[row] * (hour == np.repeat(last, n_hours))
     return row, hour, amounts
 
 

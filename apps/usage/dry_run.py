@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from apps.usage.collectors.base import FINISHED, I8, RecordBatch
-from apps.usage.ingest import Counts, comparable_end, find_stored, judge, key_hash, with_defaults
+from apps.usage.ingest import with_defaults
 from apps.usage.models import Source
+from apps.usage.versions import Counts, comparable_end, find_stored, judge, key_hash
 
 
 class DryRun:

@@ -20,12 +20,13 @@ from apps.usage import uploads
 from apps.usage.collectors.base import FINISHED, Parsed, Reading, RecordBatch, Rejection, instant
 from apps.usage.collectors.registry import FORMATS
 from apps.usage.dry_run import DryRun
-from apps.usage.ingest import Counts, ingest_batch
+from apps.usage.ingest import IMPORT, ingest_batch
 from apps.usage.models import Import, RejectedLine
+from apps.usage.versions import Counts
 
 logger = logging.getLogger(__name__)
 
-KIND = "usage_import"
+KIND = IMPORT
 MOST_REJECTED_KEPT = 10_000
 _NUMBERS = ("new", "duplicate", "corrected", "late", "rejected", "lines")
 

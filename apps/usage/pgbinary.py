@@ -39,6 +39,10 @@ class Column:
     lengths: I8 | None = None  # bytes used of each cell, where they differ; -1 is NULL
 
 
+def boolean(values: Flags) -> Column:
+    return Column(16, _cells(values.astype(np.uint8)))
+
+
 def int4(values: I8) -> Column:
     return Column(23, _cells(values.astype(">i4")))
 

@@ -23,8 +23,9 @@ from apps.usage.collectors.base import NO_TIME, RecordBatch
 from apps.usage.collectors.records_json import Records, parse_records
 from apps.usage.collectors.registry import format_of
 from apps.usage.imports import KIND
-from apps.usage.ingest import Counts, ingest_batch, lock_source
+from apps.usage.ingest import ingest_batch, lock_source
 from apps.usage.models import IdempotentAnswer, Import, Source
+from apps.usage.versions import Counts
 
 MOST_BODY_BYTES = 32 * 1024**2
 MOST_EXPANSION = 100

@@ -16,9 +16,10 @@ from apps.accounts.actor import COMMAND
 from apps.usage.buckets import Finished, delta_of
 from apps.usage.collectors.base import MOST_JOB_S, MOST_RATE, RecordBatch, RecordRow
 from apps.usage.dry_run import DryRun
-from apps.usage.ingest import Counts, ingest_batch
+from apps.usage.ingest import ingest_batch
 from apps.usage.models import Bucket, Record, Source
 from apps.usage.services import make_source
+from apps.usage.versions import Counts
 from tests.usage import oracle
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -168,7 +169,7 @@ def test_a_job_of_four_hundred_days_is_spread_to_the_last_second(source: Source)
 def finished(*, start_us: int, end_us: int, cpus: float) -> Finished:
     one, nothing = np.ones(1, np.int64), np.zeros(1)
     times = (np.array([start_us]), np.array([end_us]))
-    return Finished(one, one, one, np.array([b"s"]), *times, np.array([cpus]), nothing, nothing, nothing, nothing)
+    return Finished(one, one, one, one, np.array([b"s"]), *times, np.array([cpus]), nothing, nothing, nothing, nothing)
 
 
 @given(
@@ -236,7 +237,7 @@ def test_batches_with_repeats_corrections_and_disorder_equal_the_slow_twin(
         total.add(ingest_batch(source=source, rows=batch, at=AT))
     flat = [one for batch in batches for one in batch]
     kept, counts = oracle.newest(flat)
-    assert total.as_dict() == {**counts, "rejected": 0} == dry_total.as_dict()
+    assert total.as_dict() == {**counts, "too_late": 0, "rejected": 0} == dry_total.as_dict()
     assert read_buckets(source) == oracle.buckets_of(kept.values())
     assert total.core_s == sum(cpu_s for cpu_s, _ in oracle.buckets_of(kept.values()).values())
     assert Record.objects.filter(source=source).count() == len(kept)
