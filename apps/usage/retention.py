@@ -142,7 +142,7 @@ def _add_sealed(
 ) -> None:
     nobody = np.zeros(len(end_us), np.int64)  # an hour's sum doesn't ask whose it was
     sign, anywhere = nobody + 1, np.zeros(len(end_us), "S1")
-    gone = buckets.Finished(sign, nobody, nobody, anywhere, start_us, end_us, cpus, gpus, mem_mb, nodes, billing)
+    gone = buckets.Finished(sign, sign, nobody, nobody, anywhere, start_us, end_us, cpus, gpus, mem_mb, nodes, billing)
     delta = buckets.delta_of(gone)
     amounts = buckets.amounts_of(delta)
     ended = np.searchsorted(delta.hour, end_us // buckets.HOUR_US)
