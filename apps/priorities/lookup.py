@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.intern import AccountKey
+from apps.accounts.intern import AccountKey, canonical
 from apps.policies.trees import TreeColumns
 from apps.priorities.mapping import UNMAPPED, Match, Resolver
 from apps.priorities.snapshots import AccountPlaces
@@ -87,7 +87,7 @@ class LookupIndex:
     def _by_name(self) -> dict[str, list[int]]:
         """Places of the known accounts by user name and by DN."""
         found: dict[str, list[int]] = {}
-        for place, key in enumerate(self.places.keys):
+        for place, key in enumerate(map(canonical, self.places.keys)):
             for name in {key.user_name, key.dn} - {""}:
                 found.setdefault(name, []).append(place)
         return found
@@ -104,7 +104,8 @@ class LookupIndex:
         lo, hi = np.searchsorted(entries, [entry, entry + 1])
         return [self.places.keys[place] for place in order[lo:hi].tolist()]
 
-    def _work_out(self, query: AccountQuery) -> Found:
+    def _work_out(self, asked: AccountQuery) -> Found:
+        query = _spelled(asked)
         places = self._known(query)
         known = list(dict.fromkeys(map(self._placed, places)))
         if len(known) == 1 and known[0].joins is not None:
@@ -147,5 +148,13 @@ class LookupIndex:
         return [
             place
             for place in self._by_name.get(query.user or query.dn, ())
-            if all(not asked or asked == has for asked, has in zip(said, self.places.keys[place], strict=True))
+            if all(
+                not asked or asked == has for asked, has in zip(said, canonical(self.places.keys[place]), strict=True)
+            )
         ]
+
+
+def _spelled(query: AccountQuery) -> AccountQuery:
+    """In the spelling of accounts: schedulers and people write DNs as they like."""
+    key = canonical(AccountKey(query.namespace, query.user, query.group, query.dn, query.fqan, query.project))
+    return AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)

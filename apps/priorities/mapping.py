@@ -14,10 +14,11 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.intern import AccountKey
+from apps.accounts.intern import AccountKey, canonical
 from apps.policies.trees import TreeColumns
 from apps.priorities.naming import entry_name, text_of
-from apps.priorities.rules import Person, Rule, RuleIndex
+from apps.priorities.rule_index import RuleIndex
+from apps.priorities.rules import Person, Rule
 
 UNMAPPED = -1
 
@@ -72,7 +73,12 @@ class Resolver:
 
     @cached_property
     def _index(self) -> RuleIndex:
-        return RuleIndex(self.rules)
+        return RuleIndex(self._spelled)
+
+    @cached_property
+    def _spelled(self) -> tuple[Rule, ...]:
+        """The rules as they are compared: what somebody wrote in another spelling means the same accounts."""
+        return tuple(rule.spelled for rule in self.rules)
 
     @cached_property
     def _naming(self) -> list[tuple[Rule, int]]:
@@ -90,17 +96,23 @@ class Resolver:
         return self.decide(key)[0]
 
     def decide(self, key: AccountKey) -> tuple[Match, int | None]:
-        """The same, and the number of the rule that decided; None when none did."""
-        attached = self.known.places.get(key)
+        """The same, and the number of the rule that decided; None when none did.
+
+        A rule that leads an account no deeper than the root leads it nowhere, and the next one is asked.
+        """
+        spelled = canonical(key)
+        attached = self.known.places.get(key) or self.known.places.get(spelled)
         at = None if attached is None else self.tree.index_of_uid(attached)
         if at is not None and not self.tree.is_reserve[at]:
             return Match(at), None
-        person = self.known.persons.get(key)
-        for number in self._index.numbers(key, person):
-            rule, target = self.rules[number], self._targets[number]
-            if target is None or not rule.matches(key, person):
+        person = self.known.persons.get(key) or self.known.persons.get(spelled)
+        for number in self._index.numbers(spelled, person):
+            rule, target = self._spelled[number], self._targets[number]
+            if target is None or not rule.matches(spelled, person):
                 continue
-            return self._by(number, target, rule.names_below(key, person)), number
+            match = self._by(number, target, rule.names_below(spelled, person))
+            if match != NOWHERE:
+                return match, number
         return NOWHERE, None
 
     def _by(self, number: int, target: int, names: Sequence[str]) -> Match:

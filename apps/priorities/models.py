@@ -35,6 +35,7 @@ class MappingRule(models.Model):
     position = models.PositiveIntegerField()
     kind = models.CharField(max_length=16, choices=Kind.choices)
     namespace = models.CharField(max_length=128, blank=True, default="")  # "" is any
+    source = models.CharField(max_length=64, blank=True, default="")  # its slug, in place of its namespace
     user_pattern = models.CharField(max_length=256, blank=True, default="")  # "" is any; glob, or literal for exact
     group_pattern = models.CharField(max_length=256, blank=True, default="")
     fqan_pattern = models.CharField(max_length=512, blank=True, default="")
@@ -56,6 +57,30 @@ class MappingRule(models.Model):
 
     def __str__(self) -> str:
         return f"{self.position}: {self.kind}"
+
+
+class MappingVersion(models.Model):
+    """One change of what counts where: who made it, why, and everything before and after it, so that it can be undone.
+
+    `rules`: all of them, as Rule.to_json has them, after a version that changed them, else null. `attached`: each
+    account that was attached, moved or let go, with its names and the entry before and after (null: none).
+    """
+
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="mapping_versions")
+    number = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    author_name = models.CharField(max_length=256)
+    reason = models.TextField(blank=True, default="")
+    rules = models.JSONField(null=True)
+    attached = models.JSONField(default=list)
+
+    class Meta:
+        ordering = ["policy", "number"]
+        constraints = [models.UniqueConstraint(fields=["policy", "number"], name="priorities_mapping_version_once")]
+
+    def __str__(self) -> str:
+        return f"version {self.number} of the mapping of {self.policy_id}"
 
 
 class Snapshot(models.Model):

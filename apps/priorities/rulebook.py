@@ -7,19 +7,19 @@
 4. All other stored rules in their stored order.
 5. The default rules.
 
-The first that matches decides. Rules whose entry is gone are passed over.
+The first that matches decides. Rules whose entry is gone are passed over, and those that lead no deeper than the root.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from django.contrib.auth.models import Group
 from django.db import connection
 
-from apps.accounts.intern import AccountKey
+from apps.accounts.intern import AccountKey, canonical
 from apps.accounts.models import Account, User
 from apps.accounts.people import clean_group
 from apps.policies.columns import TreeColumns
@@ -32,8 +32,8 @@ from apps.usage.models import Source
 
 _TIERS = {"exact": 0, "default": 2}  # of stored rules; members' rules are asked after the first tier
 _STORED = (
-    "kind", "target_uid", "namespace", "user_pattern", "group_pattern", "fqan_pattern", "suffix", "member_shares",
-    "archive_after_idle_days",
+    "kind", "target_uid", "namespace", "source", "user_pattern", "group_pattern", "fqan_pattern", "suffix",
+    "member_shares", "archive_after_idle_days",
 )  # fmt: skip
 _NO_SOURCE = "\0"  # a namespace that nothing has
 
@@ -55,9 +55,22 @@ class Rulebook:
 
 def load_rulebook(policy: Policy, tree: TreeColumns, *, of: User | None = None) -> Rulebook:
     """As the database stands now. of: only what is known of this person's accounts."""
-    namespaces = _namespaces(tree)
-    rules = in_order(load_rules(policy), rules_of_tree(tree, namespaces))
+    return rulebook_of(policy, tree, load_rules(policy), of=of)
+
+
+def rulebook_of(policy: Policy, tree: TreeColumns, stored: Sequence[Rule], *, of: User | None = None) -> Rulebook:
+    """The same with other stored rules: what they would do."""
+    namespaces = _namespaces(tree, stored)
+    rules = in_order(with_namespaces(stored, namespaces), rules_of_tree(tree, namespaces))
     return Rulebook(rules, load_known(policy, rules, of=of))
+
+
+def with_namespaces(stored: Sequence[Rule], namespaces: Mapping[str, str]) -> list[Rule]:
+    """Each source by the namespace of its accounts; one that isn't there matches nothing."""
+    return [
+        replace(rule, namespace=namespaces.get(rule.source, _NO_SOURCE), source="") if rule.source else rule
+        for rule in stored
+    ]
 
 
 def load_rules(policy: Policy) -> tuple[Rule, ...]:
@@ -70,8 +83,13 @@ def in_order(stored: Sequence[Rule], of_tree: Iterable[Rule]) -> tuple[Rule, ...
     """Stored rules and those of a tree as they are asked. See above."""
     tiers: list[list[Rule]] = [[], [], []]
     for rule in stored:
-        tiers[_TIERS.get(rule.kind, 1)].append(rule)
+        tiers[tier_of(rule)].append(rule)
     return (*tiers[0], *of_tree, *tiers[1], *tiers[2])
+
+
+def tier_of(rule: Rule) -> int:
+    """0: exactly named accounts, before rules for members; 1: patterns; 2: all the rest."""
+    return _TIERS.get(rule.kind, 1)
 
 
 def rules_of_tree(tree: TreeColumns, namespaces: Mapping[str, str]) -> list[Rule]:
@@ -100,7 +118,8 @@ def load_known(policy: Policy, rules: Sequence[Rule], *, of: User | None = None)
         attached = attached.filter(account__person=of) | attached.filter(account__user_name=of.username)
         persons = None if persons is None else persons.filter(person=of)
     keys = [f"account__{name}" for name in AccountKey._fields]
-    places = {AccountKey(*row[1:]): row[0] for row in attached.values_list("entry_uid", *keys)}
+    places = {AccountKey(*row[1:]): row[0] for row in attached.order_by("pk").values_list("entry_uid", *keys)}
+    places |= {canonical(key): uid for key, uid in places.items() if canonical(key) not in places}
     found: dict[AccountKey, tuple[str, set[str]]] = {}
     if persons is not None:
         rows = persons.values_list("person__username", "person__groups__name", *AccountKey._fields)
@@ -140,8 +159,9 @@ JOIN auth_group AS team ON team.id = belongs.group_id AND team.name = ANY(%s)
 """  # noqa: E501
 
 
-def _namespaces(tree: TreeColumns) -> dict[str, str]:
-    slugs = {rule.source for rules in tree.members.values() for rule in rules if rule.source}
+def _namespaces(tree: TreeColumns, stored: Sequence[Rule]) -> dict[str, str]:
+    slugs = {rule.source for rules in tree.members.values() for rule in rules} | {rule.source for rule in stored}
+    slugs.discard("")
     return dict(Source.objects.filter(slug__in=slugs).values_list("slug", "namespace")) if slugs else {}
 
 

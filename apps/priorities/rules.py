@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from apps.accounts.grid_names import canonical_dn, canonical_fqan, is_dn
 from apps.accounts.intern import AccountKey
 from apps.errors import FieldProblem
 
@@ -19,7 +20,9 @@ LONGEST_SUFFIX = 256
 MOST_SHARES = 1e15
 _WILD = re.compile(r"[*?\[]")
 _PLACEHOLDER = re.compile(r"\{(user|group|project)\}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TEXTS = ("namespace", "user_pattern", "group_pattern", "fqan_pattern", "suffix")
+_LIMITS = {"namespace": 128, "source": 64, "user_pattern": 256, "group_pattern": 256, "fqan_pattern": 512}
 
 
 class Person(NamedTuple):
@@ -32,7 +35,8 @@ class Person(NamedTuple):
 @dataclass(frozen=True)
 class Rule:
     """As `models.MappingRule`, or made of an entry's rules for members. Patterns that are "" match anything; a user
-    pattern is also tried on the DN. people: matches accounts whose person is in such a group of sign-in.
+    pattern is also tried on the DN. people: matches accounts whose person is in such a group of sign-in. source: stands
+    for the namespace of that source, which the rulebook fills in.
     """
 
     kind: str
@@ -46,9 +50,12 @@ class Rule:
     archive_after_idle_days: int | None = None
     people: str = ""
     member_kind: str = "user"
+    source: str = ""
 
     def to_json(self) -> dict[str, Any]:
         found = {name: getattr(self, name) for name in ("kind", *_TEXTS)}
+        if self.source:
+            found["source"] = self.source
         found["target_uid"] = str(self.target_uid)
         found["member_shares"] = self.member_shares
         found["archive_after_idle_days"] = self.archive_after_idle_days
@@ -70,15 +77,14 @@ class Rule:
         return tuple(part for part in suffix.split("/") if part)
 
     @cached_property
-    def literal(self) -> tuple[str, str] | None:
-        """A field that has to have this very value for the rule to match; None when nothing is that certain."""
-        if self.kind == "default":  # matches whatever its patterns say
-            return None
-        for name, pattern in (("user", self.user_pattern), ("group", self.group_pattern), ("people", self.people)):
-            if pattern and (self.kind == "exact" or not _WILD.search(pattern)):
-                return name, pattern
-        vo, _, _ = self.fqan_pattern.lstrip("/").partition("/")
-        return ("vo", vo) if self.fqan_pattern.startswith("/") and vo and not _WILD.search(vo) else None
+    def spelled(self) -> Rule:
+        """With DNs and FQANs in the spelling that accounts have."""
+        user, fqan = self.user_pattern, self.fqan_pattern
+        return replace(
+            self,
+            user_pattern=canonical_dn(user) if is_dn(user) else user,
+            fqan_pattern=canonical_fqan(fqan) or fqan if fqan else "",
+        )
 
     def takes_person(self, person: Person | None) -> bool:
         return not self.people or (person is not None and any(_agrees(self.people, group) for group in person.groups))
@@ -110,6 +116,10 @@ class Rule:
             whole[part] if part in whole else _PLACEHOLDER.sub(lambda found: whole[found[0]], part)
             for part in self.parts
         ]
+
+
+def has_wild(pattern: str) -> bool:
+    return bool(_WILD.search(pattern))
 
 
 @lru_cache(maxsize=4096)
@@ -146,35 +156,16 @@ def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
         problems.append(FieldProblem(f"{where}.suffix", "has at most 8 levels and 256 characters"))
     if not 0 <= rule.member_shares <= MOST_SHARES:
         problems.append(FieldProblem(f"{where}.member_shares", "must be a number from 0 to 1e15"))
-    limits = {"namespace": 128, "user_pattern": 256, "group_pattern": 256, "fqan_pattern": 512}
+    if rule.source and rule.namespace:
+        problems.append(FieldProblem(f"{where}.source", "stands for a namespace: give one of the two"))
     problems += [
         FieldProblem(f"{where}.{name}", f"has at most {longest} characters")
-        for name, longest in limits.items()
+        for name, longest in _LIMITS.items()
         if len(getattr(rule, name)) > longest
     ]
+    problems += [
+        FieldProblem(f"{where}.{name}", "contains a control character")
+        for name in (*_TEXTS, "source")
+        if _CONTROL.search(getattr(rule, name))
+    ]
     return problems
-
-
-class RuleIndex:
-    """Which rules can be for an account at all, so that one of ten thousand needn't be asked one by one."""
-
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self._always: list[int] = []
-        self._by: dict[tuple[str, str], list[int]] = {}
-        for number, rule in enumerate(rules):
-            if rule.literal is None:
-                self._always.append(number)
-            else:
-                self._by.setdefault(rule.literal, []).append(number)
-
-    def numbers(self, key: AccountKey, person: Person | None) -> Sequence[int]:
-        """In the order of the rules."""
-        if not self._by:
-            return self._always
-        asked = {("user", key.user_name), ("user", key.dn), ("group", key.group_name)}
-        if key.fqan:
-            asked.add(("vo", key.fqan.lstrip("/").partition("/")[0]))
-        if person is not None:
-            asked.update(("people", group) for group in person.groups)
-        found = [number for one in asked for number in self._by.get(one, ())]
-        return sorted([*self._always, *found]) if found else self._always

@@ -83,6 +83,43 @@ def test_at_the_root_nothing_is_compared_so_such_an_account_is_unmapped(tree: Tr
     assert _place(tree, [_rule(tree, "default")], "zoe", "nothing") is None
 
 
+def test_what_a_rule_leads_no_deeper_than_the_root_is_left_to_the_next_one(tree: TreeColumns) -> None:
+    rules = [_rule(tree, "glob", suffix="/{group}/{user}"), _rule(tree, "default", "/guests")]
+    assert _place(tree, rules, "zoe", "nothing") == "/guests"
+    assert _place(tree, rules, "zoe", "biology") == "/biology"
+
+
+def test_names_of_certificates_match_however_they_are_spelled(tree: TreeColumns) -> None:
+    rules = [
+        _rule(tree, "exact", "/biology/carol", user_pattern="CN=Carol, DC=org"),
+        _rule(tree, "group", "/physics/atlas", fqan_pattern="/atlas/Role=NULL/Capability=NULL"),
+        _rule(tree, "glob", "/guests", user_pattern="CN=*,O=Grid"),
+    ]
+    for spelled in ("CN=Carol,DC=org", "/DC=org/CN=Carol", "cn=Carol,dc=org"):
+        assert _place(tree, rules, "", "", spelled) == "/biology/carol"
+    assert _place(tree, rules, "", "", "/CN=X", "/atlas/Role=production/Capability=NULL") == "/physics/atlas"
+    assert _place(tree, rules, "", "", "CN=X,O=Grid") == "/guests"
+    index = _index(tree, rules, [AccountKey("c1", dn="/DC=org/CN=Carol")])
+    for asked in ("CN=Carol,DC=org", AccountQuery(dn="cn=Carol,dc=org"), AccountQuery(user="/dc=org/cn=Carol")):
+        assert _paths(index, asked) == ["/biology/carol"]
+
+
+def test_a_hundred_thousand_accounts_and_two_hundred_rules_take_a_few_seconds(tree: TreeColumns) -> None:
+    import time
+
+    targets = [tree.uuid(at) for at in (2, 3, 4)]
+    globs = [("user_pattern", f"grp{n}-*") for n in range(90)] + [("user_pattern", f"*-adm{n}") for n in range(60)]
+    globs += [("group_pattern", f"lab{n}*") for n in range(50)]
+    rules = tuple(Rule("glob", targets[n % 3], **{name: text}) for n, (name, text) in enumerate(globs))
+    keys = [AccountKey("c1", f"grp{n % 200}-u{n}", f"lab{n % 70}x") for n in range(100_000)]
+    resolver = Resolver(rules, tree)
+    began = time.process_time()
+    entries = resolver.resolve_many(keys)
+    took = time.process_time() - began
+    assert (entries >= 0).sum() > 50_000
+    assert took < 8, f"{took:.1f} s"  # asked one by one it would be twenty million
+
+
 def test_a_reserve_has_no_accounts(tree: TreeColumns) -> None:
     assert _place(tree, [_rule(tree, "glob", "/biology", suffix="/{user}")], "keep", "x") == "/biology"
     assert _place(tree, [_rule(tree, "default", "/biology/keep")], "keep", "x") is None
