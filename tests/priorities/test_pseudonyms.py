@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import Account, AuditEvent
+from apps.accounts.pseudonyms import pseudonym_of
+from apps.errors import Invalid, NotAllowed
+from apps.priorities import served
+from apps.priorities.models import Attachment
+from apps.priorities.pseudonyms import Hidden, pseudonymise_idle
+from apps.usage.models import Bucket, Record
+from tests.priorities.conftest import AS_OF, Site
+
+pytestmark = pytest.mark.django_db
+LONG_AGO_H = 400 * 24.0
+
+
+def hide(days: int = 365, *, dry_run: bool = False) -> Hidden:
+    return pseudonymise_idle(idle_days=days, reason="They left.", dry_run=dry_run, at=AS_OF, actor=COMMAND)
+
+
+@pytest.fixture
+def left(site: Site) -> Site:
+    """Dan of biology and somebody whom no policy knows ran their last jobs over a year ago."""
+    site.job("dan", "biology", 7, ago_h=LONG_AGO_H)
+    site.job("zoe", "geology", 5, ago_h=LONG_AGO_H)
+    return site
+
+
+def test_names_go_and_every_number_stays(left: Site) -> None:
+    left.recompute()
+    before = {one["account"]: one for one in served.newest("grid").lookup(["alice", "bob", "carol", "dan"])}
+    assert hide() == Hidden(n_accounts=2, n_places=1)
+    names = set(Account.objects.values_list("user_name", flat=True))
+    assert names == {"alice", "bob", "carol", pseudonym_of("dan", "c1"), pseudonym_of("zoe", "c1")}
+    assert set(Account.objects.filter(is_pseudonym=True).values_list("group_name", flat=True)) == {"biology", "geology"}
+    left.recompute()
+    after = {one["account"]: one for one in served.newest("grid").lookup(["alice", "bob", "carol", "dan"])}
+    for name in ("alice", "bob", "carol", "dan"):
+        assert (after[name]["rank"], after[name]["factor"]) == (before[name]["rank"], before[name]["factor"])
+    place = Attachment.objects.get()
+    assert place.account.user_name == pseudonym_of("dan", "c1")
+    event = AuditEvent.objects.get(verb="accounts.pseudonymised")
+    assert "dan" not in str(event.details)
+    assert event.reason == "They left."
+
+
+def test_who_comes_back_is_recognised_so_that_nothing_counts_twice(left: Site) -> None:
+    hide()
+    n_accounts, core_s = Account.objects.count(), sum(Bucket.objects.values_list("cpu_s", flat=True))
+    left.job("dan", "biology", 7, ago_h=LONG_AGO_H)  # the very same record again
+    assert (Account.objects.count(), Record.objects.filter(account__is_pseudonym=True).count()) == (n_accounts, 2)
+    assert sum(Bucket.objects.values_list("cpu_s", flat=True)) == core_s
+    left.job("dan", "biology", 2)
+    assert Account.objects.count() == n_accounts
+    assert Record.objects.filter(account__user_name=pseudonym_of("dan", "c1")).count() == 2
+    left.job("dan", "physics", 2)  # with another group it is another account, and a new one
+    assert Account.objects.filter(user_name="dan").count() == 1
+
+
+def test_running_jobs_and_recent_ones_keep_their_names(left: Site) -> None:
+    left.running("dan", "biology", cpus=1, since_h=2)
+    assert hide(dry_run=True) == Hidden(n_accounts=1, n_places=0)
+    assert Account.objects.filter(user_name="dan", is_pseudonym=False).exists()
+    assert hide(days=500) == Hidden(0, 0)
+    assert not AuditEvent.objects.filter(verb="accounts.pseudonymised").exists()
+
+
+def test_only_administrators_do_it_with_a_reason_and_a_sensible_age(left: Site, as_alice: Actor) -> None:
+    with pytest.raises(NotAllowed):
+        pseudonymise_idle(idle_days=365, reason="r", at=AS_OF, actor=as_alice)
+    with pytest.raises(Invalid):
+        pseudonymise_idle(idle_days=365, reason=" ", at=AS_OF, actor=COMMAND)
+    with pytest.raises(Invalid):
+        pseudonymise_idle(idle_days=0, reason="r", at=AS_OF, actor=COMMAND)
+    assert not Account.objects.filter(is_pseudonym=True).exists()
+
+
+def test_the_command_tells_what_it_did(left: Site) -> None:
+    out = StringIO()
+    call_command("pseudonymise", "--idle-days", "365", "--reason", "They left.", "--namespace", "c1", stdout=out)
+    assert out.getvalue().startswith("2 accounts without usage for 365 days have pseudonyms now; places in policies written down: 1")
