@@ -145,7 +145,7 @@ def page_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str 
         "approvals": approvals(page),
         "digest": [check for check in page.checks if check.state != "ok"],
         "n_passed": sum(check.state == "ok" for check in page.checks),
-        "edit_url": draft_url(change_set.pk) if Decision(page).may_withdraw else "",
+        "edit_url": draft_url(change_set.pk) if Decision(page).may_withdraw and not review.is_whole else "",
         "crumbs": [
             {"label": review.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": slug})},
             {"label": _("Changes"), "url": reverse("dashboard:changes", kwargs={"policy": slug})},

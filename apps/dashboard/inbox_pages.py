@@ -29,6 +29,7 @@ from apps.policies.inbox import EndingGrant, EndingShares, Inbox, get_inbox, las
 from apps.policies.models import ChangeSet, Comment
 from apps.policies.scope import visible_entries
 from apps.policies.trees import load_tree
+from apps.policies.whole_trees import is_document
 from apps.priorities.selectors.requests import tell_request
 
 SHOWN = 20  # requests with their whole story; the rest is a list
@@ -160,9 +161,19 @@ def _draft(change_set: ChangeSet, comment: Comment | None) -> ChangeLine:
     badge = ngettext("%(n)s revision behind", "%(n)s revisions behind", behind) % {"n": behind} if behind else ""
     if comment is not None and comment.author_name != change_set.author_name:
         text = f"{text}. {comment.author_name}: “{comment.text}”"
-    url = reverse("dashboard:draft", kwargs={"change_set": change_set.pk})
+    is_whole = is_document(change_set)
+    url = review_url(change_set.pk) if is_whole else reverse("dashboard:draft", kwargs={"change_set": change_set.pk})
     text = f"{change_set.policy.name}, {text}"
-    return ChangeLine(change_set, _title_of(change_set), text, url, badge, "warn", change_set.updated_at, edit_url=url)
+    return ChangeLine(
+        change_set,
+        _title_of(change_set),
+        text,
+        url,
+        badge,
+        "warn",
+        change_set.updated_at,
+        edit_url="" if is_whole else url,
+    )
 
 
 def _sent(change_set: ChangeSet, comment: Comment | None, actor: Actor, at: datetime) -> ChangeLine:

@@ -24,7 +24,7 @@ from apps.policies.authority import ActorGuard
 from apps.policies.change_sets import clean_reason, get_change_set_for_write, settings_of
 from apps.policies.editing import Archived
 from apps.policies.models import ChangeSet, Entry, Policy
-from apps.policies.operations import Operation, Outcome, work_out
+from apps.policies.operations import Outcome, work_out
 from apps.policies.rebasing import Side
 from apps.policies.reviewing import rebase_change_set
 from apps.policies.scope import Verb, rules_all, visible_entries
@@ -184,6 +184,7 @@ def update_draft(
 
 def check(draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Actor, at: datetime) -> Outcome:
     """What the operations lead to on the draft's base; the refusal of the first that can't be."""
+    _refuse_whole(operations)
     policy = draft.policy
     base, settings = load_tree(policy, draft.base_number), settings_of(policy, draft.base_number)
     if not operations:
@@ -242,8 +243,7 @@ def _archived(draft: ChangeSet) -> Archived:
 
 def _draft_for_write(id: int, version: int, actor: Actor, at: datetime) -> ChangeSet:
     draft = get_change_set_for_write(id, actor, at, version=version)
-    if _is_whole(draft.operations):
-        raise Conflict("This draft replaces the whole tree: import the file again with the change in it.", code="whole")
+    _refuse_whole(draft.operations)
     return draft
 
 
@@ -275,5 +275,11 @@ def _from_zero(error: Invalid, n_before: int) -> Invalid:
     return Invalid(renumbered(error.message), code=error.code, fields=fields)
 
 
-def _is_whole(operations: Sequence[Operation]) -> bool:
+def _refuse_whole(operations: Sequence[Mapping[str, Any]]) -> None:
+    """It has no single edits that could be shown, undone or followed by others."""
+    if _is_whole(operations):
+        raise Conflict("This draft replaces the whole tree: import the file again with the change in it.", code="whole")
+
+
+def _is_whole(operations: Sequence[Mapping[str, Any]]) -> bool:
     return any(operation.get("op") == "document" for operation in operations)

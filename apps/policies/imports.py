@@ -93,7 +93,10 @@ def import_policy(
     *, policy_slug: str, format: str, content: bytes, keep_missing: bool = False, publish: bool = False,
     reason: str = "", at: datetime, actor: Actor,
 ) -> PolicyImport:  # fmt: skip
-    """A draft of what the file asks for; with `publish` it is put in force. Where that is refused, the draft stays."""
+    """A draft of what the file asks for; with `publish` it is put in force. Where that is refused, the draft stays.
+
+    More than a change set holds is put in force as a whole, and leaves no draft where that is refused.
+    """
     if publish:
         reason = require_reason(reason)
     plan = plan_import(

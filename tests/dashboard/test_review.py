@@ -13,8 +13,8 @@ from django.test import Client
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.dashboard.forms import settings as settings_forms
-from apps.policies import drafts, reviewing, services
-from apps.policies.models import ChangeSet, Grant
+from apps.policies import drafts, imports, reviewing, services
+from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.settings import PolicySettings
 from apps.priorities import effect_runs, served
@@ -357,3 +357,28 @@ def test_what_is_in_force_is_shown_upon_what_it_followed(grid: Grid, bob: User) 
     effect = text_of(client.get(f"/changes/{change_set.pk}/effect/"))
     assert "+50.0 pts" in effect  # from 1 of 4 to 9 of 12, not from 1 of 2
     assert "It is decided." in effect
+
+
+def test_a_whole_tree_on_a_moved_policy_is_told_and_not_put_in_force(
+    grid: Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports, "MOST_OPERATIONS", 0)
+    actor = Actor(user=grid.admin, via="page")
+    file = b"path,shares\n/atlas,50\n/biomed,30\n/cms,10\n"
+    made = imports.import_policy(policy_slug=SLUG, format="csv", content=file, reason="All new.", at=AT, actor=actor)
+    assert made.change_set is not None
+    services.change_shares(
+        policy_slug=SLUG, entry_uid=grid.uid("/cms"), shares=11, reason="Meanwhile.", at=AT, actor=COMMAND
+    )
+    client, here = signed_in(grid.admin), f"/changes/{made.change_set.pk}/"
+    for page in ("", "effect/", "checks/", "discussion/", "conflicts/"):
+        answer = client.get(f"{here}{page}", follow=True)
+        assert answer.status_code == 200, page
+    edit = client.get(f"{here}edit/")
+    assert (edit.status_code, "import the file again" in text_of(edit)) == (409, True), text_of(edit)
+    assert f"/changes/{made.change_set.pk}/edit/" not in client.get(here).content.decode()
+    assert "and 3 is in force now" in text_of(client.get(f"{here}checks/"))
+    sent = decide(client, made.change_set, "publish")
+    assert sent.status_code == 409
+    assert "import the file again" in text_of(sent)
+    assert Policy.objects.get(slug=SLUG).head_number == 3
