@@ -23,6 +23,7 @@ from apps.usage.collectors.base import (
     Rejection,
     excerpt,
 )
+from apps.usage.collectors.checked import MOST_CHARACTERS, BadRecord
 from apps.usage.collectors.lines import MOST_LINE_BYTES
 
 MOST_RECORDS = 50_000
@@ -34,17 +35,13 @@ NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|z|[+-]\d\d:\d\d)?")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_TEXT = {
-    **{"job": 128, "array_task": 64, "cluster": 128, "site": 128, "queue": 128, "partition": 128, "qos": 128},
-    **{"user": 256, "group": 256, "dn": 1024, "fqan": 512, "project": 256},
-}
 _NUMBERS = {
     **{"cpus": MOST_RATE, "gpus": MOST_RATE, "nodes": MOST_RATE, "billing": MOST_RATE},
     **{"mem_mb": MOST_MEM_MB, "requested_s": MOST_REQUESTED_S},
 }
 _INTEGERS = {"restart": MOST_RESTART, "revision": MOST_REVISION}
 _TIMES = ("submit", "start", "end")
-FIELDS = (*_TEXT, *_NUMBERS, *_INTEGERS, *_TIMES, "state")
+FIELDS = (*MOST_CHARACTERS, *_NUMBERS, *_INTEGERS, *_TIMES, "state")
 _REQUIRED = {
     "finished": ("job", "user", "start", "end", "cpus"),
     "running": ("job", "user", "start", "cpus"),
@@ -61,13 +58,6 @@ class Records(NamedTuple):
     rows: list[RecordRow]
     lines: list[int]
     rejections: list[Rejection]
-
-
-class _Bad(Exception):
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None, at: datetime) -> Records:
@@ -90,12 +80,21 @@ def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None, at: 
     for line, read, shown in items:
         try:
             row = _row(read(), zone, at)
-        except _Bad as bad:
+        except BadRecord as bad:
             found.rejections.append(Rejection(line, bad.code, bad.message, excerpt(shown)))
         else:
             found.rows.append(row)
             found.lines.append(line)
     return found
+
+
+def parse_line(line: bytes, *, zone: ZoneInfo | None, at: datetime) -> RecordRow:
+    """One record of a file of ours.
+
+    Raises:
+        BadRecord: it isn't one.
+    """
+    return _row(_line(line), zone, at)
 
 
 _Item = tuple[int, Callable[[], Any], bytes]
@@ -115,11 +114,11 @@ def _lines(body: bytes) -> Iterator[_Item]:
 
 def _line(line: bytes) -> Any:
     if len(line) > MOST_LINE_BYTES:
-        raise _Bad("line_too_long", f"The line is longer than {MOST_LINE_BYTES // 1024} KB.")
+        raise BadRecord("line_too_long", f"The line is longer than {MOST_LINE_BYTES // 1024} KB.")
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise _Bad("bad_json", _why(error)) from error
+        raise BadRecord("bad_json", _why(error)) from error
     if isinstance(value, dict) and line.count(b'"') != _n_quotes(value):
         return _exact(line)
     return value
@@ -168,27 +167,27 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _row(record: Any, zone: ZoneInfo | None, at: datetime) -> RecordRow:
     if not isinstance(record, dict):
-        raise _Bad("not_an_object", "A record is a JSON object.")
+        raise BadRecord("not_an_object", "A record is a JSON object.")
     if isinstance(record, _Repeated):
-        raise _Bad("duplicate_key", f"{_shown(record.name)} is given twice.")
+        raise BadRecord("duplicate_key", f"{_shown(record.name)} is given twice.")
     given = {name: value for name, value in record.items() if value is not None}
     for name in record.keys() - _KNOWN:
-        raise _Bad("unknown_field", f"There is no field {_shown(name)}.")
+        raise BadRecord("unknown_field", f"There is no field {_shown(name)}.")
     state = given.get("state", "finished")
     if state not in STATES:
-        raise _Bad("bad_state", f"state is finished, running, pending or withdrawn, not {_shown(state)}.")
+        raise BadRecord("bad_state", f"state is finished, running, pending or withdrawn, not {_shown(state)}.")
     for name in _REQUIRED[state]:
         if name not in given:
-            raise _Bad("missing_field", f"{name} is missing.")
+            raise BadRecord("missing_field", f"{name} is missing.")
     for name in _FORBIDDEN.get(state, ()):
         if name in given:
-            raise _Bad("unexpected_field", f"A {state} job has no {name}.")
+            raise BadRecord("unexpected_field", f"A {state} job has no {name}.")
     values: dict[str, Any] = {**_times(given, state, zone, at)}
-    values |= {name: _text(name, given[name]) for name in _TEXT if name in given}
+    values |= {name: _text(name, given[name]) for name in MOST_CHARACTERS if name in given}
     values |= {name: _number(name, given[name]) for name in _NUMBERS if name in given}
     values |= {name: _integer(name, given[name]) for name in _INTEGERS if name in given}
     if not values["job"] or not values["user"]:
-        raise _Bad("missing_field", f"{'user' if values['job'] else 'job'} is empty.")
+        raise BadRecord("missing_field", f"{'user' if values['job'] else 'job'} is empty.")
     return RecordRow(state=state, **values)
 
 
@@ -199,29 +198,29 @@ def _text(name: str, value: Any) -> str:
     if name in _MAYBE_NUMBER and type(value) is int:
         value = str(value)
     if type(value) is not str:
-        raise _Bad("wrong_type", f"{name} is a string, not {_shown(value)}.")
-    if len(value) > _TEXT[name]:
-        raise _Bad("too_long", f"{name} has more than {_TEXT[name]} characters.")
+        raise BadRecord("wrong_type", f"{name} is a string, not {_shown(value)}.")
+    if len(value) > MOST_CHARACTERS[name]:
+        raise BadRecord("too_long", f"{name} has more than {MOST_CHARACTERS[name]} characters.")
     if _CONTROL.search(value):
-        raise _Bad("bad_text", f"{name} holds a control character.")
+        raise BadRecord("bad_text", f"{name} holds a control character.")
     return value
 
 
 def _number(name: str, value: Any) -> float:
     if type(value) not in (int, float):
-        raise _Bad("wrong_type", f"{name} is a number, not {_shown(value)}.")
+        raise BadRecord("wrong_type", f"{name} is a number, not {_shown(value)}.")
     if value < 0:
-        raise _Bad("negative_number", f"{name} is {_shown(value)}, below zero.")
+        raise BadRecord("negative_number", f"{name} is {_shown(value)}, below zero.")
     if value > _NUMBERS[name]:
-        raise _Bad("absurd_number", f"{name} is {_shown(value)}; at most {_NUMBERS[name]:.0f} is believed.")
+        raise BadRecord("absurd_number", f"{name} is {_shown(value)}; at most {_NUMBERS[name]:.0f} is believed.")
     return float(value)
 
 
 def _integer(name: str, value: Any) -> int:
     if type(value) is not int:
-        raise _Bad("wrong_type", f"{name} is a whole number, not {_shown(value)}.")
+        raise BadRecord("wrong_type", f"{name} is a whole number, not {_shown(value)}.")
     if not 0 <= value <= _INTEGERS[name]:
-        raise _Bad("absurd_number", f"{name} is {_shown(value)}, not from 0 to {_INTEGERS[name]}.")
+        raise BadRecord("absurd_number", f"{name} is {_shown(value)}, not from 0 to {_INTEGERS[name]}.")
     return value
 
 
@@ -231,43 +230,47 @@ def _times(given: dict[str, Any], state: str, zone: ZoneInfo | None, at: datetim
     if state == "withdrawn":
         end_at = None
         if submit_at is None and start_at is None:
-            raise _Bad("missing_field", "submit, or start, is missing: with the job's id it says which record.")
+            raise BadRecord("missing_field", "submit, or start, is missing: with the job's id it says which record.")
     if start_at and end_at and end_at < start_at:
         end_at = _second_pass(given["end"], zone) or end_at
         if end_at < start_at:
-            raise _Bad("end_before_start", f"end ({given['end']}) is before start ({given['start']}).")
+            raise BadRecord("end_before_start", f"end ({given['end']}) is before start ({given['start']}).")
     for name, instant in zip(_TIMES, (submit_at, start_at, end_at), strict=True):
         if instant and instant > at + MOST_FUTURE:
-            raise _Bad("in_future", f"{name} ({given[name]}) is more than a day from now: check the source's clock.")
+            raise BadRecord(
+                "in_future", f"{name} ({given[name]}) is more than a day from now: check the source's clock."
+            )
     if start_at and end_at and (end_at - start_at).total_seconds() > MOST_JOB_S:
-        raise _Bad("absurd_run_time", f"It ran for more than {MOST_JOB_S // 86400} days.")
+        raise BadRecord("absurd_run_time", f"It ran for more than {MOST_JOB_S // 86400} days.")
     return {"submit_at": submit_at, "start_at": start_at, "end_at": end_at}
 
 
 def _time(name: str, value: Any, zone: ZoneInfo | None) -> datetime:
     if type(value) is not str:
-        raise _Bad("wrong_type", f"{name} is a time like 2026-11-20T12:00:00Z, not {_shown(value)}.")
+        raise BadRecord("wrong_type", f"{name} is a time like 2026-11-20T12:00:00Z, not {_shown(value)}.")
     form = _RFC3339.fullmatch(value)
     if not form:
-        raise _Bad("bad_time", f"{name} is {_shown(value)}; times look like 2026-11-20T12:00:00Z.")
+        raise BadRecord("bad_time", f"{name} is {_shown(value)}; times look like 2026-11-20T12:00:00Z.")
     try:
         instant = datetime.fromisoformat(value.upper())
         if form[1] is None:
             instant = _aware(name, value, instant, zone)
         instant = instant.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise _Bad("bad_time", f"{name} is {_shown(value)}, which no calendar has.") from error
+        raise BadRecord("bad_time", f"{name} is {_shown(value)}, which no calendar has.") from error
     if instant < _FIRST:
-        raise _Bad("absurd_time", f"{name} ({value}) is before 1970.")
+        raise BadRecord("absurd_time", f"{name} ({value}) is before 1970.")
     return instant
 
 
 def _aware(name: str, value: str, naive: datetime, zone: ZoneInfo | None) -> datetime:
     if zone is None:
-        raise _Bad("naive_time", f"{name} ({value}) has no offset, and the source has no time zone: add Z or +01:00.")
+        raise BadRecord(
+            "naive_time", f"{name} ({value}) has no offset, and the source has no time zone: add Z or +01:00."
+        )
     instant = naive.replace(tzinfo=zone)
     if instant.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != naive:
-        raise _Bad("nonexistent_time", f"{name} ({value}) doesn't exist in {zone.key}: clocks were put forward.")
+        raise BadRecord("nonexistent_time", f"{name} ({value}) doesn't exist in {zone.key}: clocks were put forward.")
     return instant
 
 

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from apps.errors import Invalid
+from apps.usage.collectors.apel import Apel
 from apps.usage.collectors.base import Collector
+from apps.usage.collectors.gridengine import GridEngine
+from apps.usage.collectors.gridengine_queue import GridEngineQueue
+from apps.usage.collectors.ndjson import Ndjson
+from apps.usage.collectors.ogf_ur import OgfUsageRecord
+from apps.usage.collectors.pbs import Pbs
 from apps.usage.collectors.swf import Swf
 
 AUTO = "auto"
-FORMATS: dict[str, Collector] = {collector.name: collector for collector in (Swf(),)}
+# In the order in which they are shown and sniffed: each recognises only what no other does.
+_COLLECTORS: tuple[Collector, ...] = (
+    GridEngine(),
+    GridEngineQueue(),
+    Pbs(),
+    Swf(),
+    OgfUsageRecord(),
+    Apel(),
+    Ndjson(),
+)
+FORMATS: dict[str, Collector] = {collector.name: collector for collector in _COLLECTORS}
 
 
 def format_of(name: str, head: bytes) -> Collector:
@@ -20,7 +36,8 @@ def format_of(name: str, head: bytes) -> Collector:
         for collector in FORMATS.values():
             if collector.sniff(head):
                 return collector
-        raise Invalid("The file's format isn't recognised: name it.", code="unknown_format")
+        known = ", ".join(collector.label for collector in FORMATS.values())
+        raise Invalid(f"The file's format isn't recognised: name it. Known are {known}.", code="unknown_format")
     if name not in FORMATS:
         raise Invalid(f"There is no format {name!r}; there is auto, {', '.join(FORMATS)}.", code="unknown_format")
     return FORMATS[name]

@@ -92,11 +92,13 @@ class Swf:
     is_listing = False
 
     def sniff(self, head: bytes) -> bool:
+        """By its first job, since other logs begin with comments too; by its header where that is all there is."""
         lines = [line for line in head.splitlines() if line.strip()]
-        if not lines:
-            return False
-        fields = lines[0].split()[:N_FIELDS]
-        return lines[0].startswith(b";") or (len(fields) == N_FIELDS and all(map(_NUMBER.fullmatch, fields)))
+        first = next((line for line in lines if not line.startswith(b";")), None)
+        if first is None:
+            return any(map(_HEADER.match, lines))
+        fields = first.split()[:N_FIELDS]
+        return len(fields) == N_FIELDS and all(map(_NUMBER.fullmatch, fields))
 
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
         """
