@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.core.files.uploadhandler import TemporaryFileUploadHandler
@@ -22,29 +21,20 @@ from apps.accounts.actor import Actor
 from apps.dashboard import presentation
 from apps.dashboard.actor import actor_of
 from apps.dashboard.downloads import csv_response
-from apps.dashboard.figures.coverage import NARROW_DAYS, WIDE_DAYS
 from apps.dashboard.forms.usage import NEW_SOURCE, UploadForm
 from apps.dashboard.htmx import SeeOther, fragment, is_htmx
 from apps.dashboard.import_reports import import_line, import_report, reason, reasons, size
 from apps.dashboard.source_lines import (
-    SourceLine,
-    Unmapped,
-    coverage_label,
-    day_table,
-    figures,
-    gaps,
     headline,
-    matching,
-    source_line,
     what_is_late,
 )
+from apps.dashboard.source_pages import coverage_of, line_of, lines_of
 from apps.errors import Conflict, Invalid, NotAllowed, TooLarge
-from apps.priorities import selectors as priorities
 from apps.runs import services as runs
-from apps.usage import coverage, selectors, services
+from apps.usage import selectors, services
 from apps.usage.collectors.registry import AUTO, FORMATS
 from apps.usage.imports import MOST_REJECTED_KEPT
-from apps.usage.models import Import, Source
+from apps.usage.models import Import
 
 REJECTED_PER_PAGE = 25
 _FORM_ROOM = 1_000_000  # what the fields and boundaries around a file may take
@@ -54,7 +44,7 @@ _FORM_ROOM = 1_000_000  # what the fields and boundaries around a file may take
 def sources(request: HttpRequest) -> HttpResponse:
     """Every source with its lag, the days it covers, and the newest imports."""
     actor, now = actor_of(request), clock.now()
-    lines = _lines(actor)
+    lines = lines_of(actor)
     context = {
         "lines": lines,
         "headline": headline(lines),
@@ -64,7 +54,7 @@ def sources(request: HttpRequest) -> HttpResponse:
         "may_import": actor.is_admin,
         "now": now,
         "crumbs": [{"label": _("Usage sources")}],
-        **_coverage(lines, actor),
+        **coverage_of(lines, actor),
     }
     return render(request, "dashboard/usage/sources.html", context)
 
@@ -73,7 +63,7 @@ def sources(request: HttpRequest) -> HttpResponse:
 def source(request: HttpRequest, slug: str) -> HttpResponse:
     """One source: its state, its days, its files, and how to send to it."""
     actor, now = actor_of(request), clock.now()
-    line = _line(selectors.get_source(slug=slug, actor=actor), actor)
+    line = line_of(selectors.get_source(slug=slug, actor=actor), actor)
     context = {
         "line": line,
         "source": line.source,
@@ -82,7 +72,7 @@ def source(request: HttpRequest, slug: str) -> HttpResponse:
         "late": what_is_late([line], now),
         "address": request.build_absolute_uri("/"),
         "crumbs": [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}, {"label": line.source.name}],
-        **_coverage([line], actor),
+        **coverage_of([line], actor),
     }
     return render(request, "dashboard/usage/source.html", context)
 
@@ -176,25 +166,6 @@ def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
     return SeeOther(_import_url(made.pk))
 
 
-def _lines(actor: Actor) -> list[SourceLine]:
-    unmapped = _unmapped(actor)
-    return [_source_line(found, unmapped) for found in selectors.list_sources(actor=actor)]
-
-
-def _line(found: Source, actor: Actor) -> SourceLine:
-    return _source_line(found, _unmapped(actor))
-
-
-def _source_line(found: Source, unmapped: dict[str, Unmapped]) -> SourceLine:
-    n_rejected = int(getattr(found, "n_rejected", 0))
-    return source_line(found, clock.now(), n_rejected=n_rejected, unmapped=unmapped.get(found.slug))
-
-
-def _unmapped(actor: Actor) -> dict[str, Unmapped]:
-    counted = priorities.count_unmapped_by_source(actor=actor)
-    return {slug: Unmapped(n_accounts, core_s) for slug, (n_accounts, core_s) in counted.items()}
-
-
 def _imports(actor: Actor, slug: str | None = None) -> list[dict[str, Any]]:
     now = clock.now()
     lines = []
@@ -202,25 +173,6 @@ def _imports(actor: Actor, slug: str | None = None) -> list[dict[str, Any]]:
         text, badge, kind = import_line(one, now)
         lines.append({"import": one, "url": _import_url(one.pk), "text": text, "badge": badge, "kind": kind})
     return lines
-
-
-def _coverage(lines: list[SourceLine], actor: Actor) -> dict[str, Any]:
-    zone = ZoneInfo(settings.TIME_ZONE)
-    found = coverage.list_days(
-        sources=[line.source for line in lines], n_days=WIDE_DAYS, at=clock.now(), zone=zone, actor=actor
-    )
-    rows = matching(lines, found)
-    wide, narrow = figures(rows)
-    return {
-        "rows": rows,
-        "wide": wide,
-        "narrow": narrow,
-        "wide_label": coverage_label(rows, WIDE_DAYS),
-        "narrow_label": coverage_label(rows, NARROW_DAYS),
-        "gaps": gaps(rows),
-        "n_days": WIDE_DAYS,
-        "day_table": day_table(rows),
-    }
 
 
 def _upload_form(actor: Actor, *data: Any, initial: dict[str, Any] | None = None) -> UploadForm:
