@@ -47,6 +47,7 @@ UNITS = {
     "node_s": gettext_lazy("node-hours"),
     "billing": gettext_lazy("billed hours"),
 }
+_FACTORS = ("class_factors", "site_factors")
 _PLAIN = ("chg", "pencil", gettext_lazy("Changed"))
 
 
@@ -116,9 +117,18 @@ def value_words(value: Any, key: str = "") -> str:
         return presentation.shares(float(value))
     if isinstance(value, Mapping):
         return ", ".join(f"{_key_words(key)} {value_words(each, key)}" for key, each in value.items()) or _("none")
+    if key in _FACTORS and isinstance(value, list | tuple):
+        return "; ".join(map(_factor_words, value)) or _("none")
     if isinstance(value, list | tuple):
         return ", ".join(value_words(each) for each in value) or _("none")
     return str(value)
+
+
+def _factor_words(given: Mapping[str, Any]) -> str:
+    """queue gpu, QOS debug × 0.5; what a rule leaves open is any."""
+    names = {"site": _("site"), "queue": _("queue"), "partition": _("partition"), "qos": _("QOS")}
+    said = [f"{word} {given[name]}" for name, word in names.items() if given.get(name)]
+    return f"{', '.join(said) or _('everything')} × {presentation.shares(float(given['factor']))}"
 
 
 def _lines(page: ReviewPage, edit: StatedEdit) -> Iterator[EditLine]:

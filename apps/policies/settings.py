@@ -19,7 +19,7 @@ RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
 AGINGS = decay.AGINGS
 APPROACHES = ("historical", "active", "predictive")
 _LONGEST_S = 200 * 365 * 86_400
-_MOST_CLASS_FACTORS = 1_000
+_MOST_FACTORS = 1_000
 _CLASS_NAMES = ("queue", "partition", "qos")
 
 Json = dict[str, Any]
@@ -76,7 +76,7 @@ class PolicySettings:
 
 _DEFAULTS: dict[str, Json] = {
     "algorithm": {"name": "aequus", "operator": "relative", "resolution": 10_000, "factor_from": "rank"},
-    "metric": {"weights": {"cpu_s": 1.0}, "class_factors": []},
+    "metric": {"weights": {"cpu_s": 1.0}, "class_factors": [], "site_factors": []},
     "window": {
         "length_s": 7_776_000, "aging": "exponential", "half_life_s": 604_800, "granularity_s": 3_600, "factor": 0.5
     },
@@ -167,15 +167,23 @@ def _metric(checked: _Reader, metric: Json) -> Json:
     }
     if not any(read.values()):
         checked.problem("settings.metric.weights", "need at least one weight above 0")
-    classes = metric["class_factors"]
-    if not isinstance(classes, list) or len(classes) > _MOST_CLASS_FACTORS:
-        checked.problem("settings.metric.class_factors", f"must be a list of at most {_MOST_CLASS_FACTORS} objects")
-        classes = []
-    return {"weights": read, "class_factors": [_class_factor(checked, given, i) for i, given in enumerate(classes)]}
+    return {
+        "weights": read,
+        "class_factors": [_class_factor(checked, *each) for each in _factors(checked, metric, "class_factors")],
+        "site_factors": _site_factors(checked, metric),
+    }
 
 
-def _class_factor(checked: _Reader, given: object, i: int) -> Json:
-    where = f"settings.metric.class_factors[{i}]"
+def _factors(checked: _Reader, metric: Json, name: str) -> list[tuple[str, object]]:
+    """Each of a list, with its place."""
+    where, given = f"settings.metric.{name}", metric[name]
+    if not isinstance(given, list) or len(given) > _MOST_FACTORS:
+        checked.problem(where, f"must be a list of at most {_MOST_FACTORS} objects")
+        return []
+    return [(f"{where}[{i}]", each) for i, each in enumerate(given)]
+
+
+def _class_factor(checked: _Reader, where: str, given: object) -> Json:
     factor = checked.mapping(given, where, allowed=[*_CLASS_NAMES, "factor"])
     read: Json = {}
     for name in _CLASS_NAMES:
@@ -184,6 +192,24 @@ def _class_factor(checked: _Reader, given: object, i: int) -> Json:
         except ValueError as error:
             checked.problem(f"{where}.{name}", str(error))
     read["factor"] = checked.number(factor.get("factor"), f"{where}.factor", 0, 1e6)
+    return read
+
+
+def _site_factors(checked: _Reader, metric: Json) -> list[Json]:
+    """How fast a site's cores are beside those that count 1. A site is named as its records name it, and once."""
+    read: list[Json] = []
+    for where, given in _factors(checked, metric, "site_factors"):
+        factor = checked.mapping(given, where, allowed=["site", "factor"])
+        try:
+            site = clean_text(factor.get("site", ""), 128)
+        except ValueError as error:
+            checked.problem(f"{where}.site", str(error))
+            continue
+        if not site:
+            checked.problem(f"{where}.site", "must name a site; what no rule names counts 1")
+        elif any(other["site"] == site for other in read):
+            checked.problem(f"{where}.site", f"is given twice: {site!r} has a factor already")
+        read.append({"site": site, "factor": checked.number(factor.get("factor"), f"{where}.factor", 0, 1e6)})
     return read
 
 

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from apps.engine import decay
+from apps.priorities.metric import JobClassRow, amounts
 from apps.usage.selectors import OpenRecords, UsageArrays
 
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
 HOUR_S = decay.BUCKET_S
 
-# What a metric weighs: the column of a bucket, and the rate of a running job in the same unit a second.
-RATES = {"cpu_s": "cpus", "gpu_s": "gpus", "mem_gb_s": "mem_gb", "node_s": "nodes", "billing": "billing"}
 APPROACHES = ("historical", "active", "predictive")  # each counts what the one before counts, and more
-
-
-class JobClassRow(NamedTuple):
-    """What a metric may weigh differently."""
-
-    id: int
-    queue: str
-    partition: str
-    qos: str
 
 
 @dataclass(frozen=True)
@@ -46,32 +36,17 @@ def window_of(settings: Mapping[str, Any]) -> decay.Window:
     return decay.Window(**{**asked, "length_s": settings["length_s"], "aging": law.name})
 
 
-def class_factor(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> float:
-    """The product of all factors whose queue, partition and QOS are those of the class, or empty."""
-    product = 1.0
-    for given in factors:
-        if all(given[name] in ("", getattr(row, name)) for name in ("queue", "partition", "qos")):
-            product *= given["factor"]
-    return product
-
-
-def class_factors(ids: I8, classes: Mapping[int, JobClassRow], factors: Sequence[Mapping[str, Any]]) -> F8:
-    """The factor of each row's class."""
-    if not factors or not len(ids):
-        return np.ones(len(ids))
-    distinct, place = np.unique(ids, return_inverse=True)
-    return np.array([class_factor(classes[one], factors) for one in distinct.tolist()])[place]
-
-
 @dataclass(frozen=True, eq=False)
 class AccountUsage:
     """What each account used by source, shape (accounts, sources), in the policy's metric, one array an approach.
 
-    has_demand: (accounts,) the account has a running or a waiting job.
+    has_demand: (accounts,) the account has a running or a waiting job. demand_core_s: (accounts,) what its waiting
+    jobs ask for; those that tell no time add nothing.
     """
 
     by_approach: Mapping[str, F8]
     has_demand: npt.NDArray[np.bool_]
+    demand_core_s: F8
 
 
 def usage_of_accounts(
@@ -104,15 +79,12 @@ def usage_of_accounts(
         return np.bincount(cell, weights=amount, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
     cell = cells(usage.account_id, usage.source_id)
-    # Sums of doubles depend on their order: this one doesn't depend on how the database lies on its disk.
-    order = np.lexsort((usage.job_class_id, usage.hour_epoch, cell))
-    amount = _amount(usage, metric) * class_factors(usage.job_class_id, classes, metric["class_factors"])
-    amount = amount * decay.bucket_weights(usage.hour_epoch, as_of_s, window)
+    amount = amounts(usage, metric=metric, classes=classes) * decay.bucket_weights(usage.hour_epoch, as_of_s, window)
+    order = _settled_order(cell, amount)
     historical = gather(cell[order], amount[order])
 
     open_cell = cells(opened.account_id, opened.source_id)
-    rate = _amount(opened, metric)
-    rate = rate * class_factors(opened.job_class_id, classes, metric["class_factors"])
+    rate = amounts(opened, metric=metric, classes=classes)
     known_s = as_of_s if known_until_s is None else known_until_s
     is_running = opened.is_running & (opened.start_epoch < known_s)
     elapsed = _elapsed(np.where(is_running, opened.start_epoch, known_s), rate, known_s, as_of_s, window)
@@ -122,7 +94,8 @@ def usage_of_accounts(
     predictive = active + gather(open_cell[open_order], remaining[open_order])
     has_demand = np.zeros(shape[0], dtype=np.bool_)
     has_demand[np.searchsorted(account_ids, opened.account_id)] = True
-    return AccountUsage(dict(zip(APPROACHES, (historical, active, predictive), strict=True)), has_demand)
+    by_approach = dict(zip(APPROACHES, (historical, active, predictive), strict=True))
+    return AccountUsage(by_approach, has_demand, _asked_for(opened, account_ids))
 
 
 def usage_of_scope(
@@ -138,14 +111,25 @@ def usage_of_scope(
     return total
 
 
-def _amount(rows: UsageArrays | OpenRecords, metric: Mapping[str, Any]) -> F8:
-    """The weighted sum of the resources of each row: of buckets in all, of open records a second."""
-    total = np.zeros(len(rows.account_id))
-    for resource, rate in RATES.items():
-        weight = metric["weights"].get(resource, 0.0)
-        if weight:
-            total += weight * getattr(rows, resource if isinstance(rows, UsageArrays) else rate)
-    return total
+def _settled_order(cell: I8, amount: F8) -> I8:
+    """An order for sums that doesn't depend on how the database lies on its disk: by amount, which is all they see.
+
+    Sums of doubles depend on the order within a cell alone, so that cells of one row need none.
+    """
+    n_rows = np.bincount(cell) if len(cell) else np.zeros(0, np.int64)
+    crowded = np.flatnonzero(n_rows[cell] > 1) if len(cell) else cell
+    order = np.arange(len(cell))
+    order[crowded] = crowded[np.lexsort((amount[crowded], cell[crowded]))]
+    return order
+
+
+def _asked_for(opened: OpenRecords, account_ids: I8) -> F8:
+    """Core-seconds that each account's waiting jobs ask for, from any source: demand, and never usage."""
+    asked_s = np.where(opened.is_running | np.isnan(opened.requested_s), 0.0, opened.requested_s)
+    core_s = opened.cpus * asked_s
+    order = np.argsort(core_s, kind="stable")
+    place = np.searchsorted(account_ids, opened.account_id)
+    return np.bincount(place[order], weights=core_s[order], minlength=len(account_ids)).astype(np.float64)
 
 
 def steady_use_s(from_s: float, as_of_s: float, window: decay.Window) -> float:

@@ -24,7 +24,6 @@ from apps.policies.trees import TreeColumns, load_tree
 from apps.priorities.accrual import (
     HOUR_S,
     AccountUsage,
-    JobClassRow,
     SourceRow,
     usage_of_accounts,
     usage_of_scope,
@@ -33,6 +32,7 @@ from apps.priorities.accrual import (
 from apps.priorities.corrections import Correction, corrected, counted_now, counting, load_corrections
 from apps.priorities.fingerprint import Fingerprint, read_fingerprint
 from apps.priorities.mapping import NOTHING_KNOWN, UNMAPPED, KnownAccounts
+from apps.priorities.metric import JobClassRow, site_names
 from apps.priorities.models import Snapshot, UnmappedUsage
 from apps.priorities.placing import place_accounts
 from apps.priorities.rulebook import load_rulebook
@@ -70,20 +70,27 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """The priority tree, where each account belongs, and what those without an entry used."""
+    """The priority tree, where each account belongs, and what those without an entry used.
+
+    demand_core_s: what jobs that wait ask for, here and below.
+    """
 
     result: PriorityResult
     has_demand: npt.NDArray[np.bool_]
+    demand_core_s: npt.NDArray[np.float64]
     entry_of_account: I4
     joins_of_account: I4
     usage_of_account: npt.NDArray[np.float64]
     corrections: Sequence[Mapping[str, Any]] = ()
 
 
-def load_inputs(policy: Policy, *, as_of: datetime, from_at: datetime | None = None) -> Inputs:
+def load_inputs(
+    policy: Policy, *, as_of: datetime, from_at: datetime | None = None, metrics: Sequence[Mapping[str, Any]] = ()
+) -> Inputs:
     """Read one consistent state of revision, rules, accounts and usage.
 
-    from_at: usage from then on is wanted too, though it doesn't count by the policy's window.
+    from_at: usage from then on is wanted too, though it doesn't count by the policy's window. metrics: by which it is
+    to be counted as well as by the policy's own.
     """
     with one_view():
         fingerprint = read_fingerprint(policy, as_of=as_of)
@@ -91,6 +98,8 @@ def load_inputs(policy: Policy, *, as_of: datetime, from_at: datetime | None = N
         rows = Source.objects.order_by("id").values_list("id", "slug", "origin")
         sources = [SourceRow(*row) for row in rows]
         source_ids = [source.id for source in sources]
+        sites = sorted({name for metric in (settings.metric, *metrics) for name in site_names(metric)})
+        since = _earlier(oldest(settings, as_of), from_at)
         classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
         accounts = list(Account.objects.order_by("id").values_list("id", *AccountKey._fields))
         tree = load_tree(policy, fingerprint.revision)
@@ -106,8 +115,8 @@ def load_inputs(policy: Policy, *, as_of: datetime, from_at: datetime | None = N
             classes={row.id: row for row in classes},
             account_ids=np.fromiter((row[0] for row in accounts), dtype=np.int64, count=len(accounts)),
             account_keys=[AccountKey(*row[1:]) for row in accounts],
-            usage=load_usage(sources=source_ids, from_at=_earlier(oldest(settings, as_of), from_at), to_at=as_of),
-            opened=load_open_records(sources=source_ids),
+            usage=load_usage(sources=source_ids, from_at=since, to_at=as_of, sites=sites),
+            opened=load_open_records(sources=source_ids, sites=sites),
             corrections=load_corrections(policy, fingerprint.revision),
         )
 
@@ -147,11 +156,14 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
         algorithm=settings.algorithm,
         scope_of_entry=code if len(scopes) > 1 else None,
     )
+    placed = entry != UNMAPPED
     demand = np.zeros(len(tree))
-    demand[entry[accounts.has_demand & (entry != UNMAPPED)]] = 1.0
+    demand[entry[accounts.has_demand & placed]] = 1.0
+    asked_s = np.bincount(entry[placed], weights=accounts.demand_core_s[placed], minlength=len(tree))
     return Computed(
         result=result,
         has_demand=sweep.sum_up(tree.engine_tree(), demand)[0] > 0,
+        demand_core_s=sweep.sum_up(tree.engine_tree(), asked_s.astype(np.float64))[0],
         entry_of_account=entry,
         joins_of_account=joins,
         usage_of_account=usage_of_scope(
@@ -215,7 +227,7 @@ def pack_result(inputs: Inputs, computed: Computed) -> tuple[bytes, str]:
         "unmapped_usage": float(computed.usage_of_account[unmapped].sum()),
         **({"corrections": list(computed.corrections)} if computed.corrections else {}),
     }
-    return pack_snapshot(values_of(result, computed.has_demand), places, meta)
+    return pack_snapshot(values_of(result, computed.has_demand, computed.demand_core_s), places, meta)
 
 
 @contextmanager

@@ -165,7 +165,8 @@ def count_rank_moves(policy: Policy, proposed: Proposed) -> int | None:
     names = ("metric", "window", "approach")
     try:
         if proposed.adjusting or any(getattr(settings, name) != getattr(wanted, name) for name in names):
-            inputs = load_inputs(policy, as_of=snapshot.as_of, from_at=_from_at(wanted, snapshot.as_of))
+            since = _from_at(wanted, snapshot.as_of)
+            inputs = load_inputs(policy, as_of=snapshot.as_of, from_at=since, metrics=[wanted.metric])
             return compare(inputs, Side(head, settings), _side(policy, proposed, inputs), (0,)).n_moved
     except (BadTree, BadParameter):
         return None
@@ -203,7 +204,8 @@ def _work_out(asked: _Asked) -> Projection:
     head, settings = load_tree(policy), settings_of(policy, policy.head_number)
     outcome = outcome_on_head(asked.change_set, policy)
     refuse_misfit(outcome.tree, outcome.settings.algorithm)
-    inputs = load_inputs(policy, as_of=as_of, from_at=_from_at(outcome.settings, as_of))
+    wanted = outcome.settings
+    inputs = load_inputs(policy, as_of=as_of, from_at=_from_at(wanted, as_of), metrics=[wanted.metric])
     after = _side(policy, Proposed.of_outcome(outcome), inputs)
     try:
         return compare(inputs, Side(head, settings), after, HORIZONS_DAYS)

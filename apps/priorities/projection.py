@@ -74,14 +74,13 @@ def demand_of(inputs: Inputs, settings: PolicySettings) -> AccountUsage:
     since_s = as_of_s - DEMAND_DAYS * DAY_S
     usage, opened = inputs.usage, inputs.opened
     recent = usage.hour_epoch >= since_s
-    columns = {name: getattr(usage, name)[recent] for name in usage.__dataclass_fields__}
     used = usage_of_accounts(
-        usage=replace(usage, **columns), opened=replace(opened, start_epoch=np.maximum(opened.start_epoch, since_s)),
+        usage=usage.taken(recent), opened=replace(opened, start_epoch=np.maximum(opened.start_epoch, since_s)),
         account_ids=inputs.account_ids, sources=inputs.sources, classes=inputs.classes, metric=settings.metric,
         window=_WHOLE, as_of_s=as_of_s,
     )  # fmt: skip
     rates = {name: used.by_approach[name] / (DEMAND_DAYS * DAY_S) for name in APPROACHES}
-    return AccountUsage({**rates, "predictive": rates["active"]}, used.has_demand)
+    return AccountUsage({**rates, "predictive": rates["active"]}, used.has_demand, used.demand_core_s)
 
 
 def accounts_ahead(inputs: Inputs, settings: PolicySettings, demand: AccountUsage, days: int) -> AccountUsage:
@@ -100,7 +99,7 @@ def accounts_ahead(inputs: Inputs, settings: PolicySettings, demand: AccountUsag
         return known
     more_s = steady_use_s(as_of_s, then_s, window)
     ahead = {name: known.by_approach[name] + more_s * demand.by_approach[name] for name in APPROACHES}
-    return AccountUsage(ahead, known.has_demand)
+    return AccountUsage(ahead, known.has_demand, known.demand_core_s)
 
 
 def project(

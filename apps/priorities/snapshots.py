@@ -30,7 +30,8 @@ class Values:
 
     usage: totals in the scope an entry is compared by; group_usage: in the one its children are compared by. target,
     actual, priority, target_global: 0 where `competes` is false. scalar: component of the vector, −1 without one.
-    rank: 0 for none. has_demand: something below runs or waits. columns: what the algorithm has of its own.
+    rank: 0 for none. has_demand: something below runs or waits. demand_core_s: what waits below
+    asks for. columns: what the algorithm has of its own.
     """
 
     usage: F8
@@ -47,6 +48,7 @@ class Values:
     has_factor: Mask
     is_ranked: Mask
     has_demand: Mask
+    demand_core_s: F8
     columns: Mapping[str, Column]
 
 
@@ -81,7 +83,7 @@ def unpack_places(blob: bytes | memoryview, digest: str) -> AccountPlaces:
     return AccountPlaces(keys, columns["entry"], rules, columns.get("joins"))
 
 
-def values_of(result: PriorityResult, has_demand: Mask) -> Values:
+def values_of(result: PriorityResult, has_demand: Mask, demand_core_s: F8) -> Values:
     return Values(
         usage=result.usage,
         group_usage=result.group_usage,
@@ -97,6 +99,7 @@ def values_of(result: PriorityResult, has_demand: Mask) -> Values:
         has_factor=result.has_factor,
         is_ranked=result.is_ranked,
         has_demand=has_demand,
+        demand_core_s=demand_core_s,
         columns=result.columns,
     )
 
@@ -109,6 +112,8 @@ def pack_snapshot(values: Values, places: AccountPlaces, meta: Mapping[str, Any]
     columns |= {"scalar": values.scalar, "rank": values.rank, "flags": np.asarray(flags, dtype=np.uint8)}
     if not np.array_equal(values.group_usage, values.usage):  # one scope, which is the rule, needs no second column
         columns["group_usage"] = values.group_usage
+    if values.demand_core_s.any():
+        columns["demand_core_s"] = values.demand_core_s
     for name, column in values.columns.items():
         columns[f"{_OWN}{name}"] = column.values
         if column.exists is not None:
@@ -124,6 +129,7 @@ def unpack_snapshot(blob: bytes | memoryview, digest: str) -> tuple[Values, memo
     masks = {name: (flags >> bit & 1).astype(np.bool_) for bit, name in enumerate(_MASKS)}
     numbers = {name: columns[name] for name in (*_NUMBERS, "scalar", "rank")}
     numbers["group_usage"] = columns.get("group_usage", numbers["usage"])
+    numbers["demand_core_s"] = columns.get("demand_core_s", np.zeros(len(flags)))
     own = {
         name.removeprefix(_OWN): Column(column, _mask(columns.get(f"{name}?")))
         for name, column in columns.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.usage.authority import may_read_all, may_write
-from apps.usage.buckets import AMOUNTS
+from apps.usage.buckets import AMOUNTS, RESOURCES
 from apps.usage.collectors.base import F8, I8, Flags
 from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.pgbinary import fetch_columns
@@ -26,7 +26,10 @@ _MOST_ROWS = 10_001
 
 @dataclass(frozen=True, eq=False, slots=True)
 class UsageArrays:
-    """Buckets as columns. hour_epoch: the start of the hour in seconds since 1970."""
+    """Buckets as columns. hour_epoch: the start of the hour in seconds since 1970.
+
+    site_code: 1 for the first of `sites`, 0 for any other site; None where no site was asked for.
+    """
 
     account_id: I8
     source_id: I8
@@ -37,11 +40,22 @@ class UsageArrays:
     mem_gb_s: F8
     node_s: F8
     billing: F8
+    site_code: I8 | None = None
+    sites: tuple[str, ...] = ()
+
+    def taken(self, chosen: Flags) -> UsageArrays:
+        """These rows only."""
+        names = ("account_id", "source_id", "job_class_id", "hour_epoch", *RESOURCES)
+        code = None if self.site_code is None else self.site_code[chosen]
+        return replace(self, site_code=code, **{name: getattr(self, name)[chosen] for name in names})
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OpenRecords:
-    """Running and pending jobs as columns. start_epoch: seconds since 1970, NaN where pending; the rest a second."""
+    """Running and pending jobs as columns. start_epoch: seconds since 1970, NaN where pending; the rest a second.
+
+    site_code, sites: as of buckets.
+    """
 
     account_id: I8
     source_id: I8
@@ -54,6 +68,8 @@ class OpenRecords:
     nodes: F8
     billing: F8
     requested_s: F8
+    site_code: I8 | None = None
+    sites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,43 +91,61 @@ class BucketRow:
 
 _LOAD_USAGE = """
 SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), array_agg(hour_at), array_agg(cpu_s),
-    array_agg(gpu_s), array_agg(mem_gb_s), array_agg(node_s), array_agg(billing)
-FROM usage_bucket
+    array_agg(gpu_s), array_agg(mem_gb_s), array_agg(node_s), array_agg(billing){code}
+FROM usage_bucket {named}
 WHERE source_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz AND hour_at < %s::timestamptz
 """
 _LOAD_OPEN = """
 SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), array_agg((state = 'running')::int::int8),
     array_agg(COALESCE(start_at, '-infinity')), array_agg(cpus), array_agg(gpus), array_agg(mem_mb), array_agg(nodes),
-    array_agg(billing), array_agg(COALESCE(requested_s, 'NaN'))
-FROM usage_record
+    array_agg(billing), array_agg(COALESCE(requested_s, 'NaN')){code}
+FROM usage_record {named}
 WHERE source_id = ANY(%s::int8[]) AND NOT (state = 'finished') AND state IN ('running', 'pending')
 """
+_CODE = ", array_agg(COALESCE(named.code, 0))"
+_NAMED = "LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS named(name, code) ON named.name = site"
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def load_usage(*, sources: Sequence[int], from_at: datetime | None, to_at: datetime) -> UsageArrays:
-    """Buckets of hours that begin at `from_at` or later and before `to_at`, in no particular order."""
-    found = fetch_columns(_LOAD_USAGE, [list(sources), from_at or _EARLIEST, to_at])
+def load_usage(
+    *, sources: Sequence[int], from_at: datetime | None, to_at: datetime, sites: Sequence[str] = ()
+) -> UsageArrays:
+    """Buckets of hours that begin at `from_at` or later and before `to_at`, in no particular order.
+
+    sites: those to be told from each other and from all others; each once.
+    """
+    found = _columns(_LOAD_USAGE, sites, [list(sources), from_at or _EARLIEST, to_at])
     if not found:
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
-        return UsageArrays(none, none, none, none, nothing, nothing, nothing, nothing, nothing)
-    account_id, source_id, job_class_id, hour_us, *amounts = found
-    return UsageArrays(account_id, source_id, job_class_id, hour_us // 1_000_000, *amounts)
+        return UsageArrays(none, none, none, none, nothing, nothing, nothing, nothing, nothing, none, tuple(sites))
+    account_id, source_id, job_class_id, hour_us, cpu_s, gpu_s, mem_gb_s, node_s, billing, *code = found
+    return UsageArrays(
+        account_id, source_id, job_class_id, hour_us // 1_000_000, cpu_s, gpu_s, mem_gb_s, node_s, billing,
+        code[0] if code else None, tuple(sites),
+    )  # fmt: skip
 
 
-def load_open_records(*, sources: Sequence[int]) -> OpenRecords:
+def load_open_records(*, sources: Sequence[int], sites: Sequence[str] = ()) -> OpenRecords:
     """Jobs that run or wait, as last reported."""
-    found = fetch_columns(_LOAD_OPEN, [list(sources)])
+    found = _columns(_LOAD_OPEN, sites, [list(sources)])
     if not found:
-        empty = np.zeros(0, np.int64)
-        return OpenRecords(empty, empty, empty, np.zeros(0, np.bool_), *(np.zeros(0) for _ in range(7)))
-    account_id, source_id, job_class_id, is_running, start_us, cpus, gpus, mem_mb, nodes, billing, requested_s = found
+        none, nothing = np.zeros(0, np.int64), np.zeros(0)
+        numbers = (nothing, nothing, nothing, nothing, nothing, nothing, nothing)
+        return OpenRecords(none, none, none, np.zeros(0, np.bool_), *numbers, none, tuple(sites))
+    account_id, source_id, job_class_id, is_running, start_us, cpus, gpus, mem_mb, nodes, billing, *rest = found
     running = is_running.astype(np.bool_)
     start_epoch = np.where(running, start_us / 1e6, np.nan)
-    mem_gb = mem_mb / 1024.0
     return OpenRecords(
-        account_id, source_id, job_class_id, running, start_epoch, cpus, gpus, mem_gb, nodes, billing, requested_s
-    )
+        account_id, source_id, job_class_id, running, start_epoch, cpus, gpus, mem_mb / 1024.0, nodes, billing,
+        rest[0], rest[1] if sites else None, tuple(sites),
+    )  # fmt: skip
+
+
+def _columns(query: str, sites: Sequence[str], parameters: list[Any]) -> list[Any]:
+    """With a column of site codes where sites are asked for; without any it costs nothing."""
+    if not sites:
+        return fetch_columns(query.format(code="", named=""), parameters)
+    return fetch_columns(query.format(code=_CODE, named=_NAMED), [list(sites), *parameters])
 
 
 def watermarks() -> dict[str, int]:

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from apps.accounts.intern import AccountKey
 from apps.policies.document import read_document
 from apps.policies.settings import PolicySettings
-from apps.priorities.accrual import JobClassRow, SourceRow
+from apps.priorities.accrual import SourceRow
 from apps.priorities.assembly import Inputs, compute, pack_result
 from apps.priorities.fingerprint import Fingerprint
+from apps.priorities.metric import JobClassRow
 from apps.priorities.rules import Rule
 from apps.usage.selectors import OpenRecords, UsageArrays
 
@@ -29,6 +30,7 @@ AS_OF_S = AS_OF.timestamp()
 RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
 CLASSES = {1: JobClassRow(1, "", "", ""), 2: JobClassRow(2, "batch", "", "debug"), 3: JobClassRow(3, "gpu", "a100", "")}
 SOURCES = (SourceRow(1, "here", ""), SourceRow(2, "also-here", ""), SourceRow(3, "peer", "elsewhere"))
+SITES = ("fast", "slow")  # codes 1 and 2; 0 is any other
 _OPEN_NUMBERS = ("start_epoch", "cpus", "gpus", "mem_gb", "nodes", "billing", "requested_s")
 GROUPS, USERS = ("physics", "biology", "empty"), ("alice", "bob", "carol")
 ACCOUNTS = [AccountKey("c", user, group) for group in (*GROUPS, "strangers") for user in (*USERS, "guest")]
@@ -71,6 +73,8 @@ def _inputs(case: Case) -> Inputs:
             job_class_id=ints("job_class_id", case.buckets),
             hour_epoch=ints("hour_epoch", case.buckets),
             **{name: floats(name, case.buckets) for name in RESOURCES},
+            site_code=ints("site", case.buckets),
+            sites=SITES,
         ),
         opened=OpenRecords(
             account_id=ints("account_id", case.opened),
@@ -78,6 +82,8 @@ def _inputs(case: Case) -> Inputs:
             job_class_id=ints("job_class_id", case.opened),
             is_running=np.array([row["is_running"] for row in case.opened], dtype=np.bool_),
             **{name: floats(name, case.opened) for name in _OPEN_NUMBERS},
+            site_code=ints("site", case.opened),
+            sites=SITES,
         ),
     )
 
@@ -124,6 +130,11 @@ def _class_factor(class_id: int, factors: list[dict[str, Any]]) -> float:
     return product
 
 
+def _site_factor(code: int, factors: list[dict[str, Any]]) -> float:
+    of_site = {given["site"]: given["factor"] for given in factors}
+    return float(of_site.get(SITES[code - 1], 1.0)) if code else 1.0
+
+
 def _counted(case: Case, policy: PolicySettings, approach: str) -> dict[tuple[int, int], float]:
     """(account, source) → usage under one approach."""
     used: dict[tuple[int, int], float] = defaultdict(float)
@@ -131,6 +142,7 @@ def _counted(case: Case, policy: PolicySettings, approach: str) -> dict[tuple[in
     for row in case.buckets:
         amount = sum(weights.get(name, 0.0) * row[name] for name in RESOURCES)
         amount *= _class_factor(int(row["job_class_id"]), policy.metric["class_factors"])
+        amount *= _site_factor(row["site"], policy.metric["site_factors"])
         used[int(row["account_id"]), int(row["source_id"])] += amount * _weight(row["hour_epoch"], window)
     if approach == "historical":
         return used
@@ -140,6 +152,7 @@ def _counted(case: Case, policy: PolicySettings, approach: str) -> dict[tuple[in
             continue
         rate = sum(weights.get(name, 0.0) * row[names[name]] for name in RESOURCES)
         rate *= _class_factor(row["job_class_id"], policy.metric["class_factors"])
+        rate *= _site_factor(row["site"], policy.metric["site_factors"])
         cell = row["account_id"], row["source_id"]
         hour = row["start_epoch"] // HOUR * HOUR
         while hour < AS_OF_S:
@@ -232,6 +245,7 @@ _buckets = st.fixed_dictionaries(
         "account_id": _account,
         "source_id": st.integers(1, 3),
         "job_class_id": st.integers(1, 3),
+        "site": st.integers(0, 2),
         "hour_epoch": st.integers(-200, 2).map(lambda hours: AS_OF_S // HOUR * HOUR + hours * HOUR),
         **dict.fromkeys(RESOURCES, _amount),
     }
@@ -245,6 +259,7 @@ _opened = st.builds(
     account_id=_account,
     source_id=st.integers(1, 3),
     job_class_id=st.integers(1, 3),
+    site=st.integers(0, 2),
     cpus=st.integers(0, 64),
     gpus=st.integers(0, 4),
     mem_gb=st.integers(0, 64),
@@ -278,6 +293,12 @@ _policy_settings = st.fixed_dictionaries(
                         {"queue": "gpu", "partition": "a100", "qos": "", "factor": 0},
                     ],
                 },
+                {
+                    "weights": {"cpu_s": 1.0},
+                    "class_factors": [{"queue": "batch", "factor": 2}, {"qos": "debug", "factor": 0.5}],
+                    "site_factors": [{"site": "slow", "factor": 0.5}, {"site": "fast", "factor": 1.25}],
+                },
+                {"weights": {"gpu_s": 1.0, "cpu_s": 0}, "site_factors": [{"site": "slow", "factor": 0}]},
             ]
         ),
         "approach": st.fixed_dictionaries(
@@ -330,7 +351,7 @@ def test_usage_outside_the_window_and_after_the_instant_does_not_count() -> None
 
     def used(hours: list[int]) -> list[float]:
         buckets = [
-            {"account_id": 1, "source_id": 1, "job_class_id": 1, "hour_epoch": hour + at * HOUR,
+            {"account_id": 1, "source_id": 1, "job_class_id": 1, "site": 0, "hour_epoch": hour + at * HOUR,
              **dict.fromkeys(RESOURCES, 0.0), "cpu_s": 100.0}
             for at in hours
         ]  # fmt: skip
@@ -349,7 +370,7 @@ def test_a_reserve_never_gets_accounts_and_strangers_stay_unmapped() -> None:
     root = {"name": "p", "children": [{"name": "physics", "shares": 1, "children": [
         {"name": "alice", "kind": "reserve", "shares": 1}, {"name": "bob", "kind": "user", "shares": 1}]}]}  # fmt: skip
     buckets = [
-        {"account_id": at, "source_id": 1, "job_class_id": 1, "hour_epoch": AS_OF_S // HOUR * HOUR - 7200,
+        {"account_id": at, "source_id": 1, "job_class_id": 1, "site": 0, "hour_epoch": AS_OF_S // HOUR * HOUR - 7200,
          **dict.fromkeys(RESOURCES, 0.0), "cpu_s": 50.0}
         for at, key in enumerate(ACCOUNTS, start=1) if key.user_name == "alice"
     ]  # fmt: skip

@@ -18,9 +18,10 @@ from apps.policies.operations import apply
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_tree
 from apps.priorities import served
-from apps.priorities.accrual import APPROACHES, JobClassRow, SourceRow
+from apps.priorities.accrual import APPROACHES, SourceRow
 from apps.priorities.assembly import Inputs, compute, load_inputs
 from apps.priorities.fingerprint import Fingerprint
+from apps.priorities.metric import JobClassRow
 from apps.priorities.projection import HORIZONS_DAYS, Projection, Side, accounts_ahead, compare, demand_of
 from apps.usage.selectors import OpenRecords, UsageArrays
 from tests.oracles_projection import HOUR, Bucket, Job, used_ahead

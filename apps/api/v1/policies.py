@@ -23,7 +23,7 @@ from apps.policies import selectors
 from apps.policies.exports import Export
 from apps.policies.formats.base import Format
 from apps.policies.formats.registry import get_format, list_formats
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 from apps.priorities.sight import load_whole_tree
 
 READ: Scopes = {"GET": frozenset({POLICIES_READ})}
@@ -39,8 +39,40 @@ class PolicySerializer(serializers.Serializer[Any]):
     created_at = serializers.DateTimeField()
 
 
+class ClassFactorSerializer(serializers.Serializer[Any]):
+    queue = serializers.CharField(required=False, help_text='"" is any')
+    partition = serializers.CharField(required=False, help_text='"" is any')
+    qos = serializers.CharField(required=False, help_text='"" is any')
+    factor = serializers.FloatField(min_value=0, help_text="All rules that fit a job are multiplied; 0 counts nothing")
+
+
+class SiteFactorSerializer(serializers.Serializer[Any]):
+    site = serializers.CharField(help_text="As its records name it; each once")
+    factor = serializers.FloatField(min_value=0, help_text="Sites without one count 1")
+
+
+class MetricSerializer(serializers.Serializer[Any]):
+    weights = serializers.DictField(
+        child=serializers.FloatField(min_value=0), help_text=f"Of a second of {', '.join(RESOURCES)}"
+    )
+    class_factors = ClassFactorSerializer(many=True)
+    site_factors = SiteFactorSerializer(many=True)
+
+
+class SettingsSerializer(serializers.Serializer[Any]):
+    """As they stand in the revision; parameters are told by the registries of algorithms and aging laws."""
+
+    algorithm = serializers.DictField()
+    metric = MetricSerializer()
+    window = serializers.DictField()
+    approach = serializers.DictField(child=serializers.ChoiceField(APPROACHES), help_text="Of `local` and `global`")
+    fallback_factor = serializers.FloatField()
+    tolerance = serializers.DictField()
+    review = serializers.DictField()
+
+
 class PolicyDetailSerializer(PolicySerializer):
-    settings = serializers.DictField()
+    settings = SettingsSerializer()
     n_entries = serializers.IntegerField()
     published_at = serializers.DateTimeField()
 
@@ -79,7 +111,11 @@ class PolicyDetailView(APIView):
         """Settings and head revision."""
         found = selectors.get_policy(slug=policy, actor=actor_of(request))
         head = selectors.get_revision(policy=found)
-        more = {"settings": head.settings, "n_entries": head.n_entries, "published_at": head.published_at}
+        more = {
+            "settings": PolicySettings.from_stored(head.settings).to_json(),
+            "n_entries": head.n_entries,
+            "published_at": head.published_at,
+        }
         return Response({**PolicySerializer(found).data, **more})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.forms import ValidationError
@@ -21,9 +21,11 @@ def typed(settings: PolicySettings) -> dict[str, Any]:
         ", ".join([*(str(each[name]) for name in _CLASS), f"{each['factor']:.10g}"])
         for each in settings.metric["class_factors"]
     ]
+    sites = [f"{each['site']}, {each['factor']:.10g}" for each in settings.metric["site_factors"]]
     return {
         **{f"weight_{name}": f"{settings.metric['weights'].get(name, 0):.10g}" for name in RESOURCES},
         "class_factors": "\n".join(factors),
+        "site_factors": "\n".join(sites),
         "approach_local": settings.approach["local"],
         "approach_global": settings.approach["global"],
         "fallback_factor": f"{settings.fallback_factor:.10g}",
@@ -62,6 +64,7 @@ def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, An
         "metric": {
             "weights": {name: weight for name, weight in weights.items() if weight},
             "class_factors": _class_factors(str(data.get("class_factors", "")), problems),
+            "site_factors": _site_factors(str(data.get("site_factors", "")), problems),
         },
         "approach": {scope: str(data.get(f"approach_{scope}", "")) for scope in ("local", "global")},
         "fallback_factor": number("fallback_factor"),
@@ -86,16 +89,29 @@ def approaches() -> list[tuple[str, str]]:
 
 def _class_factors(text: str, problems: list[FieldProblem]) -> list[dict[str, Any]]:
     """One line each: queue, partition, QOS, factor; what is left empty is any."""
-    found = []
+    message = _("Line %(n)s: write queue, partition, QOS and a factor with commas between.")
+    read = _lines(text, 4, "class_factors", message, problems)
+    return [{**dict(zip(_CLASS, cells, strict=True)), "factor": factor} for cells, factor in read]
+
+
+def _site_factors(text: str, problems: list[FieldProblem]) -> list[dict[str, Any]]:
+    """One line each: site, factor."""
+    message = _("Line %(n)s: write a site and its factor with a comma between.")
+    read = _lines(text, 2, "site_factors", message, problems)
+    return [{"site": cells[0], "factor": factor} for cells, factor in read]
+
+
+def _lines(
+    text: str, n_cells: int, field: str, message: str, problems: list[FieldProblem]
+) -> Iterator[tuple[list[str], float]]:
+    """Names and the factor at the end of each line that isn't empty."""
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         cells = [cell.strip() for cell in line.replace("\t", ",").replace(";", ",").split(",")]
         try:
-            if len(cells) != 4:
+            if len(cells) != n_cells:
                 raise ValueError
-            found.append({**dict(zip(_CLASS, cells, strict=False)), "factor": float(cells[3])})
+            yield cells[:-1], float(cells[-1])
         except ValueError:
-            message = _("Line %(n)s: write queue, partition, QOS and a factor with commas between.") % {"n": number}
-            problems.append(FieldProblem("class_factors", message))
-    return found
+            problems.append(FieldProblem(field, message % {"n": number}))

@@ -141,7 +141,7 @@ def _show_settings(
     request: HttpRequest, view: DraftView, typed: Mapping[str, Any], *, status: int = 200,
     error: Invalid | Stale | Conflict | None = None,
 ) -> HttpResponse:  # fmt: skip
-    errors = {each.where.removeprefix("settings."): each.message for each in error.fields} if error else {}
+    errors = {_field_of(each.where): each.message for each in reversed(error.fields)} if error else {}
     labels = {
         "cpu_s": _("Core-seconds"), "gpu_s": _("GPU-seconds"), "mem_gb_s": _("GB of memory × seconds"),
         "node_s": _("Node-seconds"), "billing": _("Billing units"),
@@ -159,6 +159,15 @@ def _show_settings(
         "aging_url": reverse("dashboard:aging", kwargs={"policy": slug}),
     }  # fmt: skip
     return render(request, "dashboard/draft/settings.html", context, status=status)
+
+
+def _field_of(where: str) -> str:
+    """class_factors, for settings.metric.class_factors[3].factor: the field in which it was written."""
+    name = where.removeprefix("settings.").removeprefix("metric.")
+    for field in ("class_factors", "site_factors"):
+        if name.startswith(field):
+            return field
+    return name.replace("weights.", "weight_")
 
 
 def _around(view: DraftView, title: str) -> dict[str, Any]:
