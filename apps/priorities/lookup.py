@@ -84,10 +84,15 @@ class LookupIndex:
         return path
 
     @cached_property
+    def _keys(self) -> list[AccountKey]:
+        """In the one spelling of names; a snapshot of before may have others."""
+        return [canonical(key) for key in self.places.keys]
+
+    @cached_property
     def _by_name(self) -> dict[str, list[int]]:
         """Places of the known accounts by user name and by DN."""
         found: dict[str, list[int]] = {}
-        for place, key in enumerate(map(canonical, self.places.keys)):
+        for place, key in enumerate(self._keys):
             for name in {key.user_name, key.dn} - {""}:
                 found.setdefault(name, []).append(place)
         return found
@@ -148,9 +153,7 @@ class LookupIndex:
         return [
             place
             for place in self._by_name.get(query.user or query.dn, ())
-            if all(
-                not asked or asked == has for asked, has in zip(said, canonical(self.places.keys[place]), strict=True)
-            )
+            if all(not asked or asked == has for asked, has in zip(said, self._keys[place], strict=True))
         ]
 
 

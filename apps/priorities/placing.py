@@ -16,15 +16,16 @@ from apps.priorities.rules import Rule
 I4 = npt.NDArray[np.int32]
 _MOST_PLACED = 8
 _Key = tuple[str, tuple[Rule, ...], int]
+Decided = tuple[Match, int | None]  # where an account belongs, and the number of the rule that says so
 
 
 class _Placed:
     """For the last few trees with their rules: a pure function of its key."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[_Key, dict[AccountKey, Match]] = OrderedDict()
+        self._known: OrderedDict[_Key, dict[AccountKey, Decided]] = OrderedDict()
 
-    def of(self, key: _Key) -> dict[AccountKey, Match]:
+    def of(self, key: _Key) -> dict[AccountKey, Decided]:
         if not key[0]:  # a tree that was never stored
             return {}
         found = self._known.setdefault(key, {})
@@ -41,10 +42,17 @@ def match_accounts(
     tree: TreeColumns, rules: tuple[Rule, ...], known: KnownAccounts, keys: Sequence[AccountKey]
 ) -> list[Match]:
     """The match of each account, the root's newcomers included."""
+    return [match for match, _number in decide_accounts(tree, rules, known, keys)]
+
+
+def decide_accounts(
+    tree: TreeColumns, rules: tuple[Rule, ...], known: KnownAccounts, keys: Sequence[AccountKey]
+) -> list[Decided]:
+    """The same, each with the rule that decided; None where none did, or somebody attached the account."""
     found = _placed.of((tree.digest, rules, known.digest))
     new = [key for key in keys if key not in found]
-    resolve = Resolver(rules, tree, known).resolve
-    found.update((key, resolve(key)) for key in new)
+    decide = Resolver(rules, tree, known).decide
+    found.update((key, decide(key)) for key in new)
     return [found[key] for key in keys]
 
 

@@ -11,7 +11,7 @@ _Place = tuple[str, str, str]  # which field, what of it is certain, and its tex
 
 
 class RuleIndex:
-    """Each rule stands under the one thing that is certain of the accounts it is for: a field, or how it begins or ends.
+    """Each rule stands under the one thing that is certain of its accounts: a field, or how one begins or ends.
 
     An account is asked for under its own fields, and their beginnings and ends of the lengths that occur.
     """
