@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO, BinaryIO, NamedTuple, cast
+from typing import IO, BinaryIO, NamedTuple
 from uuid import uuid4
 
 from django.conf import settings
 
 from apps.errors import Invalid, TooLarge
-from apps.usage.collectors.lines import GzipCheck, is_gzip
+from apps.usage.collectors import packing
 
 KEPT = timedelta(hours=24)  # after a dry run, so that it can be confirmed
 _READ = 256 * 1024
@@ -36,7 +35,7 @@ def store(file: IO[bytes]) -> Stored:
     """Copy a stream, hash it, and read a packed one to its end before anybody relies on it.
 
     Raises:
-        Invalid: it is empty, or broken, with the byte.
+        Invalid: it is empty, an archive, or broken, with the byte.
         TooLarge: over the site's limit, or it unpacks to absurdly much.
     """
     name = f"{uuid4()}.usage"
@@ -44,22 +43,23 @@ def store(file: IO[bytes]) -> Stored:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         n_bytes, n_unpacked, digest = _copy(file, path)
+        with open_unpacked(name) as unpacked:
+            head = unpacked.read(_HEAD)
+        packing.refuse_archives(head, inside=True)
     except BaseException:
         remove(name)
         raise
-    with open_unpacked(name) as unpacked:
-        head = unpacked.read(_HEAD)
     return Stored(name, n_bytes, n_unpacked, digest, head)
 
 
 def _copy(file: IO[bytes], path: Path) -> tuple[int, int, str]:
     digest = hashlib.sha256()
     n_bytes = 0
-    check: GzipCheck | None = None
+    check: packing.Check | None = None
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
         while data := file.read(_READ):
-            if not n_bytes and is_gzip(data):
-                check = GzipCheck()
+            if not n_bytes:
+                check = packing.check_of(data)
             n_bytes += len(data)
             if n_bytes > settings.FAIRSHARE_UPLOAD_BYTES:
                 megabytes = settings.FAIRSHARE_UPLOAD_BYTES // 1024**2
@@ -79,10 +79,7 @@ def _copy(file: IO[bytes], path: Path) -> tuple[int, int, str]:
 
 def open_unpacked(name: str) -> BinaryIO:
     """The stored file, unpacked as it is read."""
-    path = path_of(name)
-    with path.open("rb") as packed:
-        is_packed = is_gzip(packed.read(2))
-    return cast(BinaryIO, gzip.open(path, "rb") if is_packed else path.open("rb"))
+    return packing.open_unpacked(path_of(name))
 
 
 def exists(name: str) -> bool:

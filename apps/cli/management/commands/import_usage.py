@@ -34,7 +34,7 @@ class Command(OperatorCommand):
         parser.add_argument("--time-zone", default="", metavar="ZONE", help="of times without one: Europe/Stockholm")
         parser.add_argument("--dry-run", action="store_true", help="count, and store nothing")
         parser.add_argument("--json", action="store_true", help="counts and rejected lines as JSON")
-        parser.add_argument("file", metavar="FILE", help="plain or gzip; - reads standard input")
+        parser.add_argument("file", metavar="FILE", help="plain, gz or zst; - reads standard input")
 
     def handle(self, *args: Any, **options: Any) -> None:
         with _opened(options["file"]) as file:
