@@ -277,6 +277,7 @@ ROWS = [
     Row(API + "usage/sources", "/api/v1/usage/sources", "401 200 200 200 200 200 200 200 200 401 401"),
     Row(API + "usage/sources/<slug:source>", "/api/v1/usage/sources/cluster-a",
         "401 200 200 200 200 200 200 200 200 401 401"),
+    Row(API + "usage/quality", "/api/v1/usage/quality?days=7", "401 200 200 200 200 200 200 200 200 401 401"),
     Row(API + "usage/buckets", "/api/v1/usage/buckets?source=cluster-a",
         "401 200 200 200 200 200 403 403 403 401 401", word="bob", readers="admin"),
     # --- REST: jobs, of which only the caller says anything
@@ -587,6 +588,9 @@ ROWS = [
         "302 404 404 200 404 200 302 302 302 302 302", headers=HTMX, besides="dora 403"),
     Row("usage/sources/", "/usage/sources/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/sources/<slug:slug>/", "/usage/sources/cluster-a/", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("usage/quality/", "/usage/quality/", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("usage/quality/changed.csv", "/usage/quality/changed.csv",
+        "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/import/", "/usage/import/", "302 403 403 403 403 200 302 302 302 302 302"),
     Row(IMPORT + "/", "/usage/imports/{import_id}/", "302 404 404 404 404 200 302 302 302 302 302"),
     Row(IMPORT + "/_progress", "/usage/imports/{import_id}/_progress",

@@ -187,7 +187,8 @@ class Shell:
                 pages.append(Item(_("Import and export"), address, "download", current=here))
             sections.append(Section(_("Policy"), pages))
         data = self._item(_("Usage sources"), "database-import", "sources", "source", "upload", "import")
-        sections.append(Section(_("Data"), [data]))
+        odd = self._item(_("Data quality"), "circle-check", "data-quality")
+        sections.append(Section(_("Data"), [data, odd]))
         sections.append(Section(_("Operate"), [self._item(_("Audit"), "history", "audit")]))
         return sections
 

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import html
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.actor import COMMAND
+from apps.accounts.models import Account, User
+from apps.usage.collectors.base import RecordRow
+from apps.usage.ingest import ingest_batch
+from apps.usage.models import Overlap, Source, SourceDay, TooLateRecord
+from apps.usage.services import make_source
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+URL = "/usage/quality/"
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+def text_of(answer: Any) -> str:
+    assert answer.status_code == 200
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode()))
+    return html.unescape(text).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def job(number: int, end_at: datetime, *, cpus: float = 1, revision: int = 0) -> RecordRow:
+    start_at = end_at - HOUR
+    times = {"submit_at": start_at, "start_at": start_at, "end_at": end_at}
+    return RecordRow(str(number), "alice", "physics", cpus=cpus, revision=revision, **times)
+
+
+@pytest.fixture
+def source(db: None) -> Source:
+    made = make_source(slug="c1", name="Cluster 1", expected_every_s=3600, at=AT, actor=COMMAND)
+    ingest_batch(source=made, rows=[job(n, AT - n * HOUR) for n in range(10 * 24)], at=AT)
+    SourceDay.objects.filter(source=made).delete()
+    return made
+
+
+@pytest.fixture
+def admin(db: None) -> Client:
+    return signed_in(User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase"))
+
+
+@pytest.fixture
+def user(db: None) -> Client:
+    return signed_in(User.objects.create_user("uma", "uma@example.org", "a long pass phrase"))
+
+
+def test_an_empty_site_says_what_to_do_first(admin: Client, user: Client) -> None:
+    assert "No usage sources yet" in text_of(admin.get(URL))
+    assert "Import a log of your scheduler" in text_of(admin.get(URL))
+    assert "Import a log of your scheduler" not in text_of(user.get(URL))
+
+
+def test_data_without_fault_is_called_so(source: Source, admin: Client) -> None:
+    text = text_of(admin.get(URL + "?days=7"))
+    assert "Nothing odd about the data" in text
+    assert "Complete and plausible" in text
+
+
+def test_every_oddity_is_told_with_its_amount_and_what_to_do(source: Source, admin: Client) -> None:
+    numbers = {"n_new": 240, "n_duplicate": 12, "n_late": 3, "n_too_late": 2, "n_rejected": 9, "n_ahead": 4}
+    SourceDay.objects.create(source=source, received_on=AT.date(), **numbers)
+    ingest_batch(source=source, rows=[job(5, AT - 5 * HOUR, cpus=3, revision=1)], at=AT)
+    TooLateRecord.objects.create(
+        source=source,
+        received_at=AT - HOUR,
+        job="ancient",
+        submit_at=AT - 400 * DAY,
+        end_at=AT - 399 * DAY,
+        state="finished",
+        account=Account.objects.get(),
+        cpu_s=7200,
+    )
+    Overlap.objects.create(
+        site="s", kept=source, held=source, from_at=AT - 2 * DAY, to_at=AT - DAY, found_at=AT
+    )  # which source it is doesn't matter here
+    text = text_of(admin.get(URL))
+    for sentence in (
+        "1 stretch of hours also came from another source; it isn't counted until somebody decides.",
+        "4 records ended in the future by our clock and were refused.",
+        "5 lines were rejected.",
+        "1 record of 2.0 core-h ended before the days that are kept, and isn't counted.",
+        "1 job changed after it had ended, by +2.0 core-h in all.",
+    ):
+        assert sentence in text, sentence
+    assert "ancient" in text
+    assert "physics/alice" in text
+
+
+def test_holes_are_counted_in_hours(source: Source, admin: Client) -> None:
+    Source.objects.filter(pk=source.pk).update(expected_every_s=3600)
+    later = AT + 30 * HOUR
+    ingest_batch(source=source, rows=[job(999, later)], at=later)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAIRSHARE_CLOCK", later.isoformat())
+        text = text_of(admin.get(URL + "?days=7"))
+    # jobs end on the hour: hours 11 of day 0 (the last) to 16 of day 1 (exclusive) have nothing
+    assert "28 hours without usage where some was expected" in text
+
+
+def test_who_may_not_read_all_usage_sees_counts_and_no_names(source: Source, user: Client) -> None:
+    ingest_batch(source=source, rows=[job(5, AT - 5 * HOUR, cpus=3, revision=1)], at=AT)
+    text = text_of(user.get(URL))
+    assert "1 job changed after it had ended" in text
+    assert "alice" not in text
+    assert b"alice" not in b"".join(user.get(URL + "changed.csv").streaming_content)  # type: ignore[attr-defined]
+
+
+def test_all_changes_are_downloaded(source: Source, admin: Client) -> None:
+    rows = [job(n, AT - n * HOUR, cpus=3, revision=1) for n in range(60)]
+    ingest_batch(source=source, rows=rows, at=AT)
+    found = b"".join(admin.get(URL + "changed.csv").streaming_content).decode().splitlines()  # type: ignore[attr-defined]
+    assert len(found) == 61
+    assert found[1].endswith("3600.0,10800.0")
+
+
+def test_the_same_is_told_by_rest(source: Source, admin: Client) -> None:
+    SourceDay.objects.create(source=source, received_on=AT.date(), n_new=240, n_rejected=2, n_ahead=1)
+    ingest_batch(source=source, rows=[job(5, AT - 5 * HOUR, cpus=3, revision=1)], at=AT)
+    (one,) = admin.get("/api/v1/usage/quality?days=7").json()["results"]
+    assert (one["source"], one["changed"], one["changed_core_s"], one["missing_hours"]) == ("c1", 1, 7200.0, 0)
+    assert (one["received"]["rejected"], one["received"]["ahead"]) == (2, 1)
+    assert admin.get("/api/v1/usage/quality?days=0").status_code == 400
