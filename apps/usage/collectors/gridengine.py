@@ -77,19 +77,21 @@ def _fields(text: str) -> list[str]:
     if len(fields) < _LEAST_FIELDS:
         message = f"{len(fields)} of {_LEAST_FIELDS} fields: the line is cut off, or of another format."
         raise BadRecord("too_few_fields", message)
-    shift = _shift(fields)
-    if shift is None:
-        raise BadRecord("bad_job", f"Field {JOB + 1} (job_number) is {shown(fields[JOB])}, which is no whole number.")
+    shift = _shift(fields) or 0
     if shift:
         fields[NAME : NAME + shift + 1] = [":".join(fields[NAME : NAME + shift + 1])]
+    if not _WHOLE.fullmatch(fields[JOB]):
+        raise BadRecord("bad_job", f"Field {JOB + 1} (job_number) is {shown(fields[JOB])}, which is no whole number.")
     return fields
 
 
 def _shift(fields: list[str]) -> int | None:
-    """How many colons too many stand in the job's name: behind it come a number and, later, three stamps."""
+    """How many colons too many stand in the job's name: numbers and the name of the PE tell where fields stand."""
     for shift in range(min(_MOST_COLONS_IN_NAME, len(fields) - _LEAST_FIELDS) + 1):
-        stamps = fields[SUBMITTED + shift : ENDED + shift + 1]
-        if _WHOLE.fullmatch(fields[JOB + shift]) and (shift == 0 or all(map(_WHOLE.fullmatch, stamps))):
+        numbers = (JOB, SUBMITTED, STARTED, ENDED, FAILED, SLOTS)
+        if all(_WHOLE.fullmatch(fields[place + shift]) for place in numbers) and not NUMBER.fullmatch(
+            fields[PE + shift]
+        ):
             return shift
     return None
 
@@ -132,7 +134,8 @@ def _row(fields: list[str], notes: Notes) -> RecordRow | None:
 def _behind_category(fields: list[str]) -> tuple[str, str]:
     """pe_taskid and maxvmem. The category may hold colons, so iow, between two of them, is looked for."""
     for iow in range(CATEGORY + 1, len(fields) - 2):
-        if NUMBER.fullmatch(fields[iow]) and NUMBER.fullmatch(fields[iow + 2]):
+        pe_task = fields[iow + 1]
+        if NUMBER.fullmatch(fields[iow]) and NUMBER.fullmatch(fields[iow + 2]) and not NUMBER.fullmatch(pe_task):
             fields[CATEGORY:iow] = [":".join(fields[CATEGORY:iow])]
             return fields[CATEGORY + 2], fields[CATEGORY + 3]
     raise BadRecord("bad_fields", "Behind the category there are no iow, pe_taskid and maxvmem.")
