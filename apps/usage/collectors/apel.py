@@ -79,7 +79,7 @@ class _Reader:
         self._bad: tuple[str, str] | None = None
 
     def remember(self) -> dict[str, Any]:
-        return {"header": self._has_header, "line": self._line, "fields": self._fields, "bad": self._bad}
+        return {"header": self._has_header, "line": self._line, "fields": dict(self._fields), "bad": self._bad}
 
     def recall(self, remembered: Mapping[str, Any]) -> None:
         if remembered:

@@ -75,7 +75,7 @@ class _Reader(SingleLines):
         self._waiting: dict[str, list[Any]] = {}  # id → [user, group, ctime]
 
     def remember(self) -> dict[str, Any]:
-        return {"waiting": self._waiting}
+        return {"waiting": dict(self._waiting)}
 
     def recall(self, remembered: Mapping[str, Any]) -> None:
         self._waiting = dict(remembered.get("waiting", {}))
