@@ -61,7 +61,8 @@ def _silence(line: SourceLine, odd: Odd) -> Finding | None:
     if not line.is_behind:
         return None
     level = _BAD if line.state is Timeliness.SILENT else _WARN
-    text = _("No records since %(last)s; %(lag)s.") % {"last": line.last, "lag": line.lag}
+    every = presentation.duration(line.source.expected_every_s or 0)
+    text = _("No records since %(last)s; some are expected every %(every)s.") % {"last": line.last, "every": every}
     return _finding(level, line, text, _("Look whether its collector runs and its token is valid."))
 
 

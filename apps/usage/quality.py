@@ -51,6 +51,7 @@ class Changed:
     where it was withdrawn."""
 
     source: str
+    source_name: str
     job: str
     account: str
     end_at: datetime
@@ -131,7 +132,7 @@ def list_reasons(*, since_at: datetime, actor: Actor) -> list[Reason]:
 
 _CHANGED = """
 WITH changed AS (
-    SELECT old.id, source.slug, old.job || CASE WHEN old.array_task = '' THEN '' ELSE '_' || old.array_task END AS job,
+    SELECT old.id, source.slug, source.name, old.job || CASE WHEN old.array_task = '' THEN '' ELSE '_' || old.array_task END AS job,
         concat_ws('/', NULLIF(account.group_name, ''), COALESCE(NULLIF(account.user_name, ''), account.dn)) AS account,
         old.end_at, old.replaced_at,
         EXTRACT(epoch FROM old.end_at - old.start_at) * old.cpus AS before,
@@ -145,7 +146,7 @@ WITH changed AS (
     WHERE old.state = 'finished' AND old.replaced_at >= %(since)s)
 """
 _LIST_CHANGED = f"""{_CHANGED}
-SELECT slug, job, account, end_at, replaced_at, before::float8, after::float8, id FROM changed
+SELECT slug, name, job, account, end_at, replaced_at, before::float8, after::float8, id FROM changed
 WHERE (%(after)s = 0 OR id < %(after)s) ORDER BY id DESC LIMIT %(limit)s
 """  # noqa: S608 - constants only
 _COUNT_CHANGED = f"{_CHANGED} SELECT slug, count(*), sum(after - before)::float8 FROM changed GROUP BY slug"  # noqa: S608 - constants only

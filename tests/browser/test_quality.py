@@ -1,0 +1,79 @@
+"""The data-quality page in both themes and widths, with something of everything to tell."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from apps import clock
+from apps.accounts.actor import COMMAND
+from apps.accounts.models import Account
+from apps.usage.collectors.base import RecordRow
+from apps.usage.ingest import ingest_batch
+from apps.usage.models import Overlap, Source, SourceDay, TooLateRecord
+from apps.usage.services import make_source
+from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.dashboard.grid import Grid
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def odd(grid: Grid) -> Source:
+    """A source with something of every kind of trouble."""
+    at = clock.now()
+    source = make_source(slug="odd", name="Odd cluster", expected_every_s=3600, at=at, actor=COMMAND)
+    for revision, cpus in ((0, 4.0), (1, 8.0)):
+        rows = [
+            RecordRow(
+                f"{n}", "stranger", "physics", submit_at=at - n * HOUR, start_at=at - n * HOUR,
+                end_at=at - n * HOUR + HOUR / 2, cpus=cpus, revision=revision if n % 50 == 0 else 0,
+            )
+            for n in range(8, 400) if n % 11
+        ]  # fmt: skip
+        ingest_batch(source=source, rows=rows, at=at)
+    SourceDay.objects.filter(source=source).delete()
+    SourceDay.objects.create(
+        source=source,
+        received_on=at.date(),
+        n_new=357,
+        n_duplicate=1200,
+        n_late=31,
+        n_too_late=1,
+        n_rejected=90,
+        n_ahead=2,
+    )
+    TooLateRecord.objects.create(
+        source=source, received_at=at - HOUR, job="7001", submit_at=at - 9000 * HOUR, end_at=at - 8999 * HOUR,
+        state="finished", account=Account.objects.filter(user_name="stranger").get(), cpu_s=7.2e6,
+    )  # fmt: skip
+    other = Source.objects.exclude(pk=source.pk).earliest("pk")
+    Overlap.objects.create(
+        site="abisko", kept=other, held=source, from_at=at - 50 * HOUR, to_at=at - 40 * HOUR, found_at=at
+    )
+    return source
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_oddity_can_be_read_by_everybody(odd: Source, visit: Open, theme: str, width: int) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in("admin")
+    page = window.go("/usage/quality/")
+    expect(page.locator("h1")).to_contain_text("things to look at")
+    expect(page.locator("#changed")).to_be_visible()
+    assert window.overflow() <= 0
+    assert window.axe() == []
+
+
+def test_the_period_is_chosen_with_the_keyboard_and_without_scripts(odd: Source, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in("admin")
+    page = window.go("/usage/quality/")
+    page.get_by_role("link", name="7 days").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/usage/quality/?days=7")
+    expect(page.get_by_role("link", name="7 days")).to_have_attribute("aria-current", "true")
+    page.get_by_role("link", name="All as CSV").wait_for()
