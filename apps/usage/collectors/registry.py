@@ -10,6 +10,9 @@ from apps.usage.collectors.gridengine_queue import GridEngineQueue
 from apps.usage.collectors.ndjson import Ndjson
 from apps.usage.collectors.ogf_ur import OgfUsageRecord
 from apps.usage.collectors.pbs import Pbs
+from apps.usage.collectors.sacct import Sacct
+from apps.usage.collectors.sacct_json import SacctJson
+from apps.usage.collectors.slurm_queue import SlurmQueue
 from apps.usage.collectors.swf import Swf
 
 AUTO = "auto"
@@ -19,6 +22,9 @@ _COLLECTORS: tuple[Collector, ...] = (
     GridEngineQueue(),
     Pbs(),
     Swf(),
+    Sacct(),
+    SacctJson(),
+    SlurmQueue(),
     OgfUsageRecord(),
     Apel(),
     Ndjson(),

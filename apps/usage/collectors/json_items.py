@@ -1,0 +1,228 @@
+"""The items of one array in a JSON document, one by one, however long the document is.
+
+Only one item is held at a time, and none over a limit. What an item is worth is orjson's to say; here only its end
+is found: brackets are counted outside of strings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+import orjson
+
+MOST_ITEM_BYTES = 4 * 1024**2
+_READ = 256 * 1024
+_HEAD = 1024
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_STRING_REST = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}\[\]]', re.DOTALL)
+_MARK = re.compile(rb'["{}\[\]]')
+_SCALAR = re.compile(rb"[^\s,\]}]+")
+_BLANK = re.compile(rb"[\s,]*+")
+
+
+class Item(NamedTuple):
+    """One item: its number from 1, its bytes (only the first of them where it was too long), and where it ends."""
+
+    number: int
+    data: bytes
+    is_whole: bool
+    end_offset: int
+
+
+class _Broken(Exception):
+    pass
+
+
+class JsonItems:
+    """Iterate for the items of `{…, "name": [ … ], …}`; afterwards `problem` and `others` tell the rest.
+
+    problem: why reading stopped before the end of the document, or "". others: small values of other names.
+    `offset` and `number` go on behind an item that was given before.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str, *, offset: int = 0, number: int = 0) -> None:
+        self._stream = stream
+        self._name = name
+        self._buffer = b""
+        self._at = 0
+        self._base = offset  # of the buffer's first byte in the document
+        self._is_over = False
+        self._number = number
+        self.problem = ""
+        self.was_found = number > 0
+        self.others: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[Item]:
+        try:
+            if not self._number:
+                self._open()
+            while self._number or self._next_name():
+                yield from self._items()
+                self._number = 0
+        except _Broken as broken:
+            self.problem = f"{broken} (byte {self.offset})."
+
+    @property
+    def offset(self) -> int:
+        return self._base + self._at
+
+    def _fill(self) -> bool:
+        """Read on, twice as much as is held; False at the end of the document."""
+        data = b"" if self._is_over else self._stream.read(max(_READ, len(self._buffer) - self._at))
+        self._base += self._at
+        self._buffer, self._at = self._buffer[self._at :] + data, 0
+        self._is_over = not data
+        return bool(data)
+
+    def _peek(self) -> bytes:
+        """The next byte that isn't blank or a comma; empty at the end."""
+        while True:
+            found = _BLANK.match(self._buffer, self._at)
+            self._at = found.end() if found else self._at
+            if self._at < len(self._buffer):
+                return self._buffer[self._at : self._at + 1]
+            if not self._fill():
+                return b""
+
+    def _open(self) -> None:
+        self._fill()
+        if self._buffer.startswith(b"\xef\xbb\xbf"):
+            self._at = 3
+        if self._peek() != b"{":
+            raise _Broken("It is no JSON object")
+        self._at += 1
+
+    def _next_name(self) -> bool:
+        """Go on to the array. Other values on the way are kept when they are small; False at the end."""
+        while (mark := self._peek()) == b'"':
+            name = self._text()
+            if self._peek() != b":":
+                raise _Broken(f"A colon is missing after {name[:40]!r}")
+            self._at += 1
+            mark = self._peek()
+            if name == self._name and mark == b"[":
+                self._at += 1
+                self.was_found = True
+                return True
+            data, is_whole = self._value()
+            if is_whole and len(data) <= _READ:
+                self.others[name] = _loaded(data)
+        if mark != b"}":
+            raise _Broken("It ends in the middle" if not mark else "It is broken")
+        self._at += 1
+        return False
+
+    def _text(self) -> str:
+        data, is_whole = self._value()
+        value = _loaded(data) if is_whole else None
+        if not isinstance(value, str):
+            raise _Broken("A name is broken")
+        return value
+
+    def _items(self) -> Iterator[Item]:
+        while (mark := self._peek()) != b"]":
+            if not mark:
+                raise _Broken("It ends in the middle")
+            if mark in b"}:":
+                raise _Broken("It is broken")
+            data, is_whole = self._value()
+            if is_whole and mark not in b'{["' and data != b"null" and _loaded(data) is None:
+                raise _Broken(f"{data[:40]!r} is no JSON")
+            self._number += 1
+            yield Item(self._number, data, is_whole, self.offset)
+        self._at += 1
+
+    def _value(self) -> tuple[bytes, bool]:
+        """The bytes of the value here; of one over the limit only the first, and the rest is skipped."""
+        while (end := self._end()) < 0:
+            if len(self._buffer) - self._at > MOST_ITEM_BYTES:
+                head = self._buffer[self._at : self._at + _HEAD]
+                if head[:1] not in b'{["':
+                    raise _Broken(f"A number or word of over {MOST_ITEM_BYTES // 1024**2} MB is no JSON")
+                self._skip()
+                return head, False
+            if not self._fill():
+                raise _Broken("It ends in the middle")
+        data = self._buffer[self._at : end]
+        self._at = end
+        return (data, True) if len(data) <= MOST_ITEM_BYTES else (data[:_HEAD], False)
+
+    def _end(self) -> int:
+        """Where the value here ends; −1 when not so much is read yet."""
+        buffer, at = self._buffer, self._at
+        mark = buffer[at : at + 1]
+        if mark == b'"':
+            found = _STRING.match(buffer, at)
+            return found.end() if found else -1
+        if mark not in (b"{", b"["):
+            found = _SCALAR.match(buffer, at)
+            if found is None:
+                raise _Broken("It is broken")
+            return found.end() if found.end() < len(buffer) or self._is_over else -1
+        end = self._end_by_indent() if mark == b"{" else -1
+        return end if end > 0 else self._end_by_count()
+
+    def _end_by_indent(self) -> int:
+        """A short cut for indented documents: no string holds a line end, so `}` at the item's indent ends it."""
+        start = self._buffer.rfind(b"\n", max(self._at - 80, 0), self._at)
+        indent = self._buffer[start : self._at]
+        if start < 0 or indent.strip() or len(indent) < 2:
+            return -1
+        found = self._buffer.find(indent + b"}", self._at)
+        if found < 0:
+            return -1
+        end = found + len(indent) + 1
+        return end if _loaded(self._buffer[self._at : end]) is not None else -1
+
+    def _end_by_count(self) -> int:
+        depth = 0
+        for found in _TOKEN.finditer(self._buffer, self._at):
+            token = found[0]
+            if token in b"{[":
+                depth += 1
+            elif token in b"}]":
+                depth -= 1
+                if not depth:
+                    return found.end()
+            elif token == b'"':  # a string that isn't over
+                return -1
+        return -1
+
+    def _skip(self) -> None:
+        """Over a value of any length, which isn't held."""
+        depth, in_string, is_text = 0, False, self._buffer[self._at : self._at + 1] == b'"'
+        while True:
+            if in_string:
+                rest = _STRING_REST.match(self._buffer, self._at)
+                self._at = rest.end() if rest else self._at
+                if self._buffer[self._at : self._at + 1] == b'"':
+                    self._at += 1
+                    in_string = False
+                    if is_text:
+                        return
+                elif not self._fill():
+                    raise _Broken("It ends in the middle")
+                continue
+            found = _MARK.search(self._buffer, self._at)
+            if found is None:
+                self._at = len(self._buffer)
+                if not self._fill():
+                    raise _Broken("It ends in the middle")
+                continue
+            self._at = found.end()
+            if found[0] == b'"':
+                in_string = True
+            else:
+                depth += 1 if found[0] in b"{[" else -1
+                if depth <= 0:
+                    return
+
+
+def _loaded(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
