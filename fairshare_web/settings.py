@@ -163,6 +163,7 @@ CELERY_BEAT_SCHEDULE = {
     "apply-dates-of-shares": {"task": "apps.policies.tasks.apply_dates_of_shares", "schedule": 300.0},
     "publish-due-changes": {"task": "apps.policies.tasks.publish_due_changes", "schedule": float(FAIRSHARE_TICK_S)},
     "recompute-stale": {"task": "apps.priorities.tasks.recompute_stale", "schedule": float(FAIRSHARE_TICK_S)},
+    "collect-usage": {"task": "apps.usage.tasks.collect_due_usage", "schedule": float(FAIRSHARE_SWEEP_S)},
     "let-records-go": {"task": "apps.usage.tasks.let_records_go", "schedule": 3600.0},
     "prune-snapshots": {"task": "apps.priorities.tasks.prune_snapshots", "schedule": 3600.0},
     "verify-audit": {"task": "apps.accounts.tasks.verify_audit", "schedule": 3600.0},

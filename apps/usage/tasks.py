@@ -5,6 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps import clock
+from apps.usage.collecting.schedule import ask_for_due
 from apps.usage.retention import ask_for_retention
 
 
@@ -12,3 +13,9 @@ from apps.usage.retention import ask_for_retention
 def let_records_go() -> bool:
     """Whether there are records older than they are kept for."""
     return ask_for_retention(at=clock.now()) is not None
+
+
+@shared_task(name="apps.usage.tasks.collect_due_usage")
+def collect_due_usage() -> int:
+    """How many sources were asked for."""
+    return ask_for_due(at=clock.now())

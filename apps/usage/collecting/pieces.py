@@ -1,0 +1,111 @@
+"""What every kind of source gives: pieces of records, each with the place in the source behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, BinaryIO
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from apps.usage.collectors.base import (
+    COLUMNS,
+    Collector,
+    JobClassKey,
+    Parsed,
+    Reading,
+    RecordBatch,
+    Rejection,
+    Who,
+)
+from apps.usage.models import Source
+
+Cursor = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Records, and the cursor of the source once they are stored.
+
+    place: where their lines stand, a file or a command. listed_at: when a whole listing was true, if it is one.
+    """
+
+    parsed: Parsed
+    cursor: Cursor
+    place: str = ""
+    format: str = ""
+    listed_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """The cursor as it grows while pieces are given."""
+
+    cursor: Cursor = field(default_factory=dict)
+
+    def after(self, parsed: Parsed, place: str, collector: Collector, **changes: Any) -> Piece:
+        self.cursor = {**self.cursor, **changes}
+        return Piece(parsed, self.cursor, place, collector.name)
+
+    def mark(self, **changes: Any) -> Piece:
+        """A step without records: something was read to its end, or could not be read."""
+        self.cursor = {**self.cursor, **changes}
+        return Piece(nothing(), self.cursor)
+
+
+def nothing() -> Parsed:
+    return Parsed(RecordBatch.from_rows([]), [])
+
+
+def zone_of_source(source: Source) -> ZoneInfo | None:
+    return ZoneInfo(source.time_zone) if source.time_zone else None
+
+
+def whole_listing(collector: Collector, stream: BinaryIO, reading: Reading) -> Parsed:
+    """All of a listing at once: only a whole one says who has vanished."""
+    return joined(list(collector.parse(stream, reading)))
+
+
+def listed(collector: Collector, parsed: Parsed, at: datetime, cursor: Mapping[str, Any], place: str) -> Piece:
+    """A listing with lines that could not be read misses jobs, so it closes none: it counts as mere records."""
+    return Piece(parsed, dict(cursor), place, collector.name, None if parsed.rejections else at)
+
+
+def joined(pieces: Sequence[Parsed]) -> Parsed:
+    """Pieces of one file as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    rejections: list[Rejection] = [one for piece in pieces for one in piece.rejections]
+    notes: dict[str, int] = {}
+    for piece in pieces:
+        for name, n in piece.notes.items():
+            notes[name] = notes.get(name, 0) + n
+    batch = _joined_batches([piece.batch for piece in pieces])
+    return Parsed(batch, rejections, notes, n_lines=sum(piece.n_lines for piece in pieces))
+
+
+def _joined_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
+    if not batches:
+        return RecordBatch.from_rows([])
+    people: dict[Who, int] = {}
+    job_classes: dict[JobClassKey, int] = {}
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for batch in batches:
+        who = np.array([people.setdefault(one, len(people)) for one in batch.people] or [0], np.int64)
+        classes = np.array(
+            [job_classes.setdefault(one, len(job_classes)) for one in batch.job_classes] or [0], np.int64
+        )
+        for name in COLUMNS:
+            columns[name].append(getattr(batch, name))
+        columns["who"][-1], columns["job_class"][-1] = who[batch.who], classes[batch.job_class]
+    whole = {name: np.concatenate(parts) for name, parts in columns.items()}
+    return RecordBatch(**whole, people=list(people), job_classes=list(job_classes))
+
+
+def read_pieces(
+    collector: Collector, stream: BinaryIO, reading: Reading, resume: Mapping[str, Any] | None
+) -> Iterator[Parsed]:
+    """A file goes on where it was left."""
+    yield from collector.parse(stream, reading, resume=resume or None)
