@@ -21,8 +21,8 @@ from apps.policies.scope import Verb
 from apps.priorities.accrual import window_of
 from apps.priorities.again import compute_again
 from apps.priorities.answers import ServedSnapshot
-from apps.priorities.attaching import MapRights
 from apps.priorities.corrections import Correction, counted_now
+from apps.priorities.map_rights import MapRights
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.states import State, state_of
 

@@ -2,103 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
 from django.utils.translation import gettext as _
 
 from apps.accounts import audit
 from apps.accounts.actor import Actor
-from apps.accounts.intern import AccountKey
+from apps.accounts.intern import AccountKey, canonical
 from apps.accounts.models import Account
 from apps.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.change_sets import require_reason
-from apps.policies.columns import TreeColumns
-from apps.policies.models import Policy
 from apps.policies.publishing import lock_policy
-from apps.policies.scope import Rights, Verb, Visibility, require_scope, rules_all
+from apps.policies.scope import require_scope
 from apps.policies.selectors import get_policy
 from apps.policies.trees import load_tree
+from apps.priorities.map_rights import WRITE, MapRights
 from apps.priorities.mapping import UNMAPPED
+from apps.priorities.mapping_moves import Wanted, find_moves, refusal_of
+from apps.priorities.mapping_versions import Placement, keep_version, refuse_stale, who_took
 from apps.priorities.models import Attachment
-from apps.priorities.models import Mapping as MappingRow
-from apps.priorities.recompute import nudge
 from apps.priorities.rulebook import load_rulebook
-from apps.priorities.sight import see
 
-WRITE = "policies:write"
 _MOST = 1_000
 
 
-@dataclass(frozen=True)
-class MapRights:
-    """At which entries of a tree an actor may say whose accounts are there, and at which they read who that is."""
-
-    policy: Policy
-    tree: TreeColumns
-    actor: Actor
-    at: datetime
-
-    @cached_property
-    def sees(self) -> Visibility:
-        return see(policy=self.policy, tree=self.tree, at=self.at, actor=self.actor)
-
-    @cached_property
-    def _rights(self) -> Rights:
-        return Rights(self.policy, self.actor, self.at)
-
-    def may_map(self, i: int) -> bool:
-        return self.actor.has_scope(WRITE) and self.holds(i, Verb.MAP_ACCOUNTS)
-
-    def may_name(self, i: int) -> bool:
-        """Whether names of accounts and people may be told."""
-        return self.holds(i, Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS)
-
-    def require(self, uid: UUID) -> int:
-        """An entry at which the actor maps accounts; NotFound for what they may not see."""
-        i = self.sees.require(self.tree.index_of_uid(uid))
-        if not self.may_map(i):
-            raise NotAllowed(
-                _("You may not say which accounts belong to %(path)s: ask whoever leads it.")
-                % {"path": self.tree.path(i)}
-            )
-        return i
-
-    def holds(self, i: int, *verbs: str) -> bool:
-        """Whether one of these verbs is held at an entry or above it."""
-        lineage = {self.tree.uuid(at) for at in (*self.tree.ancestors(i), i)}
-        bound = self.actor.token.subtree_uid if self.actor.token else None
-        if bound is not None and bound not in lineage:
-            return False
-        return rules_all(self.actor) or not self._rights.at(*verbs).isdisjoint(lineage)
-
-
-def rights_in(policy_slug: str, *, at: datetime, actor: Actor, scope: str = "policies:read") -> MapRights:
-    policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
-    return MapRights(policy, load_tree(policy), actor, at)
-
-
 def attach_account(
-    *, policy_slug: str, entry_uid: UUID, account: AccountKey, reason: str, at: datetime, actor: Actor
+    *,
+    policy_slug: str,
+    entry_uid: UUID,
+    account: AccountKey,
+    reason: str,
+    version: int | None = None,
+    at: datetime,
+    actor: Actor,
 ) -> Attachment:
     """From the next recompute on the account counts at this entry, whatever rules say.
 
-    One that counts at an entry of others stays there: a move needs rights at both ends.
+    One that counts at an entry of others stays there: a move needs rights at both ends. version: of the mapping that
+    the caller has seen.
     """
     require_scope(actor, WRITE)
     said = require_reason(reason)
+    account = canonical(account)
     with transaction.atomic():
         rights = _locked(policy_slug, at=at, actor=actor)
-        i = rights.require(entry_uid)
-        if i == 0 or rights.tree.is_reserve[i]:
-            raise _invalid("entry", _("is no place for accounts: choose one below the root that isn't a reserve"))
+        no_place_for_accounts(rights, rights.require(entry_uid))
+        refuse_stale(rights.policy, version)
         found = Account.objects.filter(**account._asdict()).first()
         if found is None or not _is_free(rights, account):
             raise _not_free(account)
+        was = Attachment.objects.filter(policy=rights.policy, account=found).values_list("entry_uid", flat=True).first()
         attachment, _made = Attachment.objects.update_or_create(
             policy=rights.policy, account=found,
             defaults={
@@ -106,12 +61,22 @@ def attach_account(
                 "created_at": at,
             },
         )  # fmt: skip
-        _changed(rights, "account.attached", attachment, said, at=at, actor=actor)
+        _changed(rights, "account.attached", attachment, (was, entry_uid), said, at=at, actor=actor)
     return attachment
 
 
-def detach_account(*, policy_slug: str, attachment_id: int, reason: str, at: datetime, actor: Actor) -> None:
-    """The rules decide again where the account counts."""
+def no_place_for_accounts(rights: MapRights, i: int) -> None:
+    if i == 0 or rights.tree.is_reserve[i]:
+        raise _invalid("entry", _("is no place for accounts: choose one below the root that isn't a reserve"))
+
+
+def detach_account(
+    *, policy_slug: str, attachment_id: int, reason: str, version: int | None = None, at: datetime, actor: Actor
+) -> None:
+    """The rules decide again where the account counts; not at entries of others, unless these agree.
+
+    An account that the rules leave free is let go by who took it, or by those who map accounts of the whole policy.
+    """
     require_scope(actor, WRITE)
     said = require_reason(reason)
     with transaction.atomic():
@@ -122,8 +87,19 @@ def detach_account(*, policy_slug: str, attachment_id: int, reason: str, at: dat
             i = 0
         if not rights.may_map(i):
             raise NotAllowed(_("You may not say which accounts belong there: ask whoever leads it."))
-        _changed(rights, "account.detached", attachment, said, at=at, actor=actor)
+        refuse_stale(rights.policy, version)
+        _refuse_to_let_go(rights, attachment, at=at)
+        _changed(rights, "account.detached", attachment, (attachment.entry_uid, None), said, at=at, actor=actor)
         attachment.delete()
+
+
+def _refuse_to_let_go(rights: MapRights, attachment: Attachment, *, at: datetime) -> None:
+    moves = find_moves(rights, Wanted(places={attachment.account_id: None}), at=at)
+    took = who_took(rights.policy, attachment.account_id)
+    is_own = rights.actor.user is not None and took == rights.actor.user.pk
+    refusal = refusal_of(rights, moves, taken={attachment.account_id} if is_own else ())
+    if refusal:
+        raise NotAllowed(refusal, code="not_yours")
 
 
 def get_attachment(rights: MapRights, attachment_id: int) -> Attachment:
@@ -171,13 +147,16 @@ def _locked(policy_slug: str, *, at: datetime, actor: Actor) -> MapRights:
     return MapRights(policy, load_tree(policy), actor, at)
 
 
-def _changed(rights: MapRights, verb: str, attachment: Attachment, reason: str, *, at: datetime, actor: Actor) -> None:
-    mapping, _made = MappingRow.objects.get_or_create(policy=rights.policy)
-    MappingRow.objects.filter(pk=mapping.pk).update(version=F("version") + 1)
-    nudge(rights.policy, at=at)
+def _changed(
+    rights: MapRights, verb: str, attachment: Attachment, ends: tuple[UUID | None, UUID | None], reason: str, *,
+    at: datetime, actor: Actor,
+) -> None:  # fmt: skip
+    moved = Placement(attachment.account_id, *ends)
+    number = keep_version(rights.policy, attached=[moved], reason=reason, at=at, actor=actor)
     audit.record(
         actor=actor, verb=verb, at=at, policy_slug=rights.policy.slug, entry_uid=attachment.entry_uid,
-        subject=str(attachment.account), reason=reason, details={"account": key_of(attachment.account)._asdict()},
+        subject=str(attachment.account), reason=reason,
+        details={"account": key_of(attachment.account)._asdict(), "version": number},
     )  # fmt: skip
 
 

@@ -15,7 +15,8 @@ from apps.accounts.models import Account, Token, User
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.change_sets import clean_reason
 from apps.policies.columns import Mask
-from apps.priorities.attaching import MapRights, key_of
+from apps.priorities.attaching import key_of
+from apps.priorities.map_rights import MapRights
 from apps.priorities.mapping import UNMAPPED
 from apps.priorities.models import Claim
 from apps.priorities.rulebook import load_rulebook

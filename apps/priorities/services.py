@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import F
 from django.utils.translation import gettext as _
 
 from apps.accounts import audit
@@ -21,15 +20,13 @@ from apps.policies.selectors import get_policy, get_revision
 from apps.policies.services import make_change_set, make_policy, publish_document
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_tree
-from apps.priorities.models import Mapping as MappingRow
-from apps.priorities.models import MappingRule
+from apps.priorities.map_rights import MapRights
+from apps.priorities.mapping_changes import refuse_bad_rules, write_rules
+from apps.priorities.mapping_versions import as_asked, keep_version, version_of
 from apps.priorities.proposal import GroupUsage, operations_towards, propose_tree
-from apps.priorities.recompute import nudge
 from apps.priorities.rulebook import load_rules
-from apps.priorities.rules import Rule, rule_problems
+from apps.priorities.rules import Rule
 from apps.usage.models import Source
-
-_MOST_RULES = 10_000
 
 _USED = """
 SELECT account.group_name, account.user_name, account.dn, sum(bucket.cpu_s)
@@ -41,25 +38,24 @@ ORDER BY 1, 2, 3
 
 
 @transaction.atomic
-def set_rules(*, policy_slug: str, rules: Sequence[Rule], at: datetime, actor: Actor) -> int:
-    """Replace the mapping of a policy; return its new version. The same rules again change nothing."""
+def set_rules(*, policy_slug: str, rules: Sequence[Rule], reason: str = "", at: datetime, actor: Actor) -> int:
+    """Replace the rules of a policy; return its new version. The same rules again change nothing.
+
+    For who makes policies; on pages and by REST rules are changed with a reason: see mapping_changes.
+    """
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     if not actor.is_admin:
         raise NotAllowed(_("Only an administrator changes the mapping of accounts."))
     policy = lock_policy(policy.pk)
-    _refuse_bad_rules(policy, rules)
-    mapping, _made = MappingRow.objects.get_or_create(policy=policy)
-    if _stored(policy) == list(rules):
-        return mapping.version
-    MappingRule.objects.filter(policy=policy).delete()
-    MappingRule.objects.bulk_create(
-        [MappingRule(policy=policy, position=position, **rule.to_json()) for position, rule in enumerate(rules)]
-    )
-    MappingRow.objects.filter(pk=mapping.pk).update(version=F("version") + 1)
-    nudge(policy, at=at)
-    details = {"version": mapping.version + 1, "rules": [rule.to_json() for rule in rules[:100]]}
-    audit.record(actor=actor, verb="mapping.changed", at=at, policy_slug=policy.slug, details=details)
-    return mapping.version + 1
+    stored, wanted = as_asked(_stored(policy)), as_asked(rules)
+    refuse_bad_rules(MapRights(policy, load_tree(policy), actor, at), rules)
+    if stored == wanted:
+        return version_of(policy)
+    write_rules(policy, wanted)
+    number = keep_version(policy, rules=wanted, reason=reason, at=at, actor=actor)
+    details = {"version": number, "rules": [rule.to_json() for rule in wanted[:100]]}
+    audit.record(actor=actor, verb="mapping.changed", at=at, policy_slug=policy.slug, reason=reason, details=details)
+    return number
 
 
 # A proposed policy counts the whole log as it was; the manager then chooses how fast usage fades.
@@ -158,16 +154,3 @@ def _settings_of(policy: Policy) -> PolicySettings:
 
 def _stored(policy: Policy) -> list[Rule]:
     return list(load_rules(policy))
-
-
-def _refuse_bad_rules(policy: Policy, rules: Sequence[Rule]) -> None:
-    if len(rules) > _MOST_RULES:
-        raise Invalid(_("A policy has at most %(most)d mapping rules.") % {"most": _MOST_RULES})
-    tree = load_tree(policy)
-    problems = [problem for at, rule in enumerate(rules) for problem in rule_problems(rule, f"rules[{at}]")]
-    for at, rule in enumerate(rules):
-        target = tree.index_of_uid(rule.target_uid)
-        if target is None or tree.is_reserve[target]:
-            problems.append(FieldProblem(f"rules[{at}].target_uid", "names no entry that may have accounts"))
-    if problems:
-        raise Invalid(f"{problems[0].where} {problems[0].message}.", code="bad_rules", fields=problems)

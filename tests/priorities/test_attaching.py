@@ -16,7 +16,8 @@ from apps.policies.models import Grant
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.terms import Members
 from apps.priorities import claims, served
-from apps.priorities.attaching import attach_account, detach_account, list_attachments, rights_in
+from apps.priorities.attaching import attach_account, detach_account, list_attachments
+from apps.priorities.map_rights import rights_in
 from apps.priorities.models import Attachment, Claim
 from apps.priorities.selectors.members import get_members_page, preview_members
 from tests.priorities.conftest import AS_OF, Site

@@ -16,6 +16,7 @@ from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
 from apps.api.v1.places import entry_uid
 from apps.priorities import attaching
+from apps.priorities.map_rights import rights_in
 from apps.priorities.models import Attachment
 
 READ_WRITE: Scopes = {
@@ -79,7 +80,7 @@ class MappingListView(APIView):
     def get(self, request: Request, policy: str) -> Response:
         """Accounts attached by hand, at entries where the caller reads names."""
         given = asked(MappingFilterSerializer, request)
-        rights = attaching.rights_in(policy, at=clock.now(), actor=actor_of(request))
+        rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
         uid = entry_uid(request, policy, given["entry"]) if "entry" in given else None
         after = decode_cursor(given["cursor"], int) if "cursor" in given else 0
         rows = attaching.list_attachments(rights, entry_uid=uid, after=after, limit=_PAGE + 1)
@@ -106,7 +107,7 @@ class MappingDetailView(APIView):
 
     @extend_schema(operation_id="get_mapping", responses=MappingSerializer)
     def get(self, request: Request, policy: str, mapping: int) -> Response:
-        rights = attaching.rights_in(policy, at=clock.now(), actor=actor_of(request))
+        rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
         row = attaching.get_attachment(rights, mapping)
         return Response(MappingSerializer(row, context={"tree": rights.tree}).data)
 
@@ -121,4 +122,4 @@ class MappingDetailView(APIView):
 
 
 def _context(request: Request, policy: str) -> dict[str, Any]:
-    return {"tree": attaching.rights_in(policy, at=clock.now(), actor=actor_of(request)).tree}
+    return {"tree": rights_in(policy, at=clock.now(), actor=actor_of(request)).tree}

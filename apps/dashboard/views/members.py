@@ -19,7 +19,7 @@ from apps.dashboard.forms.members import AttachForm, RuleForm, seen_tag
 from apps.dashboard.htmx import SeeOther, fragment
 from apps.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.policies.terms import Members
-from apps.priorities import attaching, claims
+from apps.priorities import attaching, claims, map_rights
 from apps.priorities.selectors.members import MembersPage, get_members_page, preview_members
 from apps.usage.selectors import list_sources
 
@@ -110,7 +110,7 @@ def detach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def decide_claim(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Confirm that an account is somebody's, or refuse."""
     confirm = request.POST.get("step") == "confirm"
-    rights = attaching.rights_in(policy, at=clock.now(), actor=actor_of(request), scope=attaching.WRITE)
+    rights = map_rights.rights_in(policy, at=clock.now(), actor=actor_of(request), scope=map_rights.WRITE)
     rights.sees.require(rights.tree.index_of_uid(uid))
     claims.decide_claim(
         rights, claim_id=_number(request, "claim"), confirm=confirm, at=clock.now(), actor=actor_of(request)

@@ -9,7 +9,6 @@ from django.conf import settings
 from django.db import migrations, models
 from django.utils import timezone
 
-_NAMES = ("namespace", "user_name", "group_name", "dn", "fqan", "project")
 _OF_RULE = (
     "kind", "namespace", "user_pattern", "group_pattern", "fqan_pattern", "suffix", "target_uid", "member_shares",
     "archive_after_idle_days",
@@ -22,17 +21,13 @@ def keep_what_is(apps: Any, schema_editor: Any) -> None:
     attachments = apps.get_model("priorities", "Attachment")
     for mapping in apps.get_model("priorities", "Mapping").objects.filter(version__gt=0):
         rows = rules.objects.filter(policy_id=mapping.policy_id).order_by("position").values(*_OF_RULE)
-        attached = attachments.objects.filter(policy_id=mapping.policy_id).order_by("pk").select_related("account")
+        attached = attachments.objects.filter(policy_id=mapping.policy_id).order_by("pk")
         kept.objects.create(
             policy_id=mapping.policy_id, number=mapping.version, at=timezone.now(), author_name="system",
             reason="As it was when versions began to be kept.",
             rules=[{**row, "target_uid": str(row["target_uid"])} for row in rows],
             attached=[
-                {
-                    "account": {name: getattr(one.account, name) for name in _NAMES},
-                    "before": None, "after": str(one.entry_uid), "reason": one.reason, "author": one.author_name,
-                }
-                for one in attached
+                {"account": one.account_id, "before": None, "after": str(one.entry_uid)} for one in attached
             ],
         )  # fmt: skip
 

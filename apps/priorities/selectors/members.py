@@ -20,8 +20,9 @@ from apps.policies.drafts import may_edit
 from apps.policies.models import ChangeSet, Entry, Revision
 from apps.policies.scope import Verb
 from apps.policies.terms import Members
-from apps.priorities.attaching import MapRights, list_attachments
+from apps.priorities.attaching import list_attachments
 from apps.priorities.claims import OpenClaim, list_claims
+from apps.priorities.map_rights import MapRights
 from apps.priorities.mapping import UNMAPPED
 from apps.priorities.member_facts import load_people
 from apps.priorities.membership import Census, plan_joining

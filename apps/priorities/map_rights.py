@@ -1,0 +1,76 @@
+"""Who says which accounts count where, and who reads whose they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.errors import NotAllowed, NotFound
+from apps.policies.columns import TreeColumns
+from apps.policies.models import Policy
+from apps.policies.scope import Rights, Verb, Visibility, rules_all
+from apps.policies.selectors import get_policy
+from apps.policies.trees import load_tree
+from apps.priorities.sight import see
+
+WRITE = "policies:write"
+
+
+@dataclass(frozen=True)
+class MapRights:
+    """At which entries of a tree an actor may say whose accounts are there, and at which they read who that is."""
+
+    policy: Policy
+    tree: TreeColumns
+    actor: Actor
+    at: datetime
+
+    @cached_property
+    def sees(self) -> Visibility:
+        return see(policy=self.policy, tree=self.tree, at=self.at, actor=self.actor)
+
+    @cached_property
+    def _rights(self) -> Rights:
+        return Rights(self.policy, self.actor, self.at)
+
+    def may_map(self, i: int) -> bool:
+        return self.actor.has_scope(WRITE) and self.holds(i, Verb.MAP_ACCOUNTS)
+
+    def may_name(self, i: int) -> bool:
+        """Whether names of accounts and people may be told."""
+        return self.holds(i, Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS)
+
+    def require_anywhere(self) -> None:
+        """Whether there is an entry at which the actor reads names; NotFound for those who see nothing at all."""
+        if not self.sees.mask.any():
+            raise NotFound(_("There is no such entry in this policy."))
+        if not (rules_all(self.actor, "policies:read") or self._rights.at(Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS)):
+            raise NotAllowed(_("Which account counts where is read by those who lead a part of this policy."))
+
+    def require(self, uid: UUID) -> int:
+        """An entry at which the actor maps accounts; NotFound for what they may not see."""
+        i = self.sees.require(self.tree.index_of_uid(uid))
+        if not self.may_map(i):
+            raise NotAllowed(
+                _("You may not say which accounts belong to %(path)s: ask whoever leads it.")
+                % {"path": self.tree.path(i)}
+            )
+        return i
+
+    def holds(self, i: int, *verbs: str) -> bool:
+        """Whether one of these verbs is held at an entry or above it."""
+        lineage = {self.tree.uuid(at) for at in (*self.tree.ancestors(i), i)}
+        bound = self.actor.token.subtree_uid if self.actor.token else None
+        if bound is not None and bound not in lineage:
+            return False
+        return rules_all(self.actor) or not self._rights.at(*verbs).isdisjoint(lineage)
+
+
+def rights_in(policy_slug: str, *, at: datetime, actor: Actor, scope: str = "policies:read") -> MapRights:
+    policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
+    return MapRights(policy, load_tree(policy), actor, at)

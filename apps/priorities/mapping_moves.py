@@ -1,0 +1,193 @@
+"""Which accounts a change of the mapping moves, from where to where, and the usage at stake; and who may move them.
+
+An account moves only by who maps accounts at both of its ends: where it counts now, and where it would count. One that
+counts nowhere, or only by a default rule, is free for whoever maps accounts where it is led. Leaving an account without
+an entry is for those who map accounts of the whole policy: usage would vanish from a group's sum. The one exception is
+letting go of an account that one took oneself.
+
+Rules also decide about accounts that nobody has seen yet. So those who map accounts of a part alone
+- change only rules that lead into their part, and leave all others as they stand;
+- put new and changed ones below all rules that lead elsewhere, where they take what would else be free;
+- write neither exact rules (they attach accounts that are there) nor default rules;
+- let every user become a child (*each*) only where they may change the structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.accounts.intern import AccountKey, canonical
+from apps.accounts.models import Account
+from apps.policies.scope import Verb
+from apps.priorities.map_rights import MapRights
+from apps.priorities.mapping import UNMAPPED, KnownAccounts
+from apps.priorities.placing import Decided, decide_accounts
+from apps.priorities.rulebook import Rulebook, load_rulebook, rulebook_of, tier_of
+from apps.priorities.rules import Rule
+from apps.priorities.stakes import NOTHING, Stake, load_stakes
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be: rules (None: as they are), and accounts by id at entries, or let go (None)."""
+
+    rules: tuple[Rule, ...] | None = None
+    places: Mapping[int, UUID | None] | None = None
+
+
+class Move(NamedTuple):
+    """One account that counts elsewhere after a change. Entries are places in the tree, UNMAPPED for none.
+
+    was_free, is_free: it counted, or will count, nowhere or only by a default rule.
+    """
+
+    account: int
+    key: AccountKey
+    before: int
+    after: int
+    was_free: bool
+    is_free: bool
+    stake: Stake = NOTHING
+
+
+def find_moves(rights: MapRights, wanted: Wanted, *, at: datetime) -> list[Move]:
+    """The most usage first."""
+    book = load_rulebook(rights.policy, rights.tree)
+    then = book if wanted.rules is None else rulebook_of(rights.policy, rights.tree, wanted.rules)
+    places = dict(wanted.places or {})
+    accounts = Account.objects.order_by("id")
+    if wanted.rules is None:
+        accounts = accounts.filter(pk__in=list(places))
+    ids, keys = [], []
+    for pk, *names in accounts.values_list("id", *AccountKey._fields).iterator(chunk_size=20_000):
+        ids.append(pk)
+        keys.append(AccountKey(*names))
+    before = decide_accounts(rights.tree, book.rules, book.known, keys)
+    known = _with_places(then.known, dict(zip(ids, keys, strict=True)), places)
+    after = decide_accounts(rights.tree, then.rules, known, keys)
+    moves = [
+        Move(pk, key, was[0].entry, now[0].entry, _is_free(book, was), _is_free(then, now))
+        for pk, key, was, now in zip(ids, keys, before, after, strict=True)
+        if was[0].entry != now[0].entry
+    ]
+    stakes = load_stakes([move.account for move in moves], at=at) if moves else {}
+    told = [move._replace(stake=stakes.get(move.account, NOTHING)) for move in moves]
+    return sorted(told, key=lambda move: (-move.stake.core_s, move.key))
+
+
+def refusal_of(rights: MapRights, moves: Sequence[Move], *, taken: Collection[int] = ()) -> str:
+    """Why these moves aren't the actor's to make, without names that aren't theirs to read; "" when they are.
+
+    taken: accounts that the actor took from nobody, and may let go again.
+    """
+    if rights.may_map(0):
+        return ""
+    may = _Remembered(rights)
+    pulled = sum(not move.was_free and not may[move.before] for move in moves)
+    if pulled:
+        return ngettext(
+            "%(n)d account would move that counts at an entry of others: whoever maps accounts there has to agree.",
+            "%(n)d accounts would move that count at entries of others: whoever maps accounts there has to agree.",
+            pulled,
+        ) % {"n": pulled}
+    pushed = sum(
+        move.after != UNMAPPED and not may[move.after] and not (move.is_free and move.account in taken)
+        for move in moves
+    )
+    if pushed:
+        return ngettext(
+            "%(n)d account would count at an entry of others: whoever maps accounts there has to agree.",
+            "%(n)d accounts would count at entries of others: whoever maps accounts there has to agree.",
+            pushed,
+        ) % {"n": pushed}
+    dropped = sum(move.after == UNMAPPED and move.account not in taken for move in moves)
+    if dropped:
+        return ngettext(
+            "%(n)d account would be left without an entry: only whoever maps accounts of the whole policy does that.",
+            "%(n)d accounts would be left without an entry: only whoever maps accounts of the whole policy does that.",
+            dropped,
+        ) % {"n": dropped}
+    return ""
+
+
+def refusal_of_rules(rights: MapRights, before: Sequence[Rule], after: Sequence[Rule]) -> str:
+    """Why this isn't the actor's list of rules to write, whatever accounts there are; "" when it is."""
+    if rights.may_map(0):
+        return ""
+    if [rule for rule in before if not is_own(rights, rule)] != [rule for rule in after if not is_own(rights, rule)]:
+        return _("Rules that lead to entries of others are changed by whoever maps accounts there.")
+    known = _below(rights, before)
+    lowest = sum(not is_own(rights, rule) and tier_of(rule) < 2 for rule in after)
+    for rule, n_others in _below(rights, after):
+        stood = next((at for at, (one, n) in enumerate(known) if one == rule and n <= n_others), None)
+        if stood is not None:
+            known.pop(stood)
+        elif tier_of(rule) != 1:
+            return _("Exact and default rules are for those who map accounts of the whole policy: attach them instead.")
+        elif n_others < lowest:
+            return _("Your new and changed rules stand below all rules that lead elsewhere: move it further down.")
+        elif rule.kind == "each" and not _may_add(rights, rule):
+            return _("You may not let users become children there: ask whoever changes the structure of that entry.")
+    return ""
+
+
+def is_own(rights: MapRights, rule: Rule) -> bool:
+    """Whether a rule leads into the part where the actor maps accounts."""
+    entry = rights.tree.index_of_uid(rule.target_uid)
+    return entry is not None and rights.may_map(entry)
+
+
+def _below(rights: MapRights, rules: Sequence[Rule]) -> list[tuple[Rule, int]]:
+    """The actor's rules, each with the number of others' rules above it."""
+    found, n_others = [], 0
+    for rule in rules:
+        if is_own(rights, rule):
+            found.append((rule, n_others))
+        elif tier_of(rule) < 2:
+            n_others += 1
+    return found
+
+
+def _may_add(rights: MapRights, rule: Rule) -> bool:
+    entry = rights.tree.index_of_uid(rule.target_uid)
+    return entry is not None and rights.holds(entry, Verb.EDIT_STRUCTURE)
+
+
+class _Remembered(dict[int, bool]):
+    """Whether accounts are mapped at an entry, asked once an entry; nobody's place is nobody's."""
+
+    def __init__(self, rights: MapRights) -> None:
+        super().__init__({UNMAPPED: False})
+        self._rights = rights
+
+    def __missing__(self, entry: int) -> bool:
+        self[entry] = found = self._rights.may_map(entry)
+        return found
+
+
+def _is_free(book: Rulebook, decided: Decided) -> bool:
+    return decided[0].entry == UNMAPPED or _by_default(book, decided)
+
+
+def _by_default(book: Rulebook, decided: Decided) -> bool:
+    return decided[1] is not None and book.rules[decided[1]].kind == "default"
+
+
+def _with_places(
+    known: KnownAccounts, keys: Mapping[int, AccountKey], places: Mapping[int, UUID | None]
+) -> KnownAccounts:
+    found = dict(known.places)
+    for account, uid in places.items():
+        for key in {keys[account], canonical(keys[account])} if account in keys else ():
+            if uid is None:
+                found.pop(key, None)
+            else:
+                found[key] = uid
+    return replace(known, places=found)

@@ -1,0 +1,371 @@
+"""Changes of the mapping: tried, made as versions, taken back; and what those may do who map a part alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.intern import AccountKey
+from apps.accounts.models import Account, AuditEvent, User
+from apps.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
+from apps.policies.models import Grant
+from apps.policies.roles import VERBS_OF_ROLE
+from apps.priorities import served
+from apps.priorities.attaching import attach_account, detach_account
+from apps.priorities.mapping_changes import (
+    AddRule,
+    Assign,
+    ChangeRule,
+    Edit,
+    MoveRule,
+    Plan,
+    RemoveRule,
+    ReplaceRules,
+    Restore,
+    make_change,
+    preview_change,
+)
+from apps.priorities.mapping_versions import get_version, state_now, state_of, version_at, version_of
+from apps.priorities.models import Attachment, MappingRule, MappingVersion
+from apps.priorities.recompute import is_stale
+from apps.priorities.rules import Rule
+from apps.runs.models import Run
+from tests.priorities.conftest import AS_OF, Site
+from tests.priorities.test_membership import uid_of
+
+
+def actor_at(site: Site, name: str, path: str, role: str = "lead", verbs: list[str] | None = None) -> Actor:
+    user = User.objects.create_user(name)
+    Grant.objects.create(
+        policy=site.policy, entry_uid=uid_of(site, path), user=user, role=role,
+        verbs=verbs or list(VERBS_OF_ROLE[role]), created_at=AS_OF - timedelta(days=9), reason="test",
+    )  # fmt: skip
+    return Actor(user=user, via="page")
+
+
+@pytest.fixture
+def lena(site: Site) -> Actor:
+    """Leads physics."""
+    return actor_at(site, "lena", "/physics")
+
+
+@pytest.fixture
+def mona(site: Site) -> Actor:
+    """Maps the accounts of the whole policy, and does nothing else."""
+    return actor_at(site, "mona", "/", verbs=["map_accounts"])
+
+
+def change(
+    site: Site, edit: Edit, actor: Actor = COMMAND, *, version: int | None = None, reason: str = "Because."
+) -> int:
+    return make_change(policy_slug=site.slug, edit=edit, reason=reason, version=version, at=AS_OF, actor=actor)
+
+
+def preview(site: Site, edit: Edit, actor: Actor = COMMAND) -> Plan:
+    return preview_change(policy_slug=site.slug, edit=edit, at=AS_OF, actor=actor)
+
+
+def moves(site: Site, plan: Plan) -> list[tuple[str, str, str, float]]:
+    tree = plan.rights.tree
+
+    def path(entry: int) -> str:
+        return tree.path(entry) if entry >= 0 else ""
+
+    return [(one.key.user_name, path(one.before), path(one.after), one.stake.core_s / 3600) for one in plan.moves]
+
+
+def account(user: str) -> int:
+    return int(Account.objects.get(user_name=user).pk)
+
+
+def kinds(site: Site) -> list[tuple[str, str]]:
+    rows = MappingRule.objects.filter(policy=site.policy).order_by("position")
+    return [(row.kind, row.user_pattern or row.group_pattern) for row in rows]
+
+
+# --- What a change does -----------------------------------------------------------------------------------------------
+def test_a_rule_is_tried_before_it_is_made_and_counts_at_the_next_recompute_without_import(
+    site: Site, mona: Actor
+) -> None:
+    site.job("guest7", "visitors", 5)
+    site.recompute()
+    rule = site.rule("/physics/bob", kind="exact", user_pattern="guest7", suffix="")
+    before = version_of(site.policy)
+    plan = preview(site, AddRule(rule), mona)
+    assert moves(site, plan) == [("guest7", "", "/physics/bob", 5.0)]
+    assert (plan.core_s, plan.refusal, plan.version) == (5 * 3600, "", before)
+    assert version_of(site.policy) == before, "tried, not made"
+    number = change(site, AddRule(rule), mona, version=before, reason="He is a guest of Bob's.")
+    assert number == before + 1
+    assert kinds(site) == [("exact", "guest7"), ("glob", "")], "exactly named accounts are asked first"
+    assert is_stale(site.policy, as_of=AS_OF)
+    site.recompute()
+    assert served.newest(site.slug).lookup(["guest7"])[0]["entry"] == "/physics/bob"
+    kept = get_version(site.policy, number)
+    assert (kept.author_name, kept.reason, len(kept.rules)) == ("mona", "He is a guest of Bob's.", 2)
+    event = AuditEvent.objects.filter(verb="mapping.changed").latest("id")
+    assert (event.reason, event.details["version"], event.details["n_moved"]) == (kept.reason, number, 1)
+    assert Run.objects.filter(kind="recompute", subject=f"policy:{site.slug}").exists()
+
+
+def test_rules_are_changed_moved_and_removed_by_their_place(site: Site) -> None:
+    one = site.rule("/physics", user_pattern="a*", suffix="")
+    two = site.rule("/biology", user_pattern="b*", suffix="")
+    rest = site.rule("/biology", kind="default", suffix="")
+    change(site, ReplaceRules([rest, one, two]))
+    assert kinds(site) == [("glob", "a*"), ("glob", "b*"), ("default", "")]
+    change(site, MoveRule(1, 0))
+    assert kinds(site)[:2] == [("glob", "b*"), ("glob", "a*")]
+    with pytest.raises(Invalid) as refused:
+        change(site, MoveRule(2, 0))
+    assert refused.value.code == "nothing_to_change", "defaults stay last"
+    change(site, ChangeRule(1, site.rule("/biology", user_pattern="c*", suffix="")))
+    assert kinds(site)[:2] == [("glob", "b*"), ("glob", "c*")]
+    change(site, ChangeRule(1, site.rule("/biology", user_pattern="d*", suffix=""), to=0))
+    assert kinds(site)[:2] == [("glob", "d*"), ("glob", "b*")]
+    change(site, RemoveRule(0))
+    assert kinds(site) == [("glob", "b*"), ("default", "")]
+    with pytest.raises(NotFound):
+        change(site, RemoveRule(9))
+
+
+def test_a_source_stands_for_its_namespace(site: Site) -> None:
+    site.job("guest7", "visitors", 5)
+    rule = site.rule("/biology", user_pattern="guest*", suffix="", source=site.source.slug)
+    plan = preview(site, AddRule(rule))
+    assert moves(site, plan) == [("guest7", "", "/biology", 5.0)]
+    with pytest.raises(Invalid) as refused:
+        preview(site, AddRule(site.rule("/biology", user_pattern="guest*", suffix="", source="no-such")))
+    assert refused.value.fields[0].where == "rules[1].source"
+
+
+def test_a_change_needs_a_reason_something_to_change_and_the_version_that_was_seen(site: Site) -> None:
+    rule = site.rule("/physics", user_pattern="x*", suffix="")
+    with pytest.raises(Invalid) as missing:
+        change(site, AddRule(rule), reason=" ")
+    assert missing.value.code == "reason_missing"
+    seen = version_of(site.policy)
+    change(site, AddRule(rule), version=seen)
+    with pytest.raises(Stale):
+        change(site, RemoveRule(0), version=seen)
+    with pytest.raises(Invalid) as nothing:
+        change(site, ReplaceRules(state_now(site.policy).rules))
+    assert nothing.value.code == "nothing_to_change"
+    with pytest.raises(Invalid) as bad:
+        change(site, AddRule(Rule("glob", UUID(int=5))))
+    assert bad.value.code == "bad_rules"
+
+
+def test_several_accounts_are_assigned_as_one_version(site: Site, mona: Actor) -> None:
+    for name in ("guest1", "guest2"):
+        site.job(name, "visitors", 2)
+    before = version_of(site.policy)
+    bob, dan = UUID(uid_of(site, "/physics/bob")), UUID(uid_of(site, "/biology/dan"))
+    edit = Assign({account("guest1"): bob, account("guest2"): dan})
+    assert sorted(moves(site, preview(site, edit, mona))) == [
+        ("guest1", "", "/physics/bob", 2.0), ("guest2", "", "/biology/dan", 2.0),
+    ]  # fmt: skip
+    assert change(site, edit, mona, version=before) == before + 1
+    assert {row.entry_uid for row in Attachment.objects.all()} == {bob, dan}
+    site.recompute()
+    told = served.newest(site.slug).lookup(["guest1", "guest2"])
+    assert [one["entry"] for one in told] == ["/physics/bob", "/biology/dan"]
+    event = AuditEvent.objects.get(verb="mapping.assigned")
+    assert event.entry_uid is None
+    assert len(event.details["attached"]) == 2
+    with pytest.raises(Invalid):
+        change(site, Assign({account("guest1"): UUID(uid_of(site, "/"))}))
+    with pytest.raises(Invalid):
+        change(site, Assign({987654: bob}))
+
+
+def test_what_was_mapped_when_is_known_and_can_be_brought_back(site: Site) -> None:
+    site.job("guest7", "visitors", 5)
+    first, rules = version_of(site.policy), state_now(site.policy).rules
+    bob, dan = UUID(uid_of(site, "/physics/bob")), UUID(uid_of(site, "/biology/dan"))
+    guest = account("guest7")
+    second = change(site, Assign({account("guest7"): bob}))
+    third = change(site, AddRule(site.rule("/physics", user_pattern="x*", suffix="")))
+    fourth = change(site, Assign({account("guest7"): dan}))
+    row = Attachment.objects.get()
+    detach_account(policy_slug=site.slug, attachment_id=row.pk, reason="gone", at=AS_OF, actor=COMMAND)
+    assert [dict(state_of(site.policy, n).attached) for n in (first, second, third, fourth, fourth + 1)] == [
+        {}, {guest: bob}, {guest: bob}, {guest: dan}, {},
+    ]  # fmt: skip
+    assert [len(state_of(site.policy, n).rules) for n in (first, second, third, fourth)] == [1, 1, 2, 2]
+    number = change(site, Restore(second), reason="As in spring.")
+    assert state_now(site.policy).rules == rules
+    assert dict(state_now(site.policy).attached) == {guest: bob}
+    assert state_of(site.policy, fourth).attached == {guest: dan}, "the past stays what it was"
+    assert version_of(site.policy) == number
+    with pytest.raises(Invalid) as nothing:
+        change(site, Restore(second))
+    assert nothing.value.code == "nothing_to_change"
+    with pytest.raises(NotFound):
+        change(site, Restore(999))
+
+
+def test_the_version_of_an_instant_is_the_last_one_before_it(site: Site) -> None:
+    MappingVersion.objects.all().delete()
+    for days in (3, 1):
+        make_change(
+            policy_slug=site.slug, edit=AddRule(site.rule("/physics", user_pattern=f"x{days}*", suffix="")),
+            reason="r", version=None, at=AS_OF - timedelta(days=days), actor=COMMAND,
+        )  # fmt: skip
+    numbers = [row.number for row in MappingVersion.objects.order_by("number")]
+    assert version_at(site.policy, AS_OF - timedelta(days=2)).number == numbers[0]
+    assert version_at(site.policy, AS_OF).number == numbers[1]
+    with pytest.raises(NotFound):
+        version_at(site.policy, AS_OF - timedelta(days=4))
+
+
+def test_a_version_whose_entries_are_archived_is_not_brought_back(site: Site) -> None:
+    change(site, AddRule(site.rule("/physics/bob", user_pattern="x*", suffix="")))
+    number = change(site, RemoveRule(1))
+    site.publish([{"name": "physics", "kind": "group", "shares": 1, "children": []}])
+    with pytest.raises(Conflict) as refused:
+        change(site, Restore(number - 1))
+    assert refused.value.code == "entry_gone"
+
+
+# --- Who may ----------------------------------------------------------------------------------------------------------
+def refused(site: Site, edit: Edit, actor: Actor) -> str:
+    plan = preview(site, edit, actor)
+    assert plan.refusal
+    with pytest.raises(NotAllowed) as error:
+        change(site, edit, actor)
+    assert error.value.message == plan.refusal
+    assert AuditEvent.objects.filter(outcome="refused", actor_name=actor.name).exists()
+    return plan.refusal
+
+
+def test_a_lead_pulls_no_account_of_others_and_pushes_none_of_their_own_away(site: Site, lena: Actor) -> None:
+    site.job("guest7", "visitors", 5)
+    pulls = site.rule("/physics/bob", kind="glob", user_pattern="carol", suffix="")
+    change(site, ReplaceRules([site.rule("/physics", group_pattern="physics", suffix="/{user}"),
+                               site.rule("/biology", group_pattern="biology", suffix="/{user}")]))  # fmt: skip
+    assert "below all rules that lead elsewhere" in refused(site, AddRule(pulls, to=0), lena)
+    assert not preview(site, AddRule(site.rule("/physics/bob", user_pattern="guest*", suffix="")), lena).refusal
+    away = site.rule("/biology", group_pattern="physics", suffix="")
+    assert "changed by whoever maps accounts there" in refused(site, AddRule(away), lena)
+    assert "would be left without an entry" in refused(site, RemoveRule(0), lena)
+
+
+def test_a_lead_writes_rules_only_below_those_of_others_so_that_nobody_unseen_is_pulled(
+    site: Site, lena: Actor
+) -> None:
+    """Nobody of group chemistry was seen yet; whoever comes is biology's by its rule."""
+    change(site, ReplaceRules([site.rule("/biology", group_pattern="chem*", suffix="")]))
+    future = site.rule("/physics", group_pattern="chemistry", suffix="")
+    assert not preview(site, AddRule(future), COMMAND).refusal
+    assert preview(site, AddRule(future, to=0), COMMAND).moves == []
+    assert "below all rules" in refused(site, AddRule(future, to=0), lena)
+    change(site, AddRule(future), lena)
+    assert kinds(site) == [("glob", "chem*"), ("glob", "chemistry")]
+    assert refused(site, MoveRule(1, 0), lena)
+    change(site, RemoveRule(1), lena)
+    for kind in ("exact", "default"):
+        rule = site.rule("/physics", kind=kind, user_pattern="zoe" if kind == "exact" else "", suffix="")
+        assert "Exact and default rules" in refused(site, AddRule(rule), lena)
+    each = site.rule("/physics", kind="each", group_pattern="newcomers", suffix="")
+    assert "become children" in refused(site, AddRule(each), lena)
+    assert not preview(site, AddRule(each), actor_at(site, "max", "/physics", "manager")).refusal
+
+
+def test_a_lead_doesn_t_shed_usage_by_changing_a_rule(site: Site, lena: Actor) -> None:
+    change(site, ReplaceRules([site.rule("/physics", group_pattern="physics", suffix="/{user}")]))
+    narrower = site.rule("/physics", group_pattern="physics", user_pattern="bob", suffix="/{user}")
+    assert "left without an entry" in refused(site, ChangeRule(0, narrower), lena)
+    inside = site.rule("/physics/bob", group_pattern="physics", suffix="")
+    assert [move[:3] for move in moves(site, preview(site, ChangeRule(0, inside), lena))] == [
+        ("alice", "/physics/alice", "/physics/bob")
+    ]
+    change(site, ChangeRule(0, inside), lena)
+
+
+def test_a_lead_assigns_free_accounts_and_own_ones_within_the_group(site: Site, lena: Actor) -> None:
+    site.job("guest7", "visitors", 5)
+    bob = UUID(uid_of(site, "/physics/bob"))
+    change(site, Assign({account("guest7"): bob, account("alice"): bob}), lena)
+    with pytest.raises(Invalid) as taken:
+        change(site, Assign({account("carol"): bob}), lena)
+    with pytest.raises(Invalid) as unknown:
+        change(site, Assign({account("carol") + 99: bob}), lena)
+    assert taken.value.message == unknown.value.message
+    with pytest.raises(NotAllowed):
+        change(site, Assign({account("guest7"): UUID(uid_of(site, "/biology/dan"))}), lena)
+    with pytest.raises(NotFound):
+        change(site, Assign({account("guest7"): UUID(int=7)}), lena)
+
+
+def test_what_others_put_into_a_group_isn_t_let_go_to_shed_it(site: Site, lena: Actor) -> None:
+    site.job("guest7", "visitors", 5)
+    bob = uid_of(site, "/physics/bob")
+    guest = AccountKey("c1", "guest7", "visitors")
+
+    def attach(actor: Actor) -> int:
+        row = attach_account(
+            policy_slug=site.slug, entry_uid=UUID(bob), account=guest, reason="x", at=AS_OF, actor=actor
+        )
+        return int(row.pk)
+
+    def let_go(number: int) -> None:
+        detach_account(policy_slug=site.slug, attachment_id=number, reason="x", at=AS_OF, actor=lena)
+
+    number = attach(COMMAND)
+    with pytest.raises(NotAllowed):
+        let_go(number)
+    attach(lena)  # saying it again makes it nobody else's deed
+    with pytest.raises(NotAllowed):
+        let_go(number)
+    detach_account(policy_slug=site.slug, attachment_id=number, reason="x", at=AS_OF, actor=COMMAND)
+    let_go(attach(lena))
+    carol = AccountKey("c1", "carol", "biology")
+    row = attach_account(policy_slug=site.slug, entry_uid=UUID(bob), account=carol, reason="x", at=AS_OF, actor=COMMAND)
+    with pytest.raises(NotAllowed) as pushed:
+        let_go(row.pk)
+    assert "entry of others" in pushed.value.message
+
+
+def test_a_lead_restores_only_what_is_theirs_to_change(site: Site, lena: Actor) -> None:
+    site.job("guest7", "visitors", 5)
+    before = version_of(site.policy)
+    change(site, Assign({account("guest7"): UUID(uid_of(site, "/physics/bob"))}), lena)
+    change(site, Assign({account("guest7"): UUID(uid_of(site, "/physics/alice"))}), lena)
+    change(site, Restore(before + 1), lena)
+    assert dict(state_now(site.policy).attached).popitem()[1] == UUID(uid_of(site, "/physics/bob"))
+    change(site, AddRule(site.rule("/biology", user_pattern="x*", suffix="")))
+    assert "changed by whoever maps accounts there" in refused(site, Restore(before + 1), lena)
+
+
+def test_without_a_right_to_read_names_nothing_is_told(site: Site) -> None:
+    edit = AddRule(site.rule("/physics", user_pattern="x*", suffix=""))
+    stranger = Actor(user=User.objects.create_user("nora"), via="page")
+    with pytest.raises(NotAllowed):
+        preview(site, edit, stranger)
+    with pytest.raises(NotAllowed):
+        change(site, edit, stranger)
+    viewer = actor_at(site, "vera", "/", "viewer")
+    with pytest.raises(NotAllowed):
+        preview(site, edit, viewer)
+
+
+def test_rules_of_others_aren_t_read_by_their_place(site: Site, lena: Actor) -> None:
+    change(site, ReplaceRules([site.rule("/biology", user_pattern="x*", suffix="")]))
+    for edit in (RemoveRule(0), MoveRule(0, 1), ChangeRule(0, site.rule("/physics", suffix=""))):
+        with pytest.raises(NotFound):
+            preview(site, edit, lena)
+
+
+def test_two_hundred_rules_and_many_accounts_are_previewed_at_once(
+    site: Site, django_assert_max_num_queries: Any
+) -> None:
+    rules = [site.rule("/physics", user_pattern=f"n{n}-*", suffix="") for n in range(200)]
+    Account.objects.bulk_create(Account(namespace="c1", user_name=f"n{n}-u", first_seen_at=AS_OF) for n in range(1_000))
+    with django_assert_max_num_queries(40):
+        plan = preview(site, ReplaceRules(rules))
+    assert len([move for move in plan.moves if move.key.user_name.startswith("n")]) == 200
