@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -22,7 +23,7 @@ _NAMES = _FIELDS.split()
 GE = GridEngine()
 
 
-def line(extra: str = "", **given: object) -> str:
+def line(extra: str = "", /, **given: Any) -> str:
     values: dict[str, object] = dict.fromkeys(_NAMES, 0)
     values |= {"qname": "all.q", "hostname": "node1", "group": "physics", "owner": "ada", "job_name": "fit"}
     values |= {"job_number": 101, "account": "sge", "submission_time": START - 60, "start_time": START}
@@ -39,7 +40,8 @@ def test_a_run_has_slots_wallclock_and_whose_it_is() -> None:
     job = only(GE, line())
     assert (job.job, job.array_task, job.user, job.group, job.project) == ("101", "", "ada", "physics", "cms")
     assert (job.start_at, job.end_at, job.cpus, job.queue) == (at(START), at(START + 3600), 4, "all.q")
-    assert (job.state, job.mem_mb) == ("finished", pytest.approx(28.77, abs=0.01))
+    assert job.state == "finished"
+    assert job.mem_mb == pytest.approx(28.77, abs=0.01)
 
 
 def test_the_sample_of_a_real_cell_comes_in_whole(shared_dir: Path) -> None:

@@ -77,14 +77,16 @@ class _Reader:
         self._line = 0
         self._fields: dict[str, str] = {}
         self._bad: tuple[str, str] | None = None
+        self._is_refused = False  # by the line of it that was too long to be read
 
     def remember(self) -> dict[str, Any]:
-        return {"header": self._has_header, "line": self._line, "fields": dict(self._fields), "bad": self._bad}
+        gathered = {"line": self._line, "fields": dict(self._fields), "bad": self._bad, "refused": self._is_refused}
+        return {"header": self._has_header, **gathered}
 
     def recall(self, remembered: Mapping[str, Any]) -> None:
         if remembered:
             self._has_header, self._line = remembered["header"], remembered["line"]
-            self._fields = dict(remembered["fields"])
+            self._fields, self._is_refused = dict(remembered["fields"]), remembered["refused"]
             self._bad = tuple(remembered["bad"]) if remembered["bad"] else None
 
     def take(self, text: str, line: int, notes: Notes) -> Rows:
@@ -107,7 +109,7 @@ class _Reader:
 
     def skip(self, line: int) -> None:
         self._line = self._line or line
-        self._bad = self._bad or ("line_too_long", f"Its line {line} was too long to be read.")
+        self._is_refused = True
 
     def _keep(self, text: str) -> None:
         pair = _PAIR.fullmatch(text)
@@ -123,12 +125,12 @@ class _Reader:
             self._fields[pair[1]] = pair[2].strip()
 
     def finish(self, notes: Notes) -> Rows:
-        line, fields, bad = self._line, self._fields, self._bad
-        self._line, self._fields, self._bad = 0, {}, None
+        line, fields, bad, is_refused = self._line, self._fields, self._bad, self._is_refused
+        self._line, self._fields, self._bad, self._is_refused = 0, {}, None, False
+        if is_refused or not (fields or bad):
+            return []
         if bad:
             raise BadRecord(*bad, line)
-        if not fields:
-            return []
         try:
             return [(line, _row(fields, notes))]
         except BadRecord as wrong:
