@@ -19,5 +19,6 @@ urlpatterns = [
     path("audit/", audit.audit, name="audit"),
     path("audit/_rows", audit.rows, name="audit-rows"),
     path("audit/_event", audit.event, name="audit-event"),
-    path("audit/export.jsonl", audit.export, name="audit-export"),
+    path("audit/export.jsonl", audit.export_lines, name="audit-lines"),
+    path("audit/export.csv", audit.export_table, name="audit-table"),
 ]

@@ -10,31 +10,30 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
-import numpy as np
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.errors import NotAllowed, NotFound
-from apps.policies.columns import Mask
-from apps.policies.models import ChangeSet, Entry, Policy
-from apps.policies.scope import Rights, rules_all
+from apps.policies.audit_reach import Part, Reach
+from apps.policies.models import ChangeSet, Policy
 from apps.policies.trees import load_tree
 
 _CHUNK = 200
 _MOST_LOOKED_AT = 5_000  # for one page: then it is shown as far as it goes
 _CHANGE_SET = re.compile(r"change set (\d{1,18})")
 _OF_CHANGE_SETS = ("changeset.", "policy.published")
+_READS_POLICIES = ("policies:read", "policies:write")
 
 
 @dataclass(frozen=True)
 class AuditFilter:
-    """What is asked for. verb: its first word (`policy`) or all of it. entry: it, or anything below it, is named."""
+    """What is asked for. verb: its first word (`policy`) or all of it. entries: one, or anything below it, is named."""
 
     who: str = ""
     verb: str = ""
     policy_slug: str = ""
-    entry: UUID | None = None
+    entries: frozenset[UUID] = frozenset()
     via: str = ""
     outcome: str = ""
     text: str = ""
@@ -44,10 +43,19 @@ class AuditFilter:
 
 @dataclass(frozen=True)
 class AuditPage:
-    """Newest first; `next_before` goes on with what is older."""
+    """Newest first; `next_before` goes on with what is older, also where nothing was found so far."""
 
     events: list[AuditEvent]
     next_before: int | None
+
+
+@dataclass(frozen=True)
+class AuditCount:
+    """is_all: there are no older ones that weren't looked at."""
+
+    n: int
+    n_refused: int
+    is_all: bool
 
 
 class AuditReader:
@@ -55,9 +63,10 @@ class AuditReader:
 
     def __init__(self, actor: Actor, at: datetime) -> None:
         self._actor, self._at = actor, at
-        if not any(actor.has_scope(scope) for scope in ("self:read", "policies:read", "policies:write", "admin")):
+        if not any(actor.has_scope(scope) for scope in ("self:read", *_READS_POLICIES)):
             raise NotAllowed("This token lacks the scope policies:read: make one that has it.", code="scope_missing")
         self._reaches: dict[str, Reach | None] = {}
+        self._parts: dict[str, Part | None] = {}
 
     @cached_property
     def reads_all(self) -> bool:
@@ -79,16 +88,32 @@ class AuditReader:
         for _, events in self._visible(wanted, None, most=None):
             yield from events
 
-    def count(self, wanted: AuditFilter, *, most: int = 2_000) -> tuple[int, int]:
+    def count(self, wanted: AuditFilter, *, most: int = 2_000) -> AuditCount:
         """How many events, and how many of these were refused; of very many the newest."""
-        outcomes = [event.outcome for event in self.page(wanted, limit=most).events]
-        return len(outcomes), sum(outcome == AuditEvent.Outcome.REFUSED for outcome in outcomes)
+        if self.reads_all and not wanted.entries:
+            refused = Count("pk", filter=Q(outcome=AuditEvent.Outcome.REFUSED))
+            found = self._asked(wanted).order_by().aggregate(n=Count("pk"), refused=refused)
+            return AuditCount(found["n"], found["refused"], is_all=True)
+        page = self.page(wanted, limit=most)
+        n_refused = sum(event.outcome == AuditEvent.Outcome.REFUSED for event in page.events)
+        return AuditCount(len(page.events), n_refused, is_all=page.next_before is None)
+
+    def entries_at(self, path: str, policy_slug: str = "") -> frozenset[UUID]:
+        """What stands at this path now, in each policy (or the one) of which the reader may read the log there."""
+        slugs = [policy_slug] if policy_slug else list(Policy.objects.values_list("slug", flat=True))
+        reaches = [reach for slug in slugs if (reach := self._reach(slug)) is not None]
+        return frozenset(uid for reach in reaches if (uid := reach.uid_at(path)) is not None)
 
     def event(self, id: int) -> AuditEvent:
         found = AuditEvent.objects.filter(pk=id).first() if 0 < id < 2**63 else None
         if found is None or not self._readable([found]):
             raise NotFound("There is no such row in the log.")
         return found
+
+    def entry_name(self, event: AuditEvent) -> str:
+        """What the entry that it was done at is called now; empty where there is none, or none within reach."""
+        reach = self._reach(event.policy_slug) if event.policy_slug and event.entry_uid else None
+        return "" if reach is None or event.entry_uid is None else reach.name_of(event.entry_uid)
 
     def is_own(self, event: AuditEvent) -> bool:
         return self._actor.user is not None and event.actor_id == self._actor.user.pk
@@ -133,27 +158,43 @@ class AuditReader:
 
     def _reach(self, slug: str) -> Reach | None:
         if slug not in self._reaches:
-            policy = Policy.objects.filter(slug=slug).first()
-            token = self._actor.token
-            outside = token is not None and token.policy_slug not in ("", slug)
-            reach = None if policy is None or outside else Reach(policy, self._actor, self._at)
-            self._reaches[slug] = reach if reach is not None and reach.is_anything else None
+            self._reaches[slug] = self._reach_into(slug)
         return self._reaches[slug]
+
+    def _reach_into(self, slug: str) -> Reach | None:
+        actor, token = self._actor, self._actor.token
+        outside = token is not None and token.policy_slug not in ("", slug)
+        if outside or not any(actor.has_scope(scope) for scope in _READS_POLICIES):
+            return None
+        policy = Policy.objects.filter(slug=slug).first()
+        reach = None if policy is None else Reach(policy, actor, self._at)
+        return reach if reach is not None and reach.is_anything else None
 
     def _readable(self, events: Sequence[AuditEvent]) -> list[AuditEvent]:
         if self.reads_all:
             return list(events)
         change_sets = _change_sets_of(events)
-        return [event for event in events if self._may_read(event, change_sets)]
+        named = {event.id: named_entries(event, change_sets) for event in events}
+        self._look_up(events, named)
+        return [event for event in events if self._may_read(event, named[event.id], change_sets)]
 
-    def _may_read(self, event: AuditEvent, change_sets: dict[int, ChangeSet]) -> bool:
+    def _look_up(self, events: Iterable[AuditEvent], named: dict[int, set[UUID] | None]) -> None:
+        """Where all of these entries stood, together: one by one a page would be a thousand questions."""
+        wanted: dict[str, set[UUID]] = {}
+        for event in events:
+            wanted.setdefault(event.policy_slug, set()).update(named[event.id] or ())
+        for slug, uids in wanted.items():
+            reach = self._reach(slug) if slug else None
+            if reach is not None:
+                reach.look_up(uids)
+
+    def _may_read(self, event: AuditEvent, named: set[UUID] | None, change_sets: dict[int, ChangeSet]) -> bool:
         bound = self._actor.token is not None and self._actor.token.policy_slug not in ("", event.policy_slug)
         if self.is_own(event) and self._actor.has_scope("self:read") and not bound:
             return True
         reach = self._reach(event.policy_slug) if event.policy_slug else None
         if reach is None:
             return False
-        named = named_entries(event, change_sets)
         change_set = change_sets.get(_change_set_of(event) or 0)
         is_others_draft = change_set is not None and change_set.state == ChangeSet.State.DRAFT
         if named is None or is_others_draft:  # it concerns everybody, or is nobody's business yet
@@ -162,74 +203,22 @@ class AuditReader:
 
     def _below(self, events: Iterable[AuditEvent], wanted: AuditFilter) -> list[AuditEvent]:
         found = list(events)
-        if wanted.entry is None:
+        if not wanted.entries:
             return found
         change_sets = _change_sets_of(found)
-        return [each for each in found if self._is_below(each, wanted.entry, named_entries(each, change_sets))]
+        return [each for each in found if self._is_below(each, wanted.entries, named_entries(each, change_sets))]
 
-    def _is_below(self, event: AuditEvent, top: UUID, named: set[UUID] | None) -> bool:
-        policy = Policy.objects.filter(slug=event.policy_slug).first() if named else None
-        if policy is None or not named:
+    def _is_below(self, event: AuditEvent, tops: frozenset[UUID], named: set[UUID] | None) -> bool:
+        if not named or not event.policy_slug:
             return False
-        if top in named:
-            return True
-        tree = load_tree(policy)
-        i = tree.index_of_uid(top)
-        if i is None:
-            return False
-        mask = tree.subtree_mask(i)
-        places = [tree.index_of_uid(uid) for uid in named]
-        return any(place is not None and bool(mask[place]) for place in places)
+        below = self._part(event.policy_slug, tops)
+        return bool(named & tops) or (below is not None and any(below.has(uid) for uid in named))
 
-
-class Reach:
-    """Entries of one policy of which somebody may read what was done to them: those within grants of now.
-
-    An entry that was elsewhere once counts if all its places are within reach, and an archived one by where it stood.
-    """
-
-    def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
-        self._policy, self._tree = policy, load_tree(policy)
-        root = self._tree.uuid(0)
-        self._granted = {root} if rules_all(actor, "policies:read") else Rights(policy, actor, at).anywhere
-        places = [self._tree.index_of_uid(uid) for uid in self._granted]
-        self._mask: Mask = np.zeros(len(self._tree), dtype=np.bool_)
-        for i in places:
-            if i is not None:
-                self._mask |= self._tree.subtree_mask(i)
-        bound = actor.token.subtree_uid if actor.token else None
-        if bound is not None:
-            i = self._tree.index_of_uid(bound)
-            self._mask &= np.False_ if i is None else self._tree.subtree_mask(i)
-            self._granted = {bound} if i is not None and self._mask[i] else set()
-        self._known: dict[UUID, bool] = {}
-
-    @property
-    def is_anything(self) -> bool:
-        return bool(self._mask.any())
-
-    @property
-    def is_whole(self) -> bool:
-        return bool(self._mask[0])
-
-    def covers(self, uids: Iterable[UUID]) -> bool:
-        return self.is_whole or all(self._covers(uid) for uid in uids)
-
-    def _covers(self, uid: UUID) -> bool:
-        if uid not in self._known:
-            self._known[uid] = False  # of a circle through time nothing is known
-            self._known[uid] = self._look(uid)
-        return self._known[uid]
-
-    def _look(self, uid: UUID) -> bool:
-        i = self._tree.index_of_uid(uid)
-        if uid in self._granted:
-            return i is not None
-        if i is not None and not self._mask[i]:
-            return False
-        rows = Entry.objects.filter(policy=self._policy, uid=uid).values_list("parent_uid", flat=True)
-        parents = set(rows.distinct())
-        return bool(parents) and None not in parents and all(self._covers(parent) for parent in parents if parent)
+    def _part(self, slug: str, tops: frozenset[UUID]) -> Part | None:
+        if slug not in self._parts:
+            policy = Policy.objects.filter(slug=slug).first()
+            self._parts[slug] = None if policy is None else Part.below(load_tree(policy), tops)
+        return self._parts[slug]
 
 
 def named_entries(event: AuditEvent, change_sets: dict[int, ChangeSet]) -> set[UUID] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, ClassVar
+from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -16,7 +17,7 @@ from apps.accounts.models import AuditEvent
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
 from apps.api.v1.lists import asked, decode_cursor, encode_cursor
 from apps.api.v1.moments import InstantField
-from apps.policies.audit_reading import AuditFilter, AuditReader
+from apps.policies.audit_reading import AuditFilter, AuditPage, AuditReader
 
 _PAGE = 100
 
@@ -69,9 +70,11 @@ class AuditPageSerializer(serializers.Serializer[Any]):
 
 class AuditFilterSerializer(serializers.Serializer[Any]):
     actor = serializers.CharField(required=False, max_length=128, help_text="A part of the name")
-    verb = serializers.CharField(required=False, max_length=64, help_text="All of it, or its first word: policy")
+    verb = serializers.CharField(required=False, max_length=64, help_text="The whole verb, or its first word: policy")
     policy = serializers.CharField(required=False, max_length=64)
-    entry = serializers.UUIDField(required=False, help_text="It, or anything below it")
+    entry = serializers.CharField(
+        required=False, max_length=9000, help_text="Its uid, or its path now; what is below it comes with it"
+    )
     via = serializers.ChoiceField(["page", "api", "command", "worker", "admin"], required=False)
     outcome = serializers.ChoiceField(AuditEvent.Outcome.choices, required=False)
     q = serializers.CharField(required=False, max_length=128, help_text="A part of name, subject or reason")
@@ -88,12 +91,15 @@ class AuditListView(APIView):
         """Newest first: what you did, and what was done within your grants; administrators read everything."""
         given, reader = asked(AuditFilterSerializer, request), AuditReader(actor_of(request), clock.now())
         cursor = given.get("cursor")
+        entries = _entries(given["entry"], given.get("policy", ""), reader) if "entry" in given else frozenset()
         wanted = AuditFilter(
             who=given.get("actor", ""), verb=given.get("verb", ""), policy_slug=given.get("policy", ""),
-            entry=given.get("entry"), via=given.get("via", ""), outcome=given.get("outcome", ""),
+            entries=entries, via=given.get("via", ""), outcome=given.get("outcome", ""),
             text=given.get("q", ""), since=given.get("since"), until=given.get("until"),
         )  # fmt: skip
-        page = reader.page(wanted, before=None if cursor is None else decode_cursor(cursor, int), limit=_PAGE)
+        before = None if cursor is None else decode_cursor(cursor, int)
+        is_nowhere = "entry" in given and not entries
+        page = AuditPage([], None) if is_nowhere else reader.page(wanted, before=before, limit=_PAGE)
         check = last_check()
         return Response(
             {
@@ -102,3 +108,11 @@ class AuditListView(APIView):
                 "chain": None if check is None else AuditCheckSerializer(check).data,
             }
         )
+
+
+def _entries(text: str, policy_slug: str, reader: AuditReader) -> frozenset[UUID]:
+    """By uid, also what is archived; by path what stands there now. What the caller may not see is nowhere."""
+    try:
+        return frozenset([UUID(text)])
+    except ValueError:
+        return reader.entries_at(text, policy_slug)
