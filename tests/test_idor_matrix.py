@@ -402,7 +402,7 @@ ROWS = [
         word="bob is hers", readers="", headers=HTMX, besides="dora 200"),
     # --- Pages of the past, and the log
     Row("audit/", "/audit/?verb=policy", "302 200 200 200 200 200 302 302 302 302 302",
-        word="in force", readers="pia admin dora"),
+        word="in force", readers="pia admin dora", besides="exa 200"),  # exa reads of the own draft
     Row("audit/", "/audit/?row={row}", "302 404 404 200 404 200 302 302 302 302 302", word="in force",
         readers="pia admin dora", besides="dora 200"),
     Row("audit/_rows", "/audit/_rows?verb=policy", "302 200 200 200 200 200 302 302 302 302 302",
@@ -411,6 +411,10 @@ ROWS = [
         headers=HTMX, besides="dora 200"),
     Row("audit/export.jsonl", "/audit/export.jsonl", "302 200 200 200 200 200 302 302 302 302 302",
         word="192.0.2.99", readers="admin"),
+    Row("audit/export.csv", "/audit/export.csv", "302 200 200 200 200 200 302 302 302 302 302",
+        word="192.0.2.99", readers="admin"),
+    Row("audit/export.csv", "/audit/export.csv?entry={bob}", "302 200 200 200 200 200 302 302 302 302 302",
+        word="in force", readers="pia admin dora"),
     Row(HISTORY + "/", "/policy/grid/history/", "302 200 200 200 200 200 302 302 302 302 302",
         word='"/changes/{published}/"', readers="pia admin dora"),
     Row(HISTORY + "/_rows", "/policy/grid/history/_rows", "302 200 200 200 200 200 302 302 302 302 302",

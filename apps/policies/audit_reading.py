@@ -20,7 +20,7 @@ from apps.policies.models import ChangeSet, Policy
 from apps.policies.trees import load_tree
 
 _CHUNK = 200
-_MOST_LOOKED_AT = 5_000  # for one page: then it is shown as far as it goes
+_MOST_LOOKED_AT = 2_000  # for one page: then it is shown as far as it goes
 _CHANGE_SET = re.compile(r"change set (\d{1,18})")
 _OF_CHANGE_SETS = ("changeset.", "policy.published")
 _READS_POLICIES = ("policies:read", "policies:write")
@@ -77,7 +77,7 @@ class AuditReader:
     def page(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 50) -> AuditPage:
         found: list[AuditEvent] = []
         place = before
-        for after, events in self._visible(wanted, before):
+        for after, events in self._visible(wanted, before, _MOST_LOOKED_AT):
             found, place = [*found, *events], after
             if len(found) > limit:
                 return AuditPage(found[:limit], found[limit - 1].id)
@@ -85,7 +85,7 @@ class AuditReader:
 
     def every(self, wanted: AuditFilter) -> Iterator[AuditEvent]:
         """All of it, for an export; the log is read in chunks."""
-        for _, events in self._visible(wanted, None, most=None):
+        for _, events in self._visible(wanted, None, None):
             yield from events
 
     def count(self, wanted: AuditFilter, *, most: int = 2_000) -> AuditCount:
@@ -120,7 +120,7 @@ class AuditReader:
 
     # --- Which events -------------------------------------------------------------------------------------------------
     def _visible(
-        self, wanted: AuditFilter, before: int | None, most: int | None = _MOST_LOOKED_AT
+        self, wanted: AuditFilter, before: int | None, most: int | None
     ) -> Iterator[tuple[int | None, list[AuditEvent]]]:
         """Chunk by chunk, each with the place after it; None at the end."""
         events, n_seen = self._asked(wanted), 0

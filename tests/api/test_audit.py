@@ -15,6 +15,8 @@ from apps.policies.services import make_change_set, publish_change_set
 from tests.api.conftest import AT, Caller
 from tests.api.small_site import Site
 
+EVERYTHING = ["both", "outside", "inside", "The first tree.", "A new policy.", "A new policy."]  # of both policies
+
 
 @pytest.fixture
 def log(site: Site) -> Site:
@@ -35,7 +37,7 @@ def reasons(caller: Caller, **query: Any) -> list[str]:
 
 def test_administrators_read_everything_with_addresses_and_the_state_of_the_chain(log: Site, admin: Caller) -> None:
     found = admin.get("audit", {"verb": "policy.published"}).json()
-    assert [row["reason"] for row in found["results"]] == ["both", "outside", "inside", "The first tree."]
+    assert [row["reason"] for row in found["results"]] == EVERYTHING
     assert found["next"] is found["chain"] is None
     row = found["results"][2]
     event = AuditEvent.objects.get(pk=row["id"])
@@ -59,12 +61,11 @@ def test_an_authority_reads_the_own_part_without_addresses_and_requests_of_other
 
 
 def test_a_token_reads_what_its_scopes_and_bounds_leave_of_it(log: Site) -> None:
-    everything = ["both", "outside", "inside", "The first tree."]
-    assert reasons(Caller(token=log.token("admin"))) == everything
-    assert reasons(Caller(token=log.token("policies:read"))) == everything
+    assert reasons(Caller(token=log.token("admin"))) == EVERYTHING
+    assert reasons(Caller(token=log.token("policies:read"))) == EVERYTHING
     bounded = Caller(token=log.token("policies:read", policy_slug="grid", subtree_uid=log.uid("/physics")))
     assert reasons(bounded) == ["inside"]
-    assert reasons(Caller(token=log.token("policies:read", policy_slug="other"))) == []
+    assert reasons(Caller(token=log.token("policies:read", policy_slug="other"))) == ["A new policy."]
     assert reasons(Caller(token=log.token("policies:read", user=log.pia))) == ["inside"]
     assert reasons(Caller(token=log.token("self:read", user=log.pia))) == []
     assert reasons(Caller(token=log.token("self:read"))) == ["both", "outside", "inside"]
@@ -82,7 +83,8 @@ def test_it_is_narrowed_by_everything_that_a_row_says(log: Site, admin: Caller) 
         ({"actor": "BEN"}, ["No."]), ({"verb": "grant"}, ["No."]), ({"verb": "gran"}, []),
         ({"outcome": "refused"}, ["No."]),
         ({"via": "page"}, ["No."]), ({"q": "zoe"}, ["No."]), ({"since": "2026-11-20T12:30:00Z"}, ["No."]),
-        ({"since": "2026-11-20T13:00:00Z", "until": "2026-11-20T13:00:00Z"}, []), ({"policy": "other"}, []),
+        ({"since": "2026-11-20T13:00:00Z", "until": "2026-11-20T13:00:00Z"}, []),
+        ({"policy": "other"}, ["A new policy."]),
         ({"entry": "/biology/carol", "verb": "policy"}, ["outside"]),
         ({"entry": str(log.uid("/biology")), "verb": "policy"}, ["both", "outside"]),
         ({"entry": "/biology", "policy": "grid", "verb": "grant"}, ["No."]),

@@ -11,7 +11,7 @@ from apps import clock
 from apps.accounts import audit
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_check import check_chain
-from apps.accounts.models import User
+from apps.accounts.models import AuditEvent, User
 from apps.policies.delegation import give_grant
 from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
@@ -46,3 +46,75 @@ def log(grid: Grid) -> Grid:
     publish(grid, {"op": "set_shares", "entry": "/cms/dave", "shares": 3}, reason="Dave needs more.\nUntil May.")
     check_chain(at=now)
     return grid
+
+
+def test_the_log_is_narrowed_and_opened_with_the_keyboard_and_the_focus_stays(log: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(PAGE)
+    page.focus("#q")
+    page.keyboard.type("nodes")
+    expect(page.locator("#rows")).not_to_contain_text("imported usage")
+    expect(page.locator("#rows")).to_contain_text("Atlas bought nodes.")
+    expect(page.locator("#q")).to_be_focused()
+    expect(page).to_have_url(f"{window.base}{PAGE}?q=nodes")
+    expect(page.locator("#exports a").first).to_have_attribute("href", f"{PAGE}export.csv?q=nodes")
+    page.keyboard.press("Enter")
+    expect(page.locator("#q")).to_be_focused()
+
+    published = page.locator("#rows li", has_text="published")
+    published.get_by_role("link", name="Details").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#chosen")).to_contain_text("atlas shares: 60")
+    expect(page.locator("#chosen")).to_contain_text("policy.published")
+    expect(published.get_by_role("link", name="Details")).to_be_focused()
+
+    page.fill("#q", "")
+    page.select_option("#outcome", "refused")
+    expect(page.locator("#rows li")).to_have_count(1)
+    expect(page.locator("#rows")).to_contain_text("alice wanted to publish change set 9")
+    page.select_option("#outcome", "")
+    page.fill("#entry", "/cms")
+    expect(page.locator("#rows")).to_contain_text("Dave needs more.")
+    expect(page.locator("#rows")).not_to_contain_text("Atlas bought nodes.")
+    page.fill("#entry", "/nowhere")
+    expect(page.locator("#rows")).to_contain_text("No such entry")
+    page.get_by_role("link", name="Clear the filter").click()
+    expect(page.locator("#rows")).to_contain_text("imported usage of cluster-a")
+
+
+def test_without_script_the_log_is_narrowed_opened_and_downloaded(log: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in()
+    page = window.go(PAGE)
+    page.fill("#who", "admin")
+    page.select_option("#verb", "policy")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("#rows")).to_contain_text("Atlas bought nodes.")
+    expect(page.locator("#rows")).not_to_contain_text("wanted to publish")
+    page.locator("#rows li", has_text="Atlas").get_by_role("link", name="Details").click()
+    expect(page.locator("#chosen")).to_contain_text("factor of newcomers: 0.5")
+    expect(page.locator("#who")).to_have_value("admin")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    lines = download.value.path().read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith('"id","at","actor","verb"')
+    assert all('"policy.published"' in line for line in lines[1:] if line[:1].isdigit())
+    assert any("Atlas bought nodes." in line for line in lines)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_page_has_nothing_serious_and_fits(log: Grid, visit: Open, theme: str, width: int) -> None:
+    window = visit(theme=theme, width=width)
+    row = AuditEvent.objects.get(verb="policy.published", reason="Atlas bought nodes.").pk
+    window.sign_in()
+    for path in (PAGE, f"{PAGE}?row={row}", f"{PAGE}?entry=/nowhere", f"{PAGE}?q=nothing+like+it"):
+        window.go(path)
+        assert window.axe() == [], path
+        assert window.overflow() <= 0, path
+    window.sign_in("maria")
+    page = window.go(PAGE)
+    expect(page.locator("#rows")).to_contain_text("Dave needs more.")
+    expect(page.locator("#rows")).not_to_contain_text("Atlas")
+    assert window.axe() == []

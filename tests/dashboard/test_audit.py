@@ -135,7 +135,11 @@ def test_every_verb_that_services_write_has_its_sentence_and_every_refusal_too()
                 if isinstance(node, ast.Constant) and isinstance(node.value, str) and verb.fullmatch(node.value):
                     written.add(node.value)
                 if isinstance(node, ast.Call) and getattr(node.func, "id", "").endswith(("on_record", "_guarded")):
-                    refused |= {arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant)}
+                    refused |= {
+                        arg.value
+                        for arg in node.args[:1]
+                        if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
+                    }
     assert {"policy.published", "changeset.declined", "grant.given", "usage.sealed"} <= written
     assert sorted(written - set(SENTENCES)) == []
     assert {"grant.given", "allocation.given"} <= refused

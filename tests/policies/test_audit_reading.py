@@ -165,3 +165,54 @@ def test_a_token_reads_within_its_bounds(policy: Policy, tree: TreeColumns, alic
     assert told(bound(bob, "policies:read", policy_slug="other")) == []
     with pytest.raises(NotAllowed):
         told(bound(alice, "usage:write"))
+
+
+@pytest.mark.usefixtures("history")
+def test_a_token_for_what_is_one_s_own_opens_nothing_that_others_did(bob: Actor) -> None:
+    assert told(bound(bob, "self:read")) == []
+    assert set(told(bound(bob, "policies:write"))) == {"inside", "the entry itself"}
+
+
+@pytest.mark.usefixtures("history")
+def test_bounds_above_the_grant_leave_the_grant(policy: Policy, tree: TreeColumns, bob: Actor) -> None:
+    whole = bound(bob, "policies:read", policy_slug="grid", subtree_uid=tree.uuid(0))
+    assert set(told(whole)) == {"inside", "the entry itself"}
+    elsewhere = tree.index_of_path("/biology")
+    assert elsewhere is not None
+    assert told(bound(bob, "policies:read", policy_slug="grid", subtree_uid=tree.uuid(elsewhere))) == []
+
+
+@pytest.mark.usefixtures("history")
+def test_a_right_to_see_sums_alone_opens_nothing_because_the_log_names_people(
+    policy: Policy, tree: TreeColumns, charlie: Actor
+) -> None:
+    grant = Grant.objects.create(
+        policy=policy, entry_uid=tree.uuid(0), user=charlie.user, role="viewer", verbs=["view_aggregate"], created_at=AT
+    )
+    assert told(charlie) == []
+    Grant.objects.filter(pk=grant.pk).update(verbs=["view_aggregate", "view_members"])
+    assert "inside" in told(charlie)
+
+
+def test_paths_are_looked_up_only_within_reach(policy: Policy, bob: Actor, charlie: Actor) -> None:
+    reader = AuditReader(bob, AT)
+    assert reader.entries_at("/physics/bob") == {UUID(uid_of(policy, "/physics/bob"))}
+    assert reader.entries_at("/physics", "grid") == {UUID(uid_of(policy, "/physics"))}
+    for path, slug in (("/biology", ""), ("/nothing", ""), ("/", ""), ("/physics", "other")):
+        assert reader.entries_at(path, slug) == frozenset()
+    assert AuditReader(charlie, AT).entries_at("/physics") == frozenset()
+
+
+def test_a_page_stops_looking_at_some_point_and_says_where_to_go_on(
+    alice: Actor, bob: Actor, policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.policies.audit_reading._MOST_LOOKED_AT", 200)
+    publish(policy, edit("/physics/bob", 5), actor=alice, reason="long ago")
+    for n in range(250):
+        audit.record(actor=alice, verb="recompute.requested", at=AT, policy_slug="grid", reason=str(n))
+    first = AuditReader(bob, AT).page(AuditFilter(), limit=50)
+    assert first.events == []
+    assert first.next_before is not None
+    then = AuditReader(bob, AT).page(AuditFilter(), before=first.next_before, limit=50)
+    assert [event.reason for event in then.events if event.verb == "policy.published"] == ["long ago"]
+    assert not AuditReader(bob, AT).count(AuditFilter()).is_all
