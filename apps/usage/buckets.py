@@ -56,6 +56,8 @@ class Delta:
     job_class_id: I8
     hour: I8  # since 1970
     amounts: I8  # (n, 6), in the order of AMOUNTS
+    place: I8  # of `site` in `sites`
+    sites: Bytes
 
 
 def hours_of(start_us: I8, end_us: I8) -> int:
@@ -69,7 +71,7 @@ def delta_of(records: Finished) -> Delta:
     Of a constant rate r, an hour gets C(its end) − C(its begin) with C(t) = round(r · (t − start) · 1024): the pieces
     add up to C(end) exactly. The job itself is counted in the hour of its end.
     """
-    combination, first_of = _combinations(records)
+    combination, first_of, sites, place = _combinations(records)
     span_from = int((records.start_us // HOUR_US).min())
     span = int((records.end_us // HOUR_US).max()) - span_from + 1
     keys, sums = [], []
@@ -88,6 +90,8 @@ def delta_of(records: Finished) -> Delta:
         job_class_id=records.job_class_id[example],
         hour=key % span + span_from,
         amounts=amounts,
+        place=place[example],
+        sites=sites,
     )
 
 
@@ -157,14 +161,14 @@ def _parameters(delta: Delta, chosen: I8) -> list[object]:
     ]
 
 
-def _combinations(records: Finished) -> tuple[I8, I8]:
-    """A small number for each (account, site, class), and one record of each."""
+def _combinations(records: Finished) -> tuple[I8, I8, Bytes, I8]:
+    """A small number for each (account, site, class), one record of each; the sites, and which one is each record's."""
     _, account = np.unique(records.account_id, return_inverse=True)
     _, job_class = np.unique(records.job_class_id, return_inverse=True)
     sites, site = np.unique(records.site, return_inverse=True)
     mixed = (account * len(sites) + site) * (int(job_class.max()) + 1) + job_class
     _, first_of, combination = np.unique(mixed, return_index=True, return_inverse=True)
-    return combination.astype(np.int64), first_of.astype(np.int64)
+    return combination.astype(np.int64), first_of.astype(np.int64), sites, site.astype(np.int64)
 
 
 def _portions(records: Finished) -> Iterator[I8]:

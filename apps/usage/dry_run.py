@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import numpy as np
 
-from apps.usage.collectors.base import FINISHED, I8, RecordBatch
-from apps.usage.ingest import with_defaults
+from apps.usage.collectors.base import FINISHED, I8, RecordBatch, microseconds
+from apps.usage.ingest import with_defaults, without_ahead
 from apps.usage.models import Source
-from apps.usage.versions import Counts, comparable_end, find_stored, judge, key_hash
+from apps.usage.too_late import is_too_late
+from apps.usage.versions import Counts, Stored, comparable_end, find_stored, judge, key_hash
 
 
 class DryRun:
@@ -17,11 +20,31 @@ class DryRun:
         self._source = source
         self._seen: list[tuple[np.ndarray[tuple[int], np.dtype[np.uint64]], I8, I8, I8]] = []
 
-    def judge(self, batch: RecordBatch) -> Counts:
+    def judge(self, batch: RecordBatch, at: datetime) -> Counts:
         if not len(batch):
             return Counts()
-        batch = with_defaults(batch, self._source)
-        hashes = key_hash(batch)
+        batch, rejections = without_ahead(batch, self._source, at)
+        counts = Counts(rejected=len(rejections), rejections=rejections)
+        if len(batch):
+            self._judge(with_defaults(batch, self._source), counts)
+        return counts
+
+    def _judge(self, batch: RecordBatch, counts: Counts) -> None:
+        stored = self._stored(batch, key_hash(batch))
+        sealed_at = self._source.sealed_before_at
+        if sealed_at is not None:
+            late = is_too_late(batch, stored, microseconds(sealed_at))
+            counts.too_late = int(late.sum())
+            batch, stored = batch.take(~late), stored.take(~late)
+        verdict = judge(batch, stored)
+        counts.add(verdict.counts)
+        self._remember(batch, key_hash(batch), verdict.winners)
+        finished = verdict.winners[batch.state[verdict.winners] == FINISHED]
+        seconds = (batch.end_us[finished] - batch.start_us[finished]) / 1e6
+        counts.core_s = float((seconds * batch.cpus[finished]).sum())
+
+    def _stored(self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> Stored:
+        """What the table holds, and over that what this run would have stored."""
         stored = find_stored(self._source.pk, batch)
         for seen_hash, revision, end_us, state in self._seen:
             place = np.minimum(np.searchsorted(seen_hash, hashes), len(seen_hash) - 1)
@@ -30,12 +53,7 @@ class DryRun:
             stored.revision[known] = revision[place[known]]
             stored.end_us[known] = end_us[place[known]]
             stored.state[known] = state[place[known]]
-        verdict = judge(batch, stored)
-        self._remember(batch, hashes, verdict.winners)
-        finished = verdict.winners[batch.state[verdict.winners] == FINISHED]
-        seconds = (batch.end_us[finished] - batch.start_us[finished]) / 1e6
-        verdict.counts.core_s = float((seconds * batch.cpus[finished]).sum())
-        return verdict.counts
+        return stored
 
     def _remember(self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], winners: I8) -> None:
         if not len(winners):

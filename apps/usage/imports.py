@@ -22,13 +22,13 @@ from apps.usage.collectors.registry import FORMATS
 from apps.usage.dry_run import DryRun
 from apps.usage.ingest import IMPORT, ingest_batch
 from apps.usage.models import Import, RejectedLine
-from apps.usage.versions import Counts
+from apps.usage.versions import COUNTED, Counts
 
 logger = logging.getLogger(__name__)
 
 KIND = IMPORT
 MOST_REJECTED_KEPT = 10_000
-_NUMBERS = ("new", "duplicate", "corrected", "late", "rejected", "lines")
+_NUMBERS = (*COUNTED, "lines")
 
 
 def work_import(run: Run, lease: Lease) -> dict[str, Any]:
@@ -66,10 +66,13 @@ def _take(usage_import: Import, held: Run, parsed: Parsed, tally: Tally, dry: Dr
     """One piece: records, buckets, rejected lines and cursor stand or fall together."""
     batch = parsed.batch
     if dry is not None:
-        counts = dry.judge(batch)
+        counts = dry.judge(batch, at)
     else:
-        counts = ingest_batch(source=usage_import.source, rows=batch, at=at, run=held)
-    _keep_rejections(usage_import, parsed.rejections, tally.numbers["rejected"])
+        n_rejected = len(parsed.rejections)
+        counts = ingest_batch(source=usage_import.source, rows=batch, at=at, run=held, n_rejected=n_rejected)
+    fault_point("usage.import.after_ingest")
+    rejections = sorted([*parsed.rejections, *counts.rejections], key=lambda one: one.line)
+    _keep_rejections(usage_import, rejections, tally.numbers["rejected"])
     tally.add(counts, parsed)
     held.cursor = tally.as_cursor()
     held.counts = dict(tally.numbers)
@@ -125,11 +128,11 @@ class Tally:
 
     def add(self, counts: Counts, parsed: Parsed) -> None:
         self.resume = parsed.resume
-        for name in ("new", "duplicate", "corrected", "late"):
-            self.numbers[name] += getattr(counts, name)
+        for name, n in counts.as_dict().items():
+            self.numbers[name] += n
         self.numbers["rejected"] += len(parsed.rejections)
         self.numbers["lines"] += parsed.n_lines
-        for rejection in parsed.rejections:
+        for rejection in (*parsed.rejections, *counts.rejections):
             self.by_code[rejection.code] = self.by_code.get(rejection.code, 0) + 1
         for name, n in parsed.notes.items():
             self.notes[name] = self.notes.get(name, 0) + n

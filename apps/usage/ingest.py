@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -11,16 +12,50 @@ from django.db import connection, transaction
 from apps.accounts.intern import AccountKey, account_ids
 from apps.runs.faults import fault_point
 from apps.runs.models import Run
-from apps.usage import buckets
-from apps.usage.collectors.base import I8, RUNNING, Bytes, JobClassKey, RecordBatch, RecordRow, instant
+from apps.usage import buckets, overlaps, repetitions, skew, too_late
+from apps.usage.collectors.base import (
+    I8,
+    RUNNING,
+    Bytes,
+    Flags,
+    JobClassKey,
+    RecordBatch,
+    RecordRow,
+    Rejection,
+    instant,
+    microseconds,
+)
+from apps.usage.days import count_day
 from apps.usage.models import JobClass, Source
 from apps.usage.pgbinary import Int8Array
 from apps.usage.pgbinary import cursor as binary_cursor
-from apps.usage.record_rows import copy_records, finished_of, take_out
-from apps.usage.versions import Counts, Stored, Verdict, find_stored, judge
+from apps.usage.record_rows import copy_records, finished_of, take_out, undo_records
+from apps.usage.versions import Counts, Stored, Verdict, find_stored, judge, lock_source
 
 IMPORT = "usage_import"  # the kind of run that can be undone
-_LOCK = 0x66735573  # one writer of a source at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What holds for a source at the moment, read under its lock."""
+
+    sealed_us: int | None
+    undoing: list[int]  # runs of imports that are being undone
+    has_rivals: bool  # other sources that may tell of the same hours
+
+
+@dataclass(slots=True)
+class _Incoming:
+    """Records with what is known of them, row by row."""
+
+    batch: RecordBatch
+    account_id: I8
+    job_class_id: I8
+    stored: Stored
+
+    def take(self, chosen: I8 | Flags) -> _Incoming:
+        rows = (self.account_id[chosen], self.job_class_id[chosen])
+        return _Incoming(self.batch.take(chosen), *rows, self.stored.take(chosen))
 
 
 def ingest_batch(
@@ -29,37 +64,30 @@ def ingest_batch(
     rows: RecordBatch | Sequence[RecordRow],
     at: datetime,
     run: Run | None = None,
+    n_rejected: int = 0,
     is_listing: bool = False,
 ) -> Counts:
     """Take in valid records of one source, in the caller's transaction or one of its own.
 
     New ones are added; a later revision, else a later end, else a later state replaces what is stored, and the
-    buckets follow in the same transaction; the same again and older ones change nothing, and are counted.
+    buckets follow in the same transaction; the same again and older ones change nothing, and are counted. What lies
+    ahead of our clock is refused (`rejections` of the answer), what ended before the source was sealed is listed.
+    `n_rejected`: lines that the reader of these rows refused, for the day's count.
     """
     batch = rows if isinstance(rows, RecordBatch) else RecordBatch.from_rows(rows)
-    if not len(batch):
-        return Counts()
-    batch = with_defaults(batch, source)
     with transaction.atomic():
-        account_id = _account_ids(batch, source.namespace, at)
-        job_class_id = _job_class_ids(batch)
-        lock_source(source.pk)
-        stored = find_stored(source.pk, batch, is_listing=is_listing)
-        verdict = judge(batch, stored)
-        verdict.counts.account_ids = set(np.unique(account_id).tolist())
-        fault_point("usage.ingest.after_keys")
-        if len(verdict.winners):
-            verdict.counts.core_s = _write(source, batch, verdict, account_id, job_class_id, run, at)
-            _advance(source, batch.end_us[verdict.winners], verdict.counts.new, at)
-        _note_seen(batch, stored, verdict, at)
+        counts = _take(source, batch, at, run, is_listing=is_listing) if len(batch) else Counts()
+        count_day(source.pk, counts, n_rejected=n_rejected, at=at)
         fault_point("usage.ingest.before_commit")
-    return verdict.counts
+    return counts
 
 
-def lock_source(source_id: int) -> None:
-    """Until the end of the transaction, nobody else writes this source's records and buckets."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [_LOCK, source_id])
+def without_ahead(batch: RecordBatch, source: Source, at: datetime) -> tuple[RecordBatch, list[Rejection]]:
+    """The records that our clock allows, and why the others are refused."""
+    ahead = skew.ahead_of_clock(batch, tolerance_s=source.skew_tolerance_s, at=at)
+    if not ahead.any():
+        return batch, []
+    return batch.take(~ahead), skew.refusals(batch, ahead, at=at)
 
 
 def with_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
@@ -70,29 +98,110 @@ def with_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
     return changed
 
 
-def _write(
+def _take(source: Source, given: RecordBatch, at: datetime, run: Run | None, *, is_listing: bool) -> Counts:
+    skew_s = skew.skew_of(given, at=at)
+    batch, rejections = without_ahead(given, source, at)
+    counts = Counts(rejected=len(rejections), rejections=rejections)
+    if len(batch):
+        batch = with_defaults(batch, source)
+        names = (_account_ids(batch, source.namespace, at), _job_class_ids(batch))
+        lock_source(source.pk)
+        limits = read_limits(source.pk)
+        stored = _find(source.pk, batch, limits, is_listing=is_listing)
+        incoming = _set_aside(source.pk, _Incoming(batch, *names, stored), limits, counts, at, run)
+        fault_point("usage.ingest.after_keys")
+        _count_in(source, incoming, limits, counts, at, run, skew_s)
+    elif skew_s is not None:
+        Source.objects.filter(pk=source.pk).update(skew_s=skew_s)
+    return counts
+
+
+_LIMITS = """
+SELECT sealed_before_at,
+    ARRAY(SELECT import.run_id FROM usage_import AS import JOIN runs_run AS run ON run.id = import.undone_run_id
+        WHERE import.source_id = mine.id AND import.undone_at IS NULL AND run.cursor <> '{}'
+            AND run.state IN ('queued', 'running')),
+    EXISTS (SELECT FROM usage_source AS other WHERE other.id <> mine.id
+        AND (other.origin <> mine.origin OR other.namespace = mine.namespace))
+FROM usage_source AS mine WHERE id = %s
+"""
+
+
+def read_limits(source_id: int) -> Limits:
+    with connection.cursor() as cursor:
+        cursor.execute(_LIMITS, [source_id])
+        sealed_before_at, undoing, has_rivals = cursor.fetchone()
+    return Limits(microseconds(sealed_before_at) if sealed_before_at else None, undoing, has_rivals)
+
+
+def _find(source_id: int, batch: RecordBatch, limits: Limits, *, is_listing: bool) -> Stored:
+    """What is stored; of an import that is being undone, what was before it."""
+    stored = find_stored(source_id, batch, is_listing=is_listing)
+    if limits.undoing:
+        undone = np.isin(stored.run_id, limits.undoing)
+        if undone.any():
+            undo_records(source_id, np.unique(stored.id[undone]))
+            stored = find_stored(source_id, batch, is_listing=is_listing)
+    return stored
+
+
+def _set_aside(
+    source_id: int, incoming: _Incoming, limits: Limits, counts: Counts, at: datetime, run: Run | None
+) -> _Incoming:
+    """Without what comes too late, which is listed."""
+    if limits.sealed_us is None:
+        return incoming
+    late = too_late.is_too_late(incoming.batch, incoming.stored, limits.sealed_us)
+    if not late.any():
+        return incoming
+    chosen = incoming.take(late)
+    too_late.list_too_late(source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at)
+    counts.too_late = len(chosen.batch)
+    counts.account_ids |= set(np.unique(chosen.account_id).tolist())
+    return incoming.take(~late)
+
+
+def _count_in(
     source: Source,
-    batch: RecordBatch,
-    verdict: Verdict,
-    account_id: I8,
-    job_class_id: I8,
-    run: Run | None,
+    incoming: _Incoming,
+    limits: Limits,
+    counts: Counts,
     at: datetime,
+    run: Run | None,
+    skew_s: float | None,
+) -> None:
+    verdict = judge(incoming.batch, incoming.stored)
+    counts.add(verdict.counts)
+    counts.account_ids |= set(np.unique(incoming.account_id).tolist())
+    last_end_at = None
+    if len(verdict.winners):
+        counts.core_s = _write(source, incoming, verdict, limits, run, at)
+        last_end_at = instant(int(incoming.batch.end_us[verdict.winners].max()))
+    _advance(source, len(verdict.winners) > 0, counts.new, last_end_at, skew_s, at)
+    if len(verdict.again):
+        _note_seen(incoming, verdict, at)
+        repetitions.note(incoming.stored.run_id[verdict.again], run=run, at=at)
+
+
+def _write(
+    source: Source, incoming: _Incoming, verdict: Verdict, limits: Limits, run: Run | None, at: datetime
 ) -> float:
     """Records and buckets; returns the core-seconds that came in, less those taken back."""
-    chosen, run_id = verdict.winners, run.pk if run else None
-    written = batch.take(chosen)
-    change = finished_of(written, account_id[chosen], job_class_id[chosen])
+    written, run_id = incoming.take(verdict.winners), run.pk if run else None
+    names = (written.account_id, written.job_class_id)
+    change = finished_of(written.batch, *names)
     replaced = verdict.replaced[verdict.replaced > 0]
     if len(replaced):
         is_import = run is not None and run.kind == IMPORT
         change = change.joined(take_out(replaced, by_run_id=run_id, keep_all=is_import, at=at))
-    copy_records(source.pk, written, account_id[chosen], job_class_id[chosen], run_id, at)
+        fault_point("usage.ingest.after_replacing")
+    copy_records(source.pk, written.batch, *names, run_id, at)
     fault_point("usage.ingest.after_copy")
     if not len(change):
         return 0.0
     delta = buckets.delta_of(change)
     buckets.apply_delta(source.pk, delta)
+    overlaps.note_hours(source, delta, written.batch, has_rivals=limits.has_rivals, at=at)
     return float(delta.amounts[:, 0].sum()) / buckets.QUANTA
 
 
@@ -102,25 +211,30 @@ WHERE id = ANY(%s::int8[]) AND NOT (state = 'finished') AND (seen_at IS NULL OR 
 """
 
 
-def _note_seen(batch: RecordBatch, stored: Stored, verdict: Verdict, at: datetime) -> None:
+def _note_seen(incoming: _Incoming, verdict: Verdict, at: datetime) -> None:
     """An open job that was told again is still there."""
-    again = verdict.again[batch.state[verdict.again] <= RUNNING]
+    again = verdict.again[incoming.batch.state[verdict.again] <= RUNNING]
     if len(again):
         with binary_cursor() as found:
-            found.execute(_SEEN, [at, Int8Array(np.unique(stored.id[again])), at])
+            found.execute(_SEEN, [at, Int8Array(np.unique(incoming.stored.id[again])), at])
 
 
 _ADVANCE = """
-UPDATE usage_source SET watermark = watermark + 1, n_records = n_records + %s,
+UPDATE usage_source SET watermark = watermark + 1, n_records = n_records + %s, skew_s = COALESCE(%s, skew_s),
     last_record_end_at = GREATEST(last_record_end_at, %s), last_received_at = GREATEST(last_received_at, %s)
 WHERE id = %s
 """
+_NOTE_SKEW = "UPDATE usage_source SET skew_s = %s WHERE id = %s AND skew_s IS DISTINCT FROM %s"
 
 
-def _advance(source: Source, end_us: I8, n_new: int, at: datetime) -> None:
-    last_end_at = instant(int(end_us.max()))
+def _advance(
+    source: Source, is_changed: bool, n_new: int, last_end_at: datetime | None, skew_s: float | None, at: datetime
+) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(_ADVANCE, [n_new, last_end_at, at, source.pk])
+        if is_changed:
+            cursor.execute(_ADVANCE, [n_new, skew_s, last_end_at, at, source.pk])
+        elif skew_s is not None:
+            cursor.execute(_NOTE_SKEW, [skew_s, source.pk, skew_s])
 
 
 def _account_ids(batch: RecordBatch, namespace: str, at: datetime) -> I8:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 import numpy as np
 from django.db import connection, transaction
 
 from apps.runs.models import Run
-from apps.usage import buckets, pgbinary
-from apps.usage.collectors.base import I8, RecordBatch, RecordRow
-from apps.usage.ingest import ingest_batch, lock_source
+from apps.usage import buckets, overlaps, pgbinary
+from apps.usage.collectors.base import I8, RecordBatch, RecordRow, instant
+from apps.usage.ingest import ingest_batch, read_limits
 from apps.usage.models import Source
 from apps.usage.pgbinary import Int8Array
 from apps.usage.record_rows import FINISHED_COLUMNS, taken_back
-from apps.usage.versions import VANISHED, Counts
+from apps.usage.versions import VANISHED, Counts, lock_source
+
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def take_listing(
@@ -43,8 +45,8 @@ WHERE source_id = %s AND NOT (state = 'finished') AND state IN ('pending', 'runn
 _CLOSE = f"""
 WITH closed AS (
     UPDATE usage_record SET note = '{VANISHED}',
-        state = CASE WHEN state = 'running' THEN 'finished' ELSE 'withdrawn' END,
-        end_at = CASE WHEN state = 'running' THEN GREATEST(start_at, seen_at) END
+        state = CASE WHEN state = 'running' AND COALESCE(seen_at, start_at) >= %s THEN 'finished' ELSE 'withdrawn' END,
+        end_at = CASE WHEN state = 'running' AND COALESCE(seen_at, start_at) >= %s THEN GREATEST(start_at, seen_at) END
     WHERE id = ANY(%s::int8[]) RETURNING *)
 SELECT {FINISHED_COLUMNS} FROM closed WHERE state = 'finished'
 """  # noqa: S608 - constants only
@@ -58,10 +60,14 @@ def _close_missed(source: Source, clusters: list[str], at: datetime, counts: Cou
     if not found:
         return
     missed: I8 = found[0]
-    ended = taken_back(pgbinary.fetch_columns(_CLOSE, [Int8Array(missed)]), sign=1)
+    limits = read_limits(source.pk)
+    sealed_at = instant(limits.sealed_us) if limits.sealed_us is not None else _LONG_AGO
+    ended = taken_back(pgbinary.fetch_columns(_CLOSE, [sealed_at, sealed_at, Int8Array(missed)]), sign=1)
     if len(ended):
         delta = buckets.delta_of(ended)
         buckets.apply_delta(source.pk, delta)
+        nothing = RecordBatch.from_rows([])
+        overlaps.note_hours(source, delta, nothing, has_rivals=limits.has_rivals, at=at)
         counts.core_s += float(delta.amounts[:, 0].sum()) / buckets.QUANTA
         counts.account_ids |= set(np.unique(ended.account_id).tolist())
     counts.vanished = len(missed)

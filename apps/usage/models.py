@@ -213,7 +213,7 @@ class ReplacedRecord(models.Model):
     """A version of a record that a later one replaced: what an undo puts back, and what changed after closing."""
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
-    by_run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="+")
+    by_run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="+", db_index=False)
     replaced_at = models.DateTimeField()
     cluster = models.CharField(max_length=128, blank=True, default="")
     job = models.CharField(max_length=128)
@@ -222,8 +222,8 @@ class ReplacedRecord(models.Model):
     restart = models.PositiveIntegerField(default=0)
     revision = models.BigIntegerField(default=0)
     state = models.CharField(max_length=16, choices=Record.State.choices)
-    account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, related_name="+")
-    job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, related_name="+")
+    account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, related_name="+", db_index=False)
+    job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, related_name="+", db_index=False)
     site = models.CharField(max_length=128, blank=True, default="")
     start_at = models.DateTimeField(null=True)
     end_at = models.DateTimeField(null=True)
@@ -239,7 +239,10 @@ class ReplacedRecord(models.Model):
     run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="+")  # that brought it
 
     class Meta:
-        indexes = [models.Index(fields=["source", "-replaced_at"], name="usage_replaced_newest")]
+        indexes = [
+            models.Index(fields=["source", "-replaced_at"], name="usage_replaced_newest"),
+            models.Index(fields=["by_run", "job"], name="usage_replaced_by"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.job} of source {self.source_id}, revision {self.revision}"
@@ -339,6 +342,38 @@ class SourceDay(models.Model):
 
     def __str__(self) -> str:
         return f"{self.source_id} on {self.received_on}"
+
+
+class SiteDay(models.Model):
+    """In which hours of a day (UTC) a source has usage of a site: finds what arrives from two sources."""
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_constraint=False)
+    site = models.CharField(max_length=128, blank=True, default="")
+    day = models.DateField()
+    hours = models.IntegerField()  # bit n: hour n
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["site", "day", "source"], name="usage_siteday_once")]
+
+    def __str__(self) -> str:
+        return f"{self.site} on {self.day} by {self.source_id}"
+
+
+class Repetition(models.Model):
+    """Records of an import that came again, and change nothing until it is undone: then they would be lost."""
+
+    run = models.ForeignKey("runs.Run", on_delete=models.CASCADE, related_name="+")  # the import's
+    by_run = models.ForeignKey("runs.Run", null=True, on_delete=models.CASCADE, related_name="+")  # null: no import
+    n_records = models.BigIntegerField()
+    last_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "by_run"], nulls_distinct=False, name="usage_repetition_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.n_records} of {self.run_id} by {self.by_run_id}"
 
 
 class IdempotentAnswer(models.Model):

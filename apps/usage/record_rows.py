@@ -124,3 +124,45 @@ def taken_back(found: list[Any], *, sign: int) -> buckets.Finished:
         nodes=nodes,
         billing=billing,
     )
+
+
+_EARLIER = """
+SELECT array_agg(id) FROM (
+    SELECT DISTINCT ON (gone.id) old.id FROM usage_record AS gone JOIN usage_replacedrecord AS old
+        ON old.by_run_id = gone.run_id AND old.job = gone.job AND old.source_id = gone.source_id
+            AND old.cluster = gone.cluster AND old.array_task = gone.array_task AND old.submit_at = gone.submit_at
+            AND old.restart = gone.restart
+    WHERE gone.id = ANY(%s::int8[]) AND old.run_id IS DISTINCT FROM gone.run_id
+    ORDER BY gone.id, old.revision DESC,
+        CASE old.state WHEN 'withdrawn' THEN 'infinity' WHEN 'finished' THEN old.end_at ELSE '-infinity' END DESC,
+        array_position(%s::text[], old.state::text) DESC) AS earlier
+"""
+_REMOVE = f"""
+WITH gone AS (DELETE FROM usage_record WHERE id = ANY(%s::int8[]) RETURNING *)
+SELECT {FINISHED_COLUMNS} FROM gone WHERE state = 'finished'
+"""  # noqa: S608 - constants only
+_PUT_BACK = f"""
+WITH back AS (
+    INSERT INTO usage_record ({_ALL}) SELECT {_ALL} FROM usage_replacedrecord WHERE id = ANY(%s::int8[]) RETURNING *)
+SELECT {FINISHED_COLUMNS} FROM back WHERE state = 'finished'
+"""  # noqa: S608 - constants only
+_UNCOUNT = "UPDATE usage_source SET watermark = watermark + 1, n_records = n_records - %s WHERE id = %s"
+
+
+def undo_records(source_id: int, ids: I8) -> tuple[int, int]:
+    """Take records of one import out, and put back what it had replaced; buckets follow. How many of each.
+
+    In the caller's transaction and under its lock of the source. Where it had replaced several versions that others
+    brought, the greatest is put back: it is what would stand without the import.
+    """
+    found = pgbinary.fetch_columns(_EARLIER, [Int8Array(ids), list(STATES)])
+    change = taken_back(pgbinary.fetch_columns(_REMOVE, [Int8Array(ids)]), sign=-1)
+    n_back = 0
+    if found:
+        n_back = len(found[0])
+        change = change.joined(taken_back(pgbinary.fetch_columns(_PUT_BACK, [Int8Array(found[0])]), sign=1))
+    if len(change):
+        buckets.apply_delta(source_id, buckets.delta_of(change))
+    with pgbinary.cursor() as cursor:
+        cursor.execute(_UNCOUNT, [len(ids) - n_back, source_id])
+    return len(ids), n_back

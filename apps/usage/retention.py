@@ -22,9 +22,9 @@ from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.usage import buckets, pgbinary
 from apps.usage.collectors.base import F8, I8
-from apps.usage.ingest import lock_source
 from apps.usage.models import IdempotentAnswer, Record, Source
 from apps.usage.pgbinary import Float8Array, Int8Array, TimestamptzArray
+from apps.usage.versions import lock_source
 
 KIND = "usage_retention"
 ANSWERS_KEPT = timedelta(days=30)  # first answers to pushes, for retries

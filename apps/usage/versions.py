@@ -24,6 +24,7 @@ from apps.usage.collectors.base import (
 from apps.usage.pgbinary import Int8Array, TextArray, TimestamptzArray
 
 VANISHED = "vanished"  # the note of an open record that a whole listing missed
+_LOCK = 0x66735573  # one writer of a source at a time
 _WITHDRAWN_END = np.iinfo(np.int64).max  # a withdrawal stands above every version with its revision
 
 
@@ -71,6 +72,9 @@ class Stored:
     state: I8
     run_id: I8
 
+    def take(self, chosen: I8 | Flags) -> Stored:
+        return Stored(*(getattr(self, name)[chosen] for name in Stored.__slots__))
+
     @classmethod
     def nothing(cls, n: int) -> Stored:
         return cls(*(np.zeros(n, np.int64) for _ in range(5)))
@@ -105,6 +109,12 @@ def judge(batch: RecordBatch, stored: Stored) -> Verdict:
         winners = np.sort(np.concatenate([winners, more]))
     again = np.flatnonzero(~is_new & (comparison <= 0))
     return Verdict(winners=winners, replaced=stored.id[winners], again=again, counts=counts)
+
+
+def lock_source(source_id: int) -> None:
+    """Until the end of the transaction, nobody else writes this source's records and buckets."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [_LOCK, source_id])
 
 
 _FIND = f"""
@@ -211,4 +221,4 @@ def _mix(word: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tuple[
 
 def _words(texts: Bytes) -> list[np.ndarray[tuple[int], np.dtype[np.uint64]]]:
     width = -(-max(texts.dtype.itemsize, 1) // 8) * 8
-    return list(np.ascontiguousarray(texts.astype(f"S{width}")).view(np.uint64).reshape(len(texts), -1).T)
+    return list(np.ascontiguousarray(texts.astype(f"S{width}")).view(np.uint64).reshape(len(texts), width // 8).T)

@@ -71,7 +71,15 @@ def no_files_left_before() -> None:
 @pytest.mark.usefixtures("source")
 def test_every_line_is_counted_and_each_rejected_one_is_listed() -> None:
     made = done(log(10, extra="1 2 3\n" + line(11, run=10**12) + line(3)))
-    assert made.run.counts == {"new": 10, "duplicate": 1, "corrected": 0, "late": 0, "rejected": 2, "lines": 14}
+    assert made.run.counts == {
+        "new": 10,
+        "duplicate": 1,
+        "corrected": 0,
+        "late": 0,
+        "too_late": 0,
+        "rejected": 2,
+        "lines": 14,
+    }
     found = selectors.list_rejected_lines(import_id=made.pk, actor=COMMAND)
     assert [(one.line, one.code) for one in found] == [(12, "too_few_fields"), (13, "absurd_run_time")]
     assert selectors.count_rejected_lines(import_id=made.pk, actor=COMMAND) == {
@@ -109,7 +117,7 @@ def test_a_dry_run_counts_the_same_and_stores_nothing(stored: Stored) -> None:
     assert (
         run.counts
         == dry.run.counts
-        == {**{"new": 15, "duplicate": 6, "corrected": 0, "late": 0, "rejected": 1, "lines": 23}}
+        == {**{"new": 15, "duplicate": 6, "corrected": 0, "late": 0, "too_late": 0, "rejected": 1, "lines": 23}}
     )
     assert run.result["cpu_s"] == dry.run.result["cpu_s"]
     assert Record.objects.count() == 20
@@ -278,7 +286,15 @@ def test_a_worker_killed_anywhere_leaves_an_import_that_ends_exactly(place: str,
     assert work_due_runs(clock=lambda: AT) == 1
     run = Run.objects.get()
     assert (run.state, run.attempts) == ("succeeded", 2)
-    assert run.counts == {"new": 2_000, "duplicate": 0, "corrected": 0, "late": 0, "rejected": 1, "lines": 2_002}
+    assert run.counts == {
+        "new": 2_000,
+        "duplicate": 0,
+        "corrected": 0,
+        "late": 0,
+        "too_late": 0,
+        "rejected": 1,
+        "lines": 2_002,
+    }
     assert [one.line for one in RejectedLine.objects.filter(usage_import=made)] == [2_002]
     seconds = sum(3000 * (1 + job % 3) for job in range(2_000))
     assert sum(Bucket.objects.values_list("cpu_s", flat=True)) == seconds == run.result["cpu_s"]

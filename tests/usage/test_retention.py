@@ -28,7 +28,7 @@ def jobs(n: int, *, days: float = 40) -> list[RecordRow]:
     rows = []
     for number in range(n):
         start_at = AT - days * DAY * random.random()
-        end_at = start_at + timedelta(seconds=random.randrange(0, 200_000))
+        end_at = min(start_at + timedelta(seconds=random.randrange(0, 200_000)), AT)
         state = random.choices(["finished", "running", "withdrawn"], [8, 1, 1])[0]
         rows.append(
             RecordRow(
