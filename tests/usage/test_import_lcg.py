@@ -75,20 +75,3 @@ def test_all_jobs_come_in_with_the_printed_shares_and_again_changes_nothing(
     assert again.run.result["cpu_s"] == 0
     assert stored() == before
     assert Source.objects.get().watermark == watermark
-
-
-@pytest.mark.parametrize(
-    ("name", "n_jobs", "core_h"),
-    [
-        ("NASA-iPSC-1993-3.1-cln.swf.gz", 18_239, 131_733),
-        ("SDSC-SP2-1998-first4961.swf.gz", 4_961, 107_666),
-        ("HPC2N-2002-first3171.swf.gz", 3_170, 139_904),
-        ("CERIT-wagap-2013.alea-swf.gz", 17_900, 2_679_793),
-    ],
-)
-def test_other_logs_and_dialects_come_in_whole(
-    shared_dir: Path, source: Source, name: str, n_jobs: int, core_h: float
-) -> None:
-    done = import_file(shared_dir / "traces" / name)
-    assert (done.run.counts["new"], done.run.counts["rejected"]) == (n_jobs, 0)
-    assert done.run.result["cpu_s"] / 3600 == pytest.approx(core_h, abs=0.5)
