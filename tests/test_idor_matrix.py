@@ -262,6 +262,10 @@ ROWS = [
         "401 404 404 204 404 204 403 403 404 401 401", "delete", {"reason": "x"}, remakes="attachment",
         besides="dora 204"),
     Row(POLICY + "/adjustments", "/api/v1/policies/grid/adjustments", "401 200 200 200 200 200 403 200 200 401 401"),
+    Row(POLICY + "/charges", "/api/v1/policies/grid/charges?account=bob",
+        "401 200 200 200 200 200 403 200 200 401 401", word='"job":"2"', readers="pia admin reader dora"),
+    Row(POLICY + "/charges", "/api/v1/policies/grid/charges?job=1",
+        "401 200 200 200 200 200 403 200 200 401 401", word='"user":"alice"', readers="alice pia admin reader"),
     # --- REST: the log (of what pia did at /physics/bob, and what the administrator did to /physics/left)
     Row(API + "audit", "/api/v1/audit?verb=policy.published", "401 200 200 200 200 200 403 200 200 401 401",
         word="in force", readers="pia admin reader dora", besides="dora 200"),

@@ -1,0 +1,290 @@
+"""Charges of single jobs, with their arithmetic: for whose jobs they are, for who may read names there, and for
+administrators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+
+from django.db import connection
+from django.db.models import Q, QuerySet
+
+from apps.accounts.actor import Actor
+from apps.accounts.intern import AccountKey
+from apps.accounts.models import Account, Token
+from apps.accounts.selectors import list_accounts_of
+from apps.errors import NotAllowed, NotFound
+from apps.policies.models import Policy
+from apps.policies.scope import rules_all
+from apps.policies.settings import PolicySettings
+from apps.priorities.accrual import window_of
+from apps.priorities.attaching import MapRights
+from apps.priorities.charging import JobCharge, JobFacts, charge_of
+from apps.priorities.mapping import UNMAPPED
+from apps.priorities.metric import RATES, JobClassRow
+from apps.priorities.rulebook import load_rulebook
+from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.usage.models import Overlap, Record, Source
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_READS = (Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE, Token.Scope.SELF_READ)
+_NEWEST_OF_SOURCE = 100_000  # so many of the records that came last are looked through for a source's newest
+_MOST_ACCOUNTS = 1_000
+
+
+@dataclass(frozen=True)
+class ChargedJob:
+    """One record with what it counts in a policy. approach_local is None where its source isn't this site's."""
+
+    record: Record
+    source: Source
+    account: Account
+    path: str  # of the entry at which it counts; "" for none
+    charge: JobCharge
+    approach_local: str | None
+    approach_global: str
+
+    @property
+    def counted_local(self) -> float | None:
+        return None if self.approach_local is None else self.charge.counted(self.approach_local)
+
+    @property
+    def counted_global(self) -> float:
+        return self.charge.counted(self.approach_global)
+
+
+@dataclass(frozen=True)
+class ChargesPage:
+    """Newest first. as_of: the instant of the newest snapshot, so that charges add up to what pages show."""
+
+    policy: Policy
+    settings: PolicySettings
+    as_of: datetime
+    jobs: list[ChargedJob]
+    next_before: int | None
+    reads_all: bool
+
+
+def list_charges(
+    *, policy_slug: str, job: str = "", source: str = "", account: str = "", before: int | None = None,
+    limit: int = 50, actor: Actor,
+) -> ChargesPage:  # fmt: skip
+    """The actor's own jobs; others by their name, their job or (for administrators) their source, where the actor may
+    read names.
+    """
+    readable = _open(policy_slug, actor)
+    if source and not Source.objects.filter(slug=source).exists():
+        raise NotFound(f"There is no usage source {source[:64]!r}.")
+    rows = _candidates(readable, job=job.strip(), source=source, account=account.strip())
+    if before is not None:
+        rows = rows.filter(pk__lt=before)
+    found: list[Record] = []
+    for row in rows.select_related("account", "job_class", "source").order_by("-pk")[: 20 * limit].iterator():
+        if readable.may_read(row.account):
+            found.append(row)
+            if len(found) > limit:
+                break
+    jobs = [readable.charged(row) for row in found[:limit]]
+    following = found[limit - 1].pk if len(found) > limit else None
+    return ChargesPage(readable.policy, readable.view.settings, readable.as_of, jobs, following, readable.reads_all)
+
+
+def get_charge(*, policy_slug: str, record_id: int, actor: Actor) -> tuple[ChargedJob, ChargesPage]:
+    """One of them; NotFound for what the actor may not read."""
+    readable = _open(policy_slug, actor)
+    row = Record.objects.select_related("account", "job_class", "source").filter(pk=record_id).first()
+    if row is None or not readable.may_read(row.account):
+        raise NotFound("There is no such job.")
+    found = readable.charged(row)
+    page = ChargesPage(readable.policy, readable.view.settings, readable.as_of, [found], None, readable.reads_all)
+    return found, page
+
+
+def charge_of_job(settings: PolicySettings, record: Record, as_of: datetime) -> JobCharge:
+    """What a stored record counts under these settings at `as_of`. Asks nobody's permission."""
+    return charge_of(
+        facts_of(record), metric=settings.metric, window=window_of(settings.window), as_of_s=as_of.timestamp(),
+        held=_held(record),
+    )  # fmt: skip
+
+
+def facts_of(record: Record) -> JobFacts:
+    rates = {"cpus": record.cpus, "gpus": record.gpus, "mem_gb": record.mem_mb / 1024.0, "nodes": record.nodes,
+             "billing": record.billing}  # fmt: skip
+    known = record.job_class
+    return JobFacts(
+        state=record.state,  # type: ignore[arg-type]  # one of the choices, by the model
+        start_us=_microseconds(record.start_at),
+        end_us=_microseconds(record.end_at),
+        rates={resource: rates[rate] for resource, rate in RATES.items()},
+        mem_mb=record.mem_mb,
+        requested_s=record.requested_s,
+        job_class=JobClassRow(known.pk, known.queue, known.partition, known.qos),
+        site=record.site,
+    )
+
+
+@dataclass(frozen=True)
+class _Readable:
+    """One policy, and whose jobs in it the actor may read."""
+
+    view: PolicyView
+    actor: Actor
+
+    @property
+    def policy(self) -> Policy:
+        return self.view.policy
+
+    @property
+    def as_of(self) -> datetime:
+        return self.view.as_of or self.view.now
+
+    @cached_property
+    def reads_all(self) -> bool:
+        bound = self.actor.token is not None and self.actor.token.subtree_uid is not None
+        return rules_all(self.actor, Token.Scope.POLICIES_READ) and not bound
+
+    @cached_property
+    def own(self) -> dict[int, Account]:
+        """The accounts that "My priority" is about."""
+        if self.actor.user is None or not self.actor.has_scope(Token.Scope.SELF_READ):
+            return {}
+        bound = self.actor.token is not None and self.actor.token.subtree_uid is not None
+        return {} if bound else {account.pk: account for account in list_accounts_of(self.actor.user)}
+
+    @cached_property
+    def _rights(self) -> MapRights:
+        return MapRights(self.policy, self.view.tree, self.actor, self.view.now)
+
+    @cached_property
+    def _entries(self) -> dict[int, int]:
+        return {}
+
+    @cached_property
+    def _reads_policies(self) -> bool:
+        return self.actor.has_scope(Token.Scope.POLICIES_READ) or self.actor.has_scope(Token.Scope.POLICIES_WRITE)
+
+    def entry_of(self, account: Account) -> int:
+        """Where it counts by the rules of now; UNMAPPED for nowhere."""
+        if account.pk not in self._entries:
+            key = AccountKey(*(getattr(account, name) for name in AccountKey._fields))
+            book = load_rulebook(self.policy, self.view.tree)
+            entry = book.on(self.view.tree).resolve(key).entry
+            self._entries[account.pk] = UNMAPPED if entry == 0 else entry
+        return self._entries[account.pk]
+
+    def may_read(self, account: Account) -> bool:
+        """Its own people, who may read names at its entry, and administrators; those without an entry have no other."""
+        if self.reads_all or account.pk in self.own:
+            return True
+        if not self._reads_policies:
+            return False
+        entry = self.entry_of(account)
+        return self._rights.may_name(0 if entry == UNMAPPED else entry)
+
+    def charged(self, record: Record) -> ChargedJob:
+        entry = self.entry_of(record.account)
+        settings = self.view.settings
+        return ChargedJob(
+            record=record,
+            source=record.source,
+            account=record.account,
+            path="" if entry == UNMAPPED else self.view.tree.path(entry),
+            charge=charge_of_job(settings, record, self.as_of),
+            approach_local=None if record.source.origin else settings.approach["local"],
+            approach_global=settings.approach["global"],
+        )
+
+
+def _open(policy_slug: str, actor: Actor) -> _Readable:
+    scope = next((scope for scope in _READS if actor.has_scope(scope)), None)
+    if scope is None:
+        raise NotAllowed("This token lacks the scope self:read or policies:read: make one that has it.",
+                         code="scope_missing")  # fmt: skip
+    return _Readable(open_view(policy_slug=policy_slug, actor=actor, scope=scope), actor)
+
+
+def _candidates(readable: _Readable, *, job: str, source: str, account: str) -> QuerySet[Record]:
+    """By the narrowest thing asked for; whether each may be read is asked afterwards."""
+    rows = Record.objects.all()
+    if source:
+        rows = rows.filter(source__slug=source)
+    if account:
+        named = Account.objects.filter(Q(user_name=account) | Q(dn=account)).order_by("pk")[:_MOST_ACCOUNTS]
+        rows = rows.filter(account_id__in=[each.pk for each in named if readable.may_read(each)])
+    elif not job and not (source and readable.reads_all):
+        rows = rows.filter(account_id__in=list(readable.own))
+    elif not job:
+        newest = Record.objects.order_by("-pk").values_list("pk", flat=True)[_NEWEST_OF_SOURCE:][:1]
+        rows = rows.filter(pk__gt=next(iter(newest), 0))
+    if job:
+        rows = rows.filter(pk__in=_of_job(job, source))
+    return rows
+
+
+# By key: a loose scan finds the clusters of each source, and each is looked up.
+_OF_JOB = """
+WITH RECURSIVE clusters AS (
+    SELECT source.id AS source_id, (SELECT min(cluster) FROM usage_record WHERE source_id = source.id) AS cluster
+    FROM usage_source AS source WHERE %(source)s IN ('', source.slug)
+    UNION ALL
+    SELECT known.source_id, (
+        SELECT min(cluster) FROM usage_record
+        WHERE source_id = known.source_id AND usage_record.cluster > known.cluster)
+    FROM clusters AS known WHERE known.cluster IS NOT NULL)
+SELECT record.id FROM clusters
+CROSS JOIN LATERAL (
+    SELECT id FROM usage_record WHERE source_id = clusters.source_id AND cluster = clusters.cluster
+        AND ((job = %(job)s) OR (job = %(array)s AND array_task = %(task)s))
+    ORDER BY id DESC LIMIT 2000) AS record
+WHERE clusters.cluster IS NOT NULL
+"""
+
+
+def _of_job(text: str, source: str) -> list[int]:
+    """Records of a job by its number as people write it: 4711, and 4711_3 or 4711[3] for a task of an array."""
+    array, _mark, task = text.rstrip("]").replace("[", "_").rpartition("_")
+    with connection.cursor() as cursor:
+        cursor.execute(_OF_JOB, {"source": source, "job": text, "array": array, "task": task})
+        return [row[0] for row in cursor.fetchall()]
+
+
+def _held(record: Record) -> list[tuple[float, float]]:
+    """Hours of it that came from another source too, and don't count."""
+    if record.state != Record.State.FINISHED or record.start_at is None or record.end_at is None:
+        return []
+    rows = Overlap.objects.filter(
+        held_id=record.source_id, site=record.site, state__in=(Overlap.State.HELD, Overlap.State.DROPPED),
+        from_at__lte=record.end_at, to_at__gt=record.start_at - timedelta(hours=1),
+    )  # fmt: skip
+    return [(row.from_at.timestamp(), row.to_at.timestamp()) for row in rows]
+
+
+def _microseconds(at: datetime | None) -> int | None:
+    return None if at is None else (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def charge_rows(jobs: Iterable[ChargedJob]) -> list[Sequence[str | int | float]]:
+    """A table of them, one line each: the numbers unrounded, times in UTC."""
+    return [
+        [
+            job.source.slug, job.record.cluster, job.record.job, job.record.array_task, job.account.user_name or
+            job.account.dn, job.account.group_name, job.path, job.record.state, job.record.site,
+            _instant(job.record.start_at), _instant(job.record.end_at), job.charge.run_s, job.charge.class_factor,
+            job.charge.site_factor, job.charge.charged, job.charge.historical, job.charge.active,
+            job.charge.predictive, "" if job.counted_local is None else job.counted_local, job.counted_global,
+        ]
+        for job in jobs
+    ]  # fmt: skip
+
+
+HEADER = (
+    "source", "cluster", "job", "array_task", "user", "group", "entry", "state", "site", "start_at", "end_at", "run_s",
+    "class_factor", "site_factor", "charged", "historical", "active", "predictive", "counts_local", "counts_global",
+)  # fmt: skip
+
+
+def _instant(at: datetime | None) -> str:
+    return "" if at is None else at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
