@@ -132,7 +132,8 @@ def list_reasons(*, since_at: datetime, actor: Actor) -> list[Reason]:
 
 _CHANGED = """
 WITH changed AS (
-    SELECT old.id, source.slug, source.name, old.job || CASE WHEN old.array_task = '' THEN '' ELSE '_' || old.array_task END AS job,
+    SELECT old.id, source.slug, source.name,
+        old.job || CASE WHEN old.array_task = '' THEN '' ELSE '_' || old.array_task END AS job,
         concat_ws('/', NULLIF(account.group_name, ''), COALESCE(NULLIF(account.user_name, ''), account.dn)) AS account,
         old.end_at, old.replaced_at,
         EXTRACT(epoch FROM old.end_at - old.start_at) * old.cpus AS before,

@@ -193,7 +193,7 @@ def push_records(
     records = parse_records(body, content_type=content_type, zone=zone, at=at)
     if atomic and records.rejections:
         raise _all_rejected(records)
-    batch = RecordBatch.from_rows(records.rows, records.lines)
+    batch = records.batch
     _refuse_too_long(batch)
     if known is None and not len(batch):
         raise NotFound(f"There is no usage source {source_slug[:64]!r}: its first good record makes it.")

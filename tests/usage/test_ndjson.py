@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from apps.usage.collectors.base import RecordBatch
 from apps.usage.collectors.ndjson import Ndjson
 from apps.usage.collectors.records_json import NDJSON_TYPES, parse_records
 from apps.usage.collectors.registry import format_of
@@ -26,7 +25,7 @@ def test_a_file_means_what_a_push_of_it_means() -> None:
     assert format_of("auto", lines.encode()).name == "ndjson"
     pushed = parse_records(lines.encode(), content_type=NDJSON_TYPES[0], zone=None, at=AT)
     found = read(NDJSON, lines)
-    assert found.jobs == jobs_of(RecordBatch.from_rows(pushed.rows, pushed.lines))
+    assert found.jobs == jobs_of(pushed.batch)
     assert [(one.line, one.code) for one in pushed.rejections] == found.codes == [(5, "missing_field")]
 
 

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.errors import Invalid, TooLarge
-from apps.usage.collectors.records_json import FIELDS, Records, parse_records
+from apps.usage.collectors.records_fields import FIELDS
+from apps.usage.collectors.records_json import Records, parse_records
+from tests.usage.reading import Job, jobs_of
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GOOD = {"job": "1", "user": "alice", "start": "2026-11-01T01:00:00Z", "end": "2026-11-01T02:00:00Z", "cpus": 8}
@@ -27,9 +29,13 @@ def lines(*texts: str | bytes) -> Records:
     return parse(body, kind="application/x-ndjson; charset=utf-8")
 
 
+def jobs(found: Records) -> list[Job]:
+    return jobs_of(found.batch)
+
+
 def code_of(record: Any, *, zone: ZoneInfo | None = None) -> str:
     found = parse([GOOD, record], zone=zone)
-    assert len(found.rows) == 1
+    assert len(jobs(found)) == 1
     assert [one.line for one in found.rejections] == [2]
     assert found.rejections[0].message
     return found.rejections[0].code
@@ -42,8 +48,8 @@ def without(*names: str) -> dict[str, Any]:
 def test_the_required_fields_are_enough() -> None:
     found = parse([GOOD])
     assert found.rejections == []
-    assert (found.rows[0].job, found.rows[0].cpus, found.rows[0].state) == ("1", 8.0, "finished")
-    assert found.rows[0].end_at == datetime(2026, 11, 1, 2, tzinfo=UTC)
+    assert (jobs(found)[0].job, jobs(found)[0].cpus, jobs(found)[0].state) == ("1", 8.0, "finished")
+    assert jobs(found)[0].end_at == datetime(2026, 11, 1, 2, tzinfo=UTC)
 
 
 def test_every_field_of_the_contract_is_taken() -> None:
@@ -55,7 +61,7 @@ def test_every_field_of_the_contract_is_taken() -> None:
         **{"requested_s": 7200, "billing": 3},
     }
     assert set(record) == set(FIELDS)
-    row = parse([record]).rows[0]
+    row = jobs(parse([record]))[0]
     assert (row.restart, row.revision, row.array_task, row.gpus, row.billing) == (1, 2, "7", 1.5, 3.0)
     assert (row.dn, row.fqan, row.project, row.requested_s) == ("/DC=x/CN=a", "/vo/role", "p", 7200)
     assert row.submit_at == datetime(2026, 10, 31, 23, tzinfo=UTC)
@@ -63,14 +69,14 @@ def test_every_field_of_the_contract_is_taken() -> None:
 
 def test_null_is_the_same_as_leaving_a_field_out() -> None:
     optional = [name for name in FIELDS if name not in GOOD]
-    assert parse([{**GOOD, **dict.fromkeys(optional)}]).rows == parse([GOOD]).rows
+    assert jobs(parse([{**GOOD, **dict.fromkeys(optional)}])) == jobs(parse([GOOD]))
 
 
 def test_jobs_that_run_or_wait_need_no_end() -> None:
     running = {**without("end"), "state": "running"}
     pending = {**without("start", "end"), "state": "pending", "submit": "2026-11-01T00:00:00Z"}
     withdrawn = {"job": "1", "user": "alice", "state": "withdrawn", "start": GOOD["start"]}
-    assert [row.state for row in parse([running, pending, withdrawn]).rows] == ["running", "pending", "withdrawn"]
+    assert [row.state for row in jobs(parse([running, pending, withdrawn]))] == ["running", "pending", "withdrawn"]
 
 
 @pytest.mark.parametrize(
@@ -153,13 +159,13 @@ def test_a_bad_line_is_named_and_its_neighbours_are_taken(line: str | bytes, cod
     good = json.dumps(GOOD)
     found = lines(good, "", line, good)
     assert [(one.line, one.code) for one in found.rejections] == [(3, code)]
-    assert found.lines == [1, 4]
+    assert found.batch.line.tolist() == [1, 4]
 
 
 def test_quotes_inside_values_are_no_repetition() -> None:
     record = {**GOOD, "user": 'the "boss"', "group": 'a":"b'}
-    assert parse([record]).rows[0].user == 'the "boss"'
-    assert lines(json.dumps(record)).rows[0].group == 'a":"b'
+    assert jobs(parse([record]))[0].user == 'the "boss"'
+    assert jobs(lines(json.dumps(record)))[0].group == 'a":"b'
 
 
 def test_a_repeated_name_is_found_in_a_list_too() -> None:
@@ -194,7 +200,7 @@ def local(start: str, end: str) -> dict[str, Any]:
 
 
 def length_of(record: dict[str, Any]) -> timedelta:
-    row = parse([record], zone=STOCKHOLM).rows[0]
+    row = jobs(parse([record], zone=STOCKHOLM))[0]
     assert row.start_at is not None
     assert row.end_at is not None
     return row.end_at - row.start_at
@@ -231,11 +237,13 @@ json_values = st.recursive(
 def test_every_record_is_taken_or_named_whatever_it_holds(records: list[dict[str, Any]]) -> None:
     body = "\n".join(json.dumps(record) for record in records)
     found = lines(body)
-    assert len(found.rows) + len(found.rejections) == len(records)
+    assert len(jobs(found)) + len(found.rejections) == len(records)
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_answered_by_rows_and_reasons(body: bytes) -> None:
     found = parse(body, kind="application/x-ndjson")
-    assert len(found.rows) == len(found.lines)
+    assert len({*found.batch.line.tolist(), *(one.line for one in found.rejections)}) == len(
+        [line for line in body.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
+    )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -213,6 +213,29 @@ class Collector(Protocol):
     def parse(
         self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None
     ) -> Iterator[Parsed]: ...
+
+
+def joined(batches: Sequence[RecordBatch]) -> RecordBatch:
+    """One batch of several, in their order; a name that stands in two of them is one name."""
+    if len(batches) == 1:
+        return batches[0]
+    if not batches:
+        return RecordBatch.from_rows([])
+    columns = {name: np.concatenate([getattr(one, name) for one in batches]) for name in COLUMNS}
+    people, columns["who"] = _recoded([(one.people, one.who) for one in batches])
+    job_classes, columns["job_class"] = _recoded([(one.job_classes, one.job_class) for one in batches])
+    return RecordBatch(**columns, people=people, job_classes=job_classes)
+
+
+Name = TypeVar("Name", Who, JobClassKey)
+
+
+def _recoded(parts: Sequence[tuple[list[Name], I8]]) -> tuple[list[Name], I8]:
+    """One list of distinct names for several, and the codes in it."""
+    known: dict[Name, int] = {}
+    places = [np.array([known.setdefault(name, len(known)) for name in names], np.int64) for names, _ in parts]
+    codes = [place[code] for place, (_, code) in zip(places, parts, strict=True)]
+    return list(known), np.concatenate(codes)
 
 
 def text_column(texts: Sequence[str]) -> Bytes:

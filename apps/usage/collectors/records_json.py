@@ -4,59 +4,44 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import orjson
 
 from apps.errors import Invalid, TooLarge
-from apps.usage.collectors.base import (
-    MOST_JOB_S,
-    MOST_MEM_MB,
-    MOST_RATE,
-    MOST_RESTART,
-    MOST_REVISION,
-    STATES,
-    RecordRow,
-    Rejection,
-    excerpt,
-)
+from apps.usage.collectors.base import MOST_JOB_S, STATES, RecordBatch, RecordRow, Rejection, excerpt, joined
 from apps.usage.collectors.checked import MOST_CHARACTERS, BadRecord
 from apps.usage.collectors.lines import MOST_LINE_BYTES
+from apps.usage.collectors.records_fields import (
+    CONTROL,
+    FORBIDDEN,
+    INTEGERS,
+    KNOWN,
+    MAYBE_NUMBER,
+    MOST_FUTURE,
+    NUMBERS,
+    REQUIRED,
+    TIMES,
+)
+from apps.usage.collectors.records_plain import plain_records
 
 MOST_RECORDS = 50_000
-MOST_FUTURE = timedelta(days=1)  # clocks differ; a job that ends later than that was not measured
-MOST_REQUESTED_S = 1e12
 JSON_TYPES = ("application/json",)
 NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|z|[+-]\d\d:\d\d)?")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_NUMBERS = {
-    **{"cpus": MOST_RATE, "gpus": MOST_RATE, "nodes": MOST_RATE, "billing": MOST_RATE},
-    **{"mem_mb": MOST_MEM_MB, "requested_s": MOST_REQUESTED_S},
-}
-_INTEGERS = {"restart": MOST_RESTART, "revision": MOST_REVISION}
-_TIMES = ("submit", "start", "end")
-FIELDS = (*MOST_CHARACTERS, *_NUMBERS, *_INTEGERS, *_TIMES, "state")
-_REQUIRED = {
-    "finished": ("job", "user", "start", "end", "cpus"),
-    "running": ("job", "user", "start", "cpus"),
-    "pending": ("job", "user", "submit", "cpus"),
-    "withdrawn": ("job", "user"),
-}
-_FORBIDDEN = {"running": ("end",), "pending": ("start", "end")}
-_MAYBE_NUMBER = ("job", "array_task")  # schedulers write them as numbers
+_AT_A_TIME = 5_000  # of which one that needs a closer look slows down the others
 
 
 class Records(NamedTuple):
-    """What a body held: valid rows with their lines (from 1), and the rest with reasons."""
+    """What a body held: valid records with their lines (from 1), and the rest with reasons."""
 
-    rows: list[RecordRow]
-    lines: list[int]
+    batch: RecordBatch
     rejections: list[Rejection]
 
 
@@ -76,16 +61,35 @@ def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None, at: 
             f"Records come as application/json (a list) or application/x-ndjson, not as {kind or 'nothing'!r}.",
             code="unsupported_media_type",
         )
-    found = Records([], [], [])
-    for line, read, shown in items:
+    batches: list[RecordBatch] = []
+    rejections: list[Rejection] = []
+    while some := list(islice(items, _AT_A_TIME)):
+        batches.append(_plain(some, at) or _one_by_one(some, zone, at, rejections))
+    return Records(joined(batches), rejections)
+
+
+def _plain(items: Sequence[_Item], at: datetime) -> RecordBatch | None:
+    """All of them at once, if nothing about any of them needs a closer look."""
+    try:
+        values = [item.read() for item in items]
+    except BadRecord:
+        return None
+    return plain_records(values, [item.line for item in items], at=at)
+
+
+def _one_by_one(
+    items: Sequence[_Item], zone: ZoneInfo | None, at: datetime, rejections: list[Rejection]
+) -> RecordBatch:
+    rows, lines = [], []
+    for item in items:
         try:
-            row = _row(read(), zone, at)
+            row = _row(item.read(), zone, at)
         except BadRecord as bad:
-            found.rejections.append(Rejection(line, bad.code, bad.message, excerpt(shown)))
+            rejections.append(Rejection(item.line, bad.code, bad.message, excerpt(item.text)))
         else:
-            found.rows.append(row)
-            found.lines.append(line)
-    return found
+            rows.append(row)
+            lines.append(item.line)
+    return RecordBatch.from_rows(rows, lines)
 
 
 def parse_line(line: bytes, *, zone: ZoneInfo | None, at: datetime) -> RecordRow:
@@ -97,7 +101,13 @@ def parse_line(line: bytes, *, zone: ZoneInfo | None, at: datetime) -> RecordRow
     return _row(_line(line), zone, at)
 
 
-_Item = tuple[int, Callable[[], Any], bytes]
+class _Item(NamedTuple):
+    line: int
+    text: bytes  # "" where the value was read with the whole body
+    value: Any = None
+
+    def read(self) -> Any:
+        return _line(self.text) if self.text else self.value
 
 
 def _lines(body: bytes) -> Iterator[_Item]:
@@ -109,7 +119,7 @@ def _lines(body: bytes) -> Iterator[_Item]:
         n_records += 1
         if n_records > MOST_RECORDS:
             raise TooLarge(f"More than {MOST_RECORDS} records: send them in parts.", code="too_many_records")
-        yield number, lambda line=line: _line(line), line  # type: ignore[misc]
+        yield _Item(number, line)
 
 
 def _line(line: bytes) -> Any:
@@ -136,7 +146,7 @@ def _list(body: bytes) -> Iterator[_Item]:
     if body.count(b'"') != sum(_n_quotes(value) for value in values if isinstance(value, dict)):
         values = _exact(body)
     for number, value in enumerate(values, start=1):
-        yield number, lambda value=value: value, b""  # type: ignore[misc]
+        yield _Item(number, b"", value)
 
 
 def _n_quotes(record: dict[str, Any]) -> int:
@@ -171,37 +181,34 @@ def _row(record: Any, zone: ZoneInfo | None, at: datetime) -> RecordRow:
     if isinstance(record, _Repeated):
         raise BadRecord("duplicate_key", f"{_shown(record.name)} is given twice.")
     given = {name: value for name, value in record.items() if value is not None}
-    for name in record.keys() - _KNOWN:
+    for name in record.keys() - KNOWN:
         raise BadRecord("unknown_field", f"There is no field {_shown(name)}.")
     state = given.get("state", "finished")
     if state not in STATES:
         raise BadRecord("bad_state", f"state is finished, running, pending or withdrawn, not {_shown(state)}.")
-    for name in _REQUIRED[state]:
+    for name in REQUIRED[state]:
         if name not in given:
             raise BadRecord("missing_field", f"{name} is missing.")
-    for name in _FORBIDDEN.get(state, ()):
+    for name in FORBIDDEN.get(state, ()):
         if name in given:
             raise BadRecord("unexpected_field", f"A {state} job has no {name}.")
     values: dict[str, Any] = {**_times(given, state, zone, at)}
     values |= {name: _text(name, given[name]) for name in MOST_CHARACTERS if name in given}
-    values |= {name: _number(name, given[name]) for name in _NUMBERS if name in given}
-    values |= {name: _integer(name, given[name]) for name in _INTEGERS if name in given}
+    values |= {name: _number(name, given[name]) for name in NUMBERS if name in given}
+    values |= {name: _integer(name, given[name]) for name in INTEGERS if name in given}
     if not values["job"] or not values["user"]:
         raise BadRecord("missing_field", f"{'user' if values['job'] else 'job'} is empty.")
     return RecordRow(state=state, **values)
 
 
-_KNOWN = frozenset(FIELDS)
-
-
 def _text(name: str, value: Any) -> str:
-    if name in _MAYBE_NUMBER and type(value) is int:
+    if name in MAYBE_NUMBER and type(value) is int:
         value = str(value)
     if type(value) is not str:
         raise BadRecord("wrong_type", f"{name} is a string, not {_shown(value)}.")
     if len(value) > MOST_CHARACTERS[name]:
         raise BadRecord("too_long", f"{name} has more than {MOST_CHARACTERS[name]} characters.")
-    if _CONTROL.search(value):
+    if CONTROL.search(value):
         raise BadRecord("bad_text", f"{name} holds a control character.")
     return value
 
@@ -211,22 +218,22 @@ def _number(name: str, value: Any) -> float:
         raise BadRecord("wrong_type", f"{name} is a number, not {_shown(value)}.")
     if value < 0:
         raise BadRecord("negative_number", f"{name} is {_shown(value)}, below zero.")
-    if value > _NUMBERS[name]:
-        raise BadRecord("absurd_number", f"{name} is {_shown(value)}; at most {_NUMBERS[name]:.0f} is believed.")
+    if value > NUMBERS[name]:
+        raise BadRecord("absurd_number", f"{name} is {_shown(value)}; at most {NUMBERS[name]:.0f} is believed.")
     return float(value)
 
 
 def _integer(name: str, value: Any) -> int:
     if type(value) is not int:
         raise BadRecord("wrong_type", f"{name} is a whole number, not {_shown(value)}.")
-    if not 0 <= value <= _INTEGERS[name]:
-        raise BadRecord("absurd_number", f"{name} is {_shown(value)}, not from 0 to {_INTEGERS[name]}.")
+    if not 0 <= value <= INTEGERS[name]:
+        raise BadRecord("absurd_number", f"{name} is {_shown(value)}, not from 0 to {INTEGERS[name]}.")
     return value
 
 
 def _times(given: dict[str, Any], state: str, zone: ZoneInfo | None, at: datetime) -> dict[str, datetime | None]:
-    found = {name: _time(name, given[name], zone) for name in _TIMES if name in given}
-    submit_at, start_at, end_at = (found.get(name) for name in _TIMES)
+    found = {name: _time(name, given[name], zone) for name in TIMES if name in given}
+    submit_at, start_at, end_at = (found.get(name) for name in TIMES)
     if state == "withdrawn":
         end_at = None
         if submit_at is None and start_at is None:
@@ -235,7 +242,7 @@ def _times(given: dict[str, Any], state: str, zone: ZoneInfo | None, at: datetim
         end_at = _second_pass(given["end"], zone) or end_at
         if end_at < start_at:
             raise BadRecord("end_before_start", f"end ({given['end']}) is before start ({given['start']}).")
-    for name, instant in zip(_TIMES, (submit_at, start_at, end_at), strict=True):
+    for name, instant in zip(TIMES, (submit_at, start_at, end_at), strict=True):
         if instant and instant > at + MOST_FUTURE:
             raise BadRecord(
                 "in_future", f"{name} ({given[name]}) is more than a day from now: check the source's clock."

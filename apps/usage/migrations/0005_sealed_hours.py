@@ -5,28 +5,30 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('usage', '0004_collecting_undo_and_overlaps'),
+        ("usage", "0004_collecting_undo_and_overlaps"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='SealedHour',
+            name="SealedHour",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('hour_at', models.DateTimeField()),
-                ('n_records', models.BigIntegerField(default=0)),
-                ('cpu_s', models.FloatField(default=0)),
-                ('gpu_s', models.FloatField(default=0)),
-                ('mem_gb_s', models.FloatField(default=0)),
-                ('node_s', models.FloatField(default=0)),
-                ('billing', models.FloatField(default=0)),
-                ('jobs', models.FloatField(default=0)),
-                ('source', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='usage.source')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("hour_at", models.DateTimeField()),
+                ("n_records", models.BigIntegerField(default=0)),
+                ("cpu_s", models.FloatField(default=0)),
+                ("gpu_s", models.FloatField(default=0)),
+                ("mem_gb_s", models.FloatField(default=0)),
+                ("node_s", models.FloatField(default=0)),
+                ("billing", models.FloatField(default=0)),
+                ("jobs", models.FloatField(default=0)),
+                (
+                    "source",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="usage.source"),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('source', 'hour_at'), name='usage_sealedhour_once')],
+                "constraints": [models.UniqueConstraint(fields=("source", "hour_at"), name="usage_sealedhour_once")],
             },
         ),
     ]
