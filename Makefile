@@ -6,13 +6,14 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(firstword $(shell cksum requirements.lock))
 PIP := install --quiet --disable-pip-version-check --no-input --require-hashes --requirement requirements.lock
 
-.PHONY: help setup run test bench lint browser
+.PHONY: help setup run test bench bench-large lint browser
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run     serve on http://127.0.0.1:8000 (FAIRSHARE_PORT, FAIRSHARE_VAR)"
 	@echo "make test    the whole suite     make lint    style, types, layers, migrations"
-	@echo "make bench   the measured ratios make setup   install into $(VENV)"
+	@echo "make bench   the measured ratios make bench-large   those that take long"
+	@echo "make setup   install into $(VENV)"
 
 setup: $(STAMP)
 
@@ -40,6 +41,9 @@ test: setup browser
 
 bench: setup
 	@$(PY) -m bench $(BENCH)
+
+bench-large: setup
+	@$(PY) -m bench --large $(BENCH)
 
 lint: setup
 	@$(PY) -m ruff check .

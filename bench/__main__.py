@@ -1,4 +1,7 @@
-"""Runs `measure()` of every module of this package (or of those named) on a database of its own, and prints a table."""
+"""Runs `measure()` of every module of this package (or of those named) on a database of its own, and prints a table.
+
+With --large it is `measure_large()`: what takes too long for a look between two commits.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import pkgutil
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +23,9 @@ from bench.report import BenchLine, table
 _NOT_MEASURED = {"__main__", "report", "shapes"}
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
+    names = [each for each in arguments if each != "--large"]
+    entrance = "measure" if len(names) == len(arguments) else "measure_large"
     chosen = names or sorted(module.name for module in pkgutil.iter_modules(bench.__path__))
     lines: list[BenchLine] = []
     with _own_database():
@@ -27,11 +33,14 @@ def main(names: list[str]) -> int:
             if name in _NOT_MEASURED:
                 continue
             module = importlib.import_module(f"bench.{name}")
-            if not hasattr(module, "measure"):
+            measure = getattr(module, entrance, None)
+            if measure is None:
                 continue
             print(f"measuring {name} …", file=sys.stderr, flush=True)
-            result: BenchLine | Iterable[BenchLine] = module.measure()
+            began = time.monotonic()
+            result: BenchLine | Iterable[BenchLine] = measure()
             lines += [result] if isinstance(result, BenchLine) else list(result)
+            print(f"  {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print(table(lines))
     return 0 if lines else 1  # a goal missed on a busy machine is a figure to look at, not a failure
 
