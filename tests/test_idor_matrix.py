@@ -282,6 +282,7 @@ ROWS = [
     Row(API + "usage/sources/<slug:source>", "/api/v1/usage/sources/cluster-a",
         "401 200 200 200 200 200 200 200 200 401 401"),
     Row(API + "usage/quality", "/api/v1/usage/quality?days=7", "401 200 200 200 200 200 200 200 200 401 401"),
+    Row(API + "usage/formats", "/api/v1/usage/formats", "401 200 200 200 200 200 200 200 200 401 401"),
     Row(API + "usage/buckets", "/api/v1/usage/buckets?source=cluster-a",
         "401 200 200 200 200 200 403 403 403 401 401", word="bob", readers="admin"),
     # --- REST: jobs, of which only the caller says anything

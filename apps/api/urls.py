@@ -29,6 +29,7 @@ from apps.api.v1 import (
     tokens,
     tree,
     usage,
+    usage_formats,
 )
 
 app_name = "api"
@@ -82,6 +83,7 @@ urlpatterns = [
     path("usage/sources", usage.SourceListView.as_view(), name="usage-sources"),
     path("usage/sources/<slug:source>", usage.SourceDetailView.as_view(), name="usage-source"),
     path("usage/quality", quality.QualityListView.as_view(), name="usage-quality"),
+    path("usage/formats", usage_formats.UsageFormatListView.as_view(), name="usage-formats"),
     path("usage/buckets", usage.BucketListView.as_view(), name="usage-buckets"),
     path("jobs/explain", jobs.JobExplanationView.as_view(), name="jobs-explain"),
     path("runs/<int:run>", runs.RunDetailView.as_view(), name="run"),

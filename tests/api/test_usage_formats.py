@@ -1,0 +1,22 @@
+"""The formats of usage, as their registry tells them."""
+
+from __future__ import annotations
+
+from apps.usage.collectors.registry import FORMATS
+from tests.api.conftest import Caller
+from tests.api.small_site import Site
+
+
+def test_every_format_tells_its_fields_and_a_sample(site: Site) -> None:
+    answer = Caller(token=site.token("usage:write", source_slug="cluster-a")).get("usage/formats")
+    assert answer.status_code == 200
+    told = {one["name"]: one for one in answer.json()["results"]}
+    assert list(told) == list(FORMATS)
+    for name, collector in FORMATS.items():
+        assert told[name]["fields"] == [{"name": each.name, "meaning": each.meaning} for each in collector.fields]
+        assert told[name]["sample"] == collector.sample
+        assert (told[name]["needs_zone"], told[name]["is_listing"]) == (collector.needs_zone, collector.is_listing)
+
+
+def test_strangers_are_not_told(site: Site) -> None:
+    assert Caller().get("usage/formats").status_code == 401
