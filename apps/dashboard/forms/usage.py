@@ -15,9 +15,12 @@ from apps.errors import DomainError
 Choices = Sequence[tuple[str, str]]
 NEW_SOURCE = "+"
 _BLAMED = {
+    "archive": "file",
     "corrupt_gzip": "file",
+    "corrupt_zstd": "file",
     "empty_file": "file",
     "expands_too_much": "file",
+    "not_text": "file",
     "too_large": "file",
     "unknown_format": "format",
     "source_exists": "new_source",

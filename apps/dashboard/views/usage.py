@@ -196,6 +196,7 @@ def _upload_page(request: HttpRequest, form: UploadForm, *, status: int = 200) -
         "form": form,
         "limit_bytes": limit,
         "limit": size(limit),
+        "formats": FORMATS.values(),
         "crumbs": [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}, {"label": _("Import a file")}],
     }
     template = "dashboard/usage/_upload.html" if is_htmx(request) else "dashboard/usage/upload.html"
