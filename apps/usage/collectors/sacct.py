@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from apps.usage.collectors.base import FieldNote, Parsed, Reading, RecordBatch, Rejection, excerpt
-from apps.usage.collectors.lines import MOST_LINE_BYTES, LongLine, read_blocks
-from apps.usage.collectors.sacct_columns import Texts, as_jobs
+from apps.usage.collectors.lines import LongLine, read_blocks
+from apps.usage.collectors.sacct_columns import as_jobs
 from apps.usage.collectors.sacct_header import (
     Columns,
     guess_columns,
@@ -22,7 +22,7 @@ from apps.usage.collectors.sacct_header import (
     read_header,
     require,
 )
-from apps.usage.collectors.sacct_rows import Fields, Rows, read_rows
+from apps.usage.collectors.sacct_rows import TOO_LONG, Rows, read_rows
 from apps.usage.collectors.slurm_jobs import Attempts, settle
 from apps.usage.collectors.slurm_times import Problems
 
@@ -108,8 +108,7 @@ class Sacct:
 def _long_line(piece: LongLine, rest: bytes, state: _State, reading: Reading) -> Parsed:
     """A line over the limit is refused; so is a row that would have gone on in it."""
     parsed, _ = _block(rest, piece.end_offset, state, reading, at_end=True)
-    why = f"The line is longer than {MOST_LINE_BYTES // 1024} KB. Leave SubmitLine out of --format, or use --json."
-    parsed.rejections.append(Rejection(piece.line, "line_too_long", why, excerpt(piece.head)))
+    parsed.rejections.append(Rejection(piece.line, "line_too_long", TOO_LONG, excerpt(piece.head)))
     state.line, state.offset = piece.line + 1, piece.end_offset
     parsed.n_lines, parsed.resume, parsed.offset = parsed.n_lines + 1, state.as_json(), state.offset
     return parsed
@@ -129,7 +128,7 @@ def _block(data: bytes, end_offset: int, state: _State, reading: Reading, *, at_
         rejections += rows.rejections
         for name, n in rows.notes.items():
             notes[name] = notes.get(name, 0) + n
-        batches.append(_records(rows, columns, state, reading, rejections, notes))
+        batches.append(_records(rows, state, reading, rejections, notes))
     state.line = first_line + _n_lines(data) - _n_lines(rest)
     state.offset = end_offset - len(rest)
     rejections.sort(key=lambda rejection: rejection.line)
@@ -154,7 +153,7 @@ def _parts(data: bytes, state: _State) -> Iterator[tuple[int, bytes, Columns]]:
         first = data.partition(b"\n")[0]
         columns = guess_columns(first) if read_header(first) is None else None
         if columns is None and read_header(first) is None:
-            raise no_header(first)
+            raise no_header(first, line)
     if b"JobID" not in data and columns is not None:
         yield line, data, columns
         return
@@ -169,10 +168,8 @@ def _parts(data: bytes, state: _State) -> Iterator[tuple[int, bytes, Columns]]:
             yield held_line, b"".join(held), columns
         require(header)
         columns, held, held_line = header, [], number + 1
-    if columns is not None and held:
+    if columns is not None:
         yield held_line, b"".join(held), columns
-    elif columns is not None:
-        state.columns = columns
 
 
 def _lines(data: bytes) -> list[bytes]:
@@ -184,69 +181,59 @@ def _lines(data: bytes) -> list[bytes]:
 
 def _records(
     rows: Rows,
-    columns: Columns,
     state: _State,
     reading: Reading,
     rejections: list[Rejection],
     notes: dict[str, int],
 ) -> RecordBatch:
-    fields, lines = _without_steps(rows, columns, state, rejections, notes)
-    if not fields:
+    _drop_steps(rows, state, rejections, notes)
+    if not rows.lines:
         return RecordBatch.from_rows([])
-    problems = _without_zeros(fields)
-    texts: Texts = dict(zip(columns.read, zip(*fields, strict=True), strict=True))
-    jobs = as_jobs(texts, np.asarray(lines, np.int64), reading.zone, problems, notes)
+    problems = _without_zeros(rows)
+    jobs = as_jobs(rows.texts, np.asarray(rows.lines, np.int64), reading.zone, problems, notes)
     settled = settle(jobs, problems, notes)
     state.attempts.number(settled)
-    for row, (code, why) in problems.items():
-        shown = excerpt(columns.delimiter.join(fields[row]))
-        rejections.append(Rejection(lines[row], code, why, shown))
+    rejections += [Rejection(rows.lines[row], code, why, rows.shown(row)) for row, (code, why) in problems.items()]
     return settled.batch
 
 
-def _without_zeros(fields: list[Fields]) -> Problems:
-    """Rows with zero bytes are told; columns of text can't hold them, so that they are replaced, in place."""
+def _without_zeros(rows: Rows) -> Problems:
+    """Rows with zero bytes are told; columns of text can't hold them, so that they are replaced."""
     problems: Problems = {}
-    for row, values in enumerate(fields):
-        if b"\0" in b"".join(values):
-            problems[row] = ("bad_text", "It holds a zero byte: the file is broken there; export it again.")
-            fields[row] = tuple(value.replace(b"\0", b"?") for value in values)
+    for name, texts in rows.texts.items() if rows.has_zeros else ():
+        for row, text in enumerate(texts):
+            if b"\0" in text:
+                problems[row] = ("bad_text", f"{name} holds a zero byte: the file is broken there; export it again.")
+        rows.texts[name] = [text.replace(b"\0", b"?") for text in texts]
     return problems
 
 
-def _without_steps(
-    rows: Rows, columns: Columns, state: _State, rejections: list[Rejection], notes: dict[str, int]
-) -> tuple[list[Fields], list[int]]:
-    """Rows of allocations. A step without the row of its job is named, once a job, and not counted either."""
-    name = "JobIDRaw" if "JobIDRaw" in columns.read else "JobID"
-    place = columns.read.index(name)
-    is_step = [b"." in fields[place] for fields in rows.fields]
-    if any(is_step):
-        jobs = {fields[place] for fields, step in zip(rows.fields, is_step, strict=True) if not step}
-        jobs.add(state.last_job.encode())
-        for fields, line, step in zip(rows.fields, rows.lines, is_step, strict=True):
-            if not step:
-                continue
-            notes["steps_skipped"] = notes.get("steps_skipped", 0) + 1
-            job = fields[place].partition(b".")[0]
+def _drop_steps(rows: Rows, state: _State, rejections: list[Rejection], notes: dict[str, int]) -> None:
+    """Only rows of allocations stay. A step without the row of its job is named, once a job, and not counted either."""
+    ids = rows.texts.get("JobIDRaw") or rows.texts.get("JobID") or []
+    steps = [row for row, text in enumerate(ids) if b"." in text]
+    if steps:
+        notes["steps_skipped"] = notes.get("steps_skipped", 0) + len(steps)
+        allocations = sorted(set(range(len(ids))) - set(steps))
+        jobs = {ids[row] for row in allocations} | {state.last_job.encode()}
+        for row in steps:
+            job = ids[row].partition(b".")[0]
             if job not in jobs:
                 jobs.add(job)
-                rejections.append(_orphan(line, fields[place], job, columns, fields))
-        fields_kept = [fields for fields, step in zip(rows.fields, is_step, strict=True) if not step]
-        lines_kept = [line for line, step in zip(rows.lines, is_step, strict=True) if not step]
-    else:
-        fields_kept, lines_kept = rows.fields, rows.lines
-    if fields_kept:
-        state.last_job = fields_kept[-1][place].decode("ascii", "replace")[:64]
-    return fields_kept, lines_kept
+                rejections.append(_orphan(rows.lines[row], ids[row], job, rows.shown(row)))
+        rows.texts = {name: [texts[row] for row in allocations] for name, texts in rows.texts.items()}
+        rows.lines = [rows.lines[row] for row in allocations]
+        ids = rows.texts.get("JobIDRaw") or rows.texts.get("JobID") or []
+    if ids:
+        state.last_job = ids[-1].decode("ascii", "replace")[:64]
 
 
-def _orphan(line: int, step: bytes, job: bytes, columns: Columns, fields: Fields) -> Rejection:
+def _orphan(line: int, step: bytes, job: bytes, shown: str) -> Rejection:
     why = (
         f"Step {excerpt(step)} stands without a row of its job {excerpt(job)}. Steps run side by side, so that they "
         "don't tell what the job used: it is not counted. Call sacct with -X, for the jobs themselves."
     )
-    return Rejection(line, "step_without_job", why, excerpt(columns.delimiter.join(fields)))
+    return Rejection(line, "step_without_job", why, shown)
 
 
 def _joined(batches: list[RecordBatch]) -> RecordBatch:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import count
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from apps.usage.collectors.base import F8, I8, NO_TIME, Bytes, Flags, JobClassKey, Who, excerpt
+from apps.usage.collectors.sacct_rows import Texts
 from apps.usage.collectors.slurm_jobs import CPUS, NODES, Jobs
 from apps.usage.collectors.slurm_times import NOWHEN, Problems, no_times, read_times
 from apps.usage.collectors.slurm_words import (
@@ -28,8 +32,6 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069
 _JOB = re.compile(rb"\d{1,18}(?:\+\d{1,9})?")
 _TASK = re.compile(rb"(\d{1,18})_(\d{1,18}|\[[\w,:%.-]{1,60}\])")
 _T = TypeVar("_T")
-
-Texts = dict[str, Sequence[bytes]]  # column → its texts, one a row
 
 
 def as_jobs(texts: Texts, lines: I8, zone: ZoneInfo | None, problems: Problems, notes: dict[str, int]) -> Jobs:
@@ -63,8 +65,20 @@ def as_jobs(texts: Texts, lines: I8, zone: ZoneInfo | None, problems: Problems, 
 
 def distinct(values: Sequence[_T]) -> tuple[list[_T], I8]:
     """What stands in a column, and for each row which of it; in the order of first appearance."""
-    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
-    return list(places), np.fromiter(map(places.__getitem__, values), np.int64, len(values))
+    places: defaultdict[_T, int] = defaultdict(count().__next__)
+    code = np.fromiter(map(places.__getitem__, values), np.int64, len(values))
+    return list(places), code
+
+
+def combined(*columns: Sequence[bytes]) -> tuple[list[tuple[bytes, ...]], I8]:
+    """The same for several columns together."""
+    known, code = distinct(columns[0])
+    combinations: list[tuple[bytes, ...]] = [(text,) for text in known]
+    for column in columns[1:]:
+        more, place = distinct(column)
+        pairs, code = np.unique(code * len(more) + place, return_inverse=True)
+        combinations = [(*combinations[pair // len(more)], more[pair % len(more)]) for pair in pairs.tolist()]
+    return combinations, code.reshape(-1)
 
 
 def read_distinct(
@@ -112,13 +126,14 @@ def _no_job(text: bytes) -> tuple[str, str]:
 
 def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[Who], I8]:
     nothing = [b""] * n
-    users = texts.get("User", nothing)
-    uids = texts.get("UID", nothing)
-    known, code = distinct(list(zip(users, uids, texts.get("Account", nothing), strict=True)))
+    users, uids = texts.get("User", nothing), texts.get("UID", nothing)
+    if not all(users):
+        users = [user or uid for user, uid in zip(users, uids, strict=True)]
+    known, code = combined(users, texts.get("Account", nothing))
     people = []
-    for place, (user, uid, account) in enumerate(known):
+    for place, (user, account) in enumerate(known):
         try:
-            who = Who(name_of("User", user or uid), name_of("Account", account))
+            who = Who(name_of("User", user), name_of("Account", account))
         except ValueError as error:
             _blame(code == place, "bad_text", str(error), problems)
             who = Who("")
@@ -132,8 +147,7 @@ def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[Who], I8]:
 def _job_classes(texts: Texts, n: int, problems: Problems) -> tuple[list[JobClassKey], I8]:
     """A reservation stands as the queue, so that a factor may weigh what ran in it."""
     nothing = [b""] * n
-    columns = [texts.get(name, nothing) for name in ("Reservation", "Partition", "QOS")]
-    known, code = distinct(list(zip(*columns, strict=True)))
+    known, code = combined(*(texts.get(name, nothing) for name in ("Reservation", "Partition", "QOS")))
     classes = []
     for place, names in enumerate(known):
         try:
@@ -148,6 +162,7 @@ def _job_classes(texts: Texts, n: int, problems: Problems) -> tuple[list[JobClas
     return classes, code
 
 
+@lru_cache(maxsize=65_536)
 def name_of(column: str, text: bytes | str, most: int = MOST_NAME) -> str:
     """
     Raises:
@@ -192,8 +207,18 @@ def _elapsed(texts: Texts, n: int, problems: Problems) -> I8:
     if name not in texts:
         return np.full(n, NO_TIME, np.int64)
     remedy = ": it is a duration like 1-02:03:04, or seconds."
-    seconds = read_distinct(name, texts[name], _duration_or_nan, remedy, problems)
+    seconds = whole_numbers(texts[name])
+    if seconds is None:
+        seconds = read_distinct(name, texts[name], _duration_or_nan, remedy, problems)
     return np.where(np.isnan(seconds), NO_TIME, np.nan_to_num(seconds) * 1e6).astype(np.int64)
+
+
+def whole_numbers(texts: Sequence[bytes]) -> F8 | None:
+    """All at once, when all are whole numbers."""
+    column = np.array(texts, dtype=np.bytes_)
+    if column.dtype.itemsize > 12 or not all(map(bytes.isdigit, texts)):
+        return None
+    return column.astype(np.int64).astype(np.float64)
 
 
 def _duration_or_nan(text: str) -> float:

@@ -169,9 +169,9 @@ def require(columns: Columns) -> None:
         )
 
 
-def no_header(line: bytes) -> Invalid:
+def no_header(text: bytes, line: int) -> Invalid:
     return Invalid(
-        f"Line 1 ({excerpt(line)}) names no columns, and its fields are not in an order that is known. Leave out -n, "
+        f"Line {line} ({excerpt(text)}) names no columns, and its fields are not in an order that is known. Leave out -n, "
         f"or call it like this: {COMMAND}",
         code="no_header",
     )

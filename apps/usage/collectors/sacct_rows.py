@@ -7,9 +7,11 @@ gets one field of that shape, and only free texts get more. A row with fewer goe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
+
+import numpy as np
 
 from apps.usage.collectors.base import Rejection, excerpt
 from apps.usage.collectors.lines import MOST_LINE_BYTES
@@ -18,71 +20,106 @@ from apps.usage.collectors.sacct_header import Columns, fits
 MOST_LINES = 200  # of one row
 _MOST_EXTRA = 2000  # fields over the columns
 _MOST_TRIES = 50
+TOO_LONG = f"The line is longer than {MOST_LINE_BYTES // 1024} KB. Leave SubmitLine out of --format, or use --json."
 _REMEDY = "Leave free text (SubmitLine, JobName, Comment) out of --format, or use --json."
 
 Fields = tuple[bytes, ...]
+Texts = dict[str, Sequence[bytes]]  # column → its texts, one a row
 
 
 @dataclass(slots=True)
 class Rows:
-    """The fields that matter of whole rows, with the lines on which they begin, and what is left for later."""
+    """The columns that matter, of whole rows; the lines on which these begin; what is left for later."""
 
-    fields: list[Fields] = field(default_factory=list)
+    texts: Texts = field(default_factory=dict)
     lines: list[int] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     notes: dict[str, int] = field(default_factory=dict)
     rest: bytes = b""  # the beginning of a row that isn't whole yet
-    rest_lines: int = 0
+    has_zeros: bool = False
 
     def note(self, name: str) -> None:
         self.notes[name] = self.notes.get(name, 0) + 1
 
+    def shown(self, row: int) -> str:
+        return excerpt(b"|".join(texts[row] for texts in self.texts.values()))
+
 
 def read_rows(data: bytes, first_line: int, columns: Columns, *, at_end: bool) -> Rows:
     """Whole lines in, whole rows out. `at_end`: nothing follows, so what isn't whole never will be."""
-    rows = Rows()
-    ends_line = data.endswith(b"\n")
-    lines = data.split(b"\n")
-    if ends_line:
-        lines.pop()
-    if b"\r" in data:
-        lines = [line.removesuffix(b"\r") for line in lines]
-    _Reader(lines, first_line, columns, at_end, rows).run()
-    if rows.rest_lines:
-        rows.rest = b"\n".join(data.split(b"\n")[len(lines) - rows.rest_lines :])
-    return rows
+    text = data.replace(b"\r\n", b"\n") if b"\r" in data else data
+    text = text.removesuffix(b"\n")
+    rows = _all_at_once(text, first_line, columns)
+    if rows is not None:
+        rows.has_zeros = b"\0" in data
+        return rows
+    reader = _Reader(text.split(b"\n"), first_line, columns, at_end)
+    reader.run()
+    reader.rows.has_zeros = b"\0" in data
+    if reader.rest_lines:
+        lines = data.split(b"\n")
+        n_lines = len(lines) - (not lines[-1])
+        reader.rows.rest = b"\n".join(lines[n_lines - reader.rest_lines :])
+    return reader.rows
+
+
+def _all_at_once(text: bytes, first_line: int, columns: Columns) -> Rows | None:
+    """The same for lines of which each is one row; None when any isn't."""
+    letters = np.frombuffer(text, np.uint8)
+    ends = np.append(np.flatnonzero(letters == 10), len(letters))
+    if np.diff(ends, prepend=-1).max() > MOST_LINE_BYTES:
+        return None
+    bars = np.searchsorted(np.flatnonzero(letters == columns.delimiter[0]), ends)
+    n = columns.n_fields
+    if (np.diff(bars, prepend=0) != n - 1).any():
+        return None
+    flat = text.replace(b"\n", columns.delimiter).split(columns.delimiter)
+    texts = {name: flat[place::n] for name, place in zip(columns.read, columns.places, strict=True)}
+    return Rows(dict(texts), list(range(first_line, first_line + len(ends))))
 
 
 class _Reader:
-    def __init__(self, lines: list[bytes], first_line: int, columns: Columns, at_end: bool, rows: Rows) -> None:
+    def __init__(self, lines: list[bytes], first_line: int, columns: Columns, at_end: bool) -> None:
         self._lines = lines
         self._split = [line.split(columns.delimiter) for line in lines]
         self._first_line = first_line
         self._columns = columns
         self._at_end = at_end
-        self._rows = rows
-        self._pick = picker(columns)
+        self._taken: list[Fields] = []
+        self.rows = Rows()
+        self.rest_lines = 0
 
     def run(self) -> None:
-        n_fields, pick = self._columns.n_fields, self._pick
-        if all(len(fields) == n_fields for fields in self._split):
-            self._rows.fields = [pick(fields) for fields in self._split]
-            self._rows.lines = list(range(self._first_line, self._first_line + len(self._lines)))
-            return
+        n_fields, pick = self._columns.n_fields, picker(self._columns)
         place = 0
         while place < len(self._split):
             fields = self._split[place]
-            if len(fields) == n_fields:
+            if len(self._lines[place]) > MOST_LINE_BYTES:
+                self._reject_long(place)
+                place += 1
+            elif len(fields) == n_fields and not self._is_part(place):
                 self._take(place, pick(fields))
                 place += 1
             elif len(fields) == 1 and not fields[0].strip():
                 place += 1
             else:
                 place = self._odd(place)
+        if self._taken:
+            self.rows.texts = dict(zip(self._columns.read, zip(*self._taken, strict=True), strict=True))
+
+    def _is_part(self, place: int) -> bool:
+        """Whether a line with as many fields as columns is the beginning of a row all the same."""
+        after = place + 1
+        goes_on = not self._at_end if after == len(self._split) else len(self._split[after]) != self._columns.n_fields
+        return goes_on and bool(self._columns.free) and not fits(self._columns, self._split[place])
 
     def _take(self, place: int, fields: Fields) -> None:
-        self._rows.fields.append(fields)
-        self._rows.lines.append(self._first_line + place)
+        self._taken.append(fields)
+        self.rows.lines.append(self._first_line + place)
+
+    def _reject_long(self, place: int) -> None:
+        line = self._first_line + place
+        self.rows.rejections.append(Rejection(line, "line_too_long", TOO_LONG, excerpt(self._lines[place])))
 
     def _odd(self, place: int) -> int:
         """A row with too many fields, or too few: where the next one begins."""
@@ -92,23 +129,32 @@ class _Reader:
                 tries += 1
                 found = lay_over(text.split(self._columns.delimiter), self._columns)
                 if found is not None:
-                    self._rows.note("bars_in_text" if n_fields > self._columns.n_fields else "lines_joined")
                     self._take(place, found)
+                    self.rows.note("lines_joined" if end - place > 1 else "bars_in_text")
                     return end
-            if end == len(self._lines):
-                if not self._at_end and len(text) <= MOST_LINE_BYTES and end - place <= MOST_LINES:
-                    self._rows.rest_lines = end - place
-                elif not self._goes_on(n_fields):
-                    self._reject(place, end, n_fields)
-                return end
+            is_last = end == len(self._lines)
             is_too_much = len(text) > MOST_LINE_BYTES or end - place >= MOST_LINES or tries >= _MOST_TRIES
-            if is_too_much or self._begins(end):
-                if not self._goes_on(n_fields):
-                    self._reject(place, end, n_fields)
+            if is_last and not self._at_end and not is_too_much:
+                self.rest_lines = end - place
+                return end
+            if is_last or is_too_much or self._begins(end):
+                self._give_up(place, end, text.split(self._columns.delimiter))
                 return end
             text += b"\n" + self._lines[end]
             n_fields += len(self._split[end]) - 1
             end += 1
+
+    def _give_up(self, place: int, end: int, fields: list[bytes]) -> None:
+        """No row of the shapes that are known: told field by field where there is no choice, else refused."""
+        columns, extra = self._columns, len(fields) - self._columns.n_fields
+        if extra >= 0 and len(columns.free) == 1 and not columns.is_trailing:
+            self._take(place, _around(fields, columns, extra))
+        elif extra == 0:
+            self._take(place, picker(columns)(fields))
+        elif self._goes_on(place, len(fields)):
+            self.rows.note("lines_joined")
+        else:
+            self._reject(place, end, len(fields))
 
     def _begins(self, place: int) -> bool:
         """Whether a row begins on this line: it is whole, or it begins like one."""
@@ -121,14 +167,12 @@ class _Reader:
             return False
         return fits(columns, fields[: columns.lead])
 
-    def _goes_on(self, n_fields: int) -> bool:
+    def _goes_on(self, place: int, n_fields: int) -> bool:
         """Lines behind a whole row whose last column is free text, and had line ends in it."""
         columns = self._columns
         is_text = bool(columns.free) and columns.free[-1] == len(columns.names) - 1 and not columns.is_trailing
-        is_more = is_text and n_fields == 1 and bool(self._rows.lines or self._first_line > 1)
-        if is_more:
-            self._rows.note("lines_joined")
-        return is_more
+        is_other = n_fields == 1 or (columns.lead > 0 and not fits(columns, self._split[place][: columns.lead]))
+        return is_text and is_other and (place > 0 or self._first_line > 1)
 
     def _reject(self, place: int, end: int, n_fields: int) -> None:
         line, columns = self._first_line + place, self._columns
@@ -138,7 +182,7 @@ class _Reader:
             code = "ambiguous_row"
             why = f"{n_fields} fields for {columns.n_fields} columns, and which belongs to which can't be told."
         lines = f" (lines {line} to {line + end - place - 1})" if end - place > 1 else ""
-        self._rows.rejections.append(Rejection(line, code, f"{why}{lines} {_REMEDY}", excerpt(self._lines[place])))
+        self.rows.rejections.append(Rejection(line, code, f"{why}{lines} {_REMEDY}", excerpt(self._lines[place])))
 
 
 def picker(columns: Columns) -> Callable[[list[bytes]], Fields]:
@@ -165,7 +209,7 @@ def lay_over(fields: list[bytes], columns: Columns) -> Fields | None:
     before = _reach(fields, columns, extra, is_backward=False)
     after = _reach(fields, columns, extra, is_backward=True)
     if before is None or after is None:
-        return _around(fields, columns, extra) if len(columns.free) == 1 and extra else None
+        return None
     picked = []
     for place in columns.places:
         texts = {fields[place + e] for e in before[place] & after[place]}
@@ -196,6 +240,6 @@ def _reach(fields: list[bytes], columns: Columns, extra: int, *, is_backward: bo
 
 
 def _around(fields: list[bytes], columns: Columns, extra: int) -> Fields:
-    """With one free column there is no choice; what doesn't fit is told field by field."""
+    """With one free column there is no choice."""
     free = columns.free[0]
     return tuple(fields[place if place <= free else place + extra] for place in columns.places)
