@@ -1,4 +1,4 @@
-"""Usage: records in; sources and hourly sums out."""
+"""Usage: records in; hourly sums out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps import clock
-from apps.api.authentication import ANY, SELF_READ, USAGE_WRITE, Scopes, actor_of
+from apps.api.authentication import SELF_READ, USAGE_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed
 from apps.api.v1.moments import InstantField
@@ -90,30 +90,6 @@ class PushedSerializer(serializers.Serializer[Any]):
     unmapped = serializers.IntegerField(help_text="Accounts of this call that no policy has a place for")
 
 
-class SourceSerializer(serializers.Serializer[Any]):
-    slug = serializers.CharField()
-    name = serializers.CharField()
-    origin = serializers.CharField()
-    namespace = serializers.CharField()
-    site = serializers.CharField()
-    cluster = serializers.CharField()
-    time_zone = serializers.CharField()
-    cursor = serializers.IntegerField(source="watermark", help_text="Grows with every commit that changed something")
-    last_record_end_at = serializers.DateTimeField(allow_null=True)
-    last_received_at = serializers.DateTimeField(allow_null=True)
-    lag_s = serializers.SerializerMethodField(help_text="Since the end of the last job heard of")
-    counts = serializers.SerializerMethodField()
-
-    def get_lag_s(self, source: Any) -> float | None:
-        if source.last_record_end_at is None:
-            return None
-        lag_s: float = (self.context["at"] - source.last_record_end_at).total_seconds()
-        return max(0.0, lag_s)
-
-    def get_counts(self, source: Any) -> dict[str, int]:
-        return {"records": source.n_records, "accounts": source.n_accounts, "rejected": source.n_rejected}
-
-
 class BucketFilterSerializer(serializers.Serializer[Any]):
     source = serializers.SlugField(max_length=64, required=False)  # type: ignore[assignment]
     account = serializers.CharField(max_length=256, required=False, help_text="User name")
@@ -179,26 +155,6 @@ class RecordListView(APIView):
         )
         unmapped = count_unmapped_accounts(answer.pop("account_ids"))
         return Response({**answer, "unmapped": unmapped})
-
-
-class SourceListView(APIView):
-    scopes: ClassVar[Scopes] = {"GET": ANY}
-
-    @extend_schema(operation_id="list_sources", responses=list_of(SourceSerializer))
-    def get(self, request: Request) -> Response:
-        """Every stream of usage that this site takes."""
-        sources = selectors.list_sources(actor=actor_of(request))
-        return listed(SourceSerializer(sources, many=True, context={"at": clock.now()}).data)
-
-
-class SourceDetailView(APIView):
-    scopes: ClassVar[Scopes] = {"GET": ANY}
-
-    @extend_schema(operation_id="get_source", responses=SourceSerializer)
-    def get(self, request: Request, source: str) -> Response:
-        """Cursor, lag and counts."""
-        found = selectors.get_source(slug=source, actor=actor_of(request))
-        return Response(SourceSerializer(found, context={"at": clock.now()}).data)
 
 
 class BucketListView(APIView):
