@@ -43,7 +43,7 @@ def _library(slug: str, body: bytes) -> Callable[[], None]:
     from apps.usage.ingest import ingest_batch
     from apps.usage.models import Source
 
-    batch = parse_records(body, content_type="application/x-ndjson", zone=None, at=now()).batch
+    batch = parse_records(body, content_type="application/x-ndjson", zone=None).batch
     source = Source.objects.get(slug=slug)
 
     def take() -> None:

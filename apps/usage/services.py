@@ -23,9 +23,9 @@ from apps.usage.collectors.base import NO_TIME, RecordBatch
 from apps.usage.collectors.records_json import Records, parse_records
 from apps.usage.collectors.registry import format_of
 from apps.usage.imports import KIND
-from apps.usage.ingest import ingest_batch, lock_source
+from apps.usage.ingest import ingest_batch
 from apps.usage.models import IdempotentAnswer, Import, Source
-from apps.usage.versions import Counts
+from apps.usage.versions import Counts, lock_source
 
 MOST_BODY_BYTES = 32 * 1024**2
 MOST_EXPANSION = 100
@@ -190,7 +190,7 @@ def push_records(
     body = read_body(body_stream, gzip=gzip)
     digest = hashlib.sha256(body).hexdigest()
     zone = zone_of(known.time_zone) if known else None
-    records = parse_records(body, content_type=content_type, zone=zone, at=at)
+    records = parse_records(body, content_type=content_type, zone=zone)
     if atomic and records.rejections:
         raise _all_rejected(records)
     batch = records.batch

@@ -14,14 +14,13 @@ from apps.usage.collectors.records_fields import FIELDS
 from apps.usage.collectors.records_json import Records, parse_records
 from tests.usage.reading import Job, jobs_of
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GOOD = {"job": "1", "user": "alice", "start": "2026-11-01T01:00:00Z", "end": "2026-11-01T02:00:00Z", "cpus": 8}
 STOCKHOLM = ZoneInfo("Europe/Stockholm")
 
 
 def parse(body: bytes | list[Any], *, kind: str = "application/json", zone: ZoneInfo | None = None) -> Records:
     data = json.dumps(body).encode() if isinstance(body, list) else body
-    return parse_records(data, content_type=kind, zone=zone, at=AT)
+    return parse_records(data, content_type=kind, zone=zone)
 
 
 def lines(*texts: str | bytes) -> Records:
@@ -112,7 +111,6 @@ def test_jobs_that_run_or_wait_need_no_end() -> None:
         ({**without("end"), "state": "pending", "submit": GOOD["start"]}, "unexpected_field"),
         ({**without("start", "end"), "state": "withdrawn"}, "missing_field"),
         ({**GOOD, "end": "2026-11-01T00:59:59Z"}, "end_before_start"),
-        ({**GOOD, "end": "2026-11-22T02:00:00Z"}, "in_future"),
         ({**GOOD, "end": "9999-12-31T23:59:59-23:59"}, "bad_time"),
         ({**GOOD, "start": "0001-01-01T00:00:00+10:00"}, "bad_time"),
         ({**GOOD, "start": "1969-12-31T23:59:59Z"}, "absurd_time"),

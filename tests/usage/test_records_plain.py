@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
@@ -16,7 +16,6 @@ from apps.usage.collectors.records_json import Records, parse_records
 from apps.usage.collectors.records_plain import plain_records
 from tests.usage.reading import jobs_of
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GOOD: dict[str, Any] = {
     "job": "1", "user": "alice", "start": "2026-11-01T01:00:00Z", "end": "2026-11-01T02:00:00Z", "cpus": 8,
 }  # fmt: skip
@@ -24,7 +23,7 @@ GOOD: dict[str, Any] = {
 
 def parse(records: list[Any], kind: str = "application/x-ndjson") -> Records:
     body = "\n".join(map(json.dumps, records)) if kind != "application/json" else json.dumps(records)
-    return parse_records(body.encode(), content_type=kind, zone=None, at=AT)
+    return parse_records(body.encode(), content_type=kind, zone=None)
 
 
 def told(found: Records) -> tuple[Any, ...]:
@@ -79,7 +78,7 @@ def test_all_at_once_and_one_by_one_say_the_same(given_records: list[dict[str, A
 )
 def test_usual_records_are_taken_all_at_once(odd: dict[str, Any]) -> None:
     values = [GOOD, {**GOOD, **odd}]
-    batch = plain_records(values, [1, 2], at=AT)
+    batch = plain_records(values, [1, 2])
     assert batch is not None
     assert jobs_of(batch) == jobs_of(one_by_one(values).batch)
 

@@ -55,5 +55,5 @@ class _Reader(SingleLines):
         self._reading = reading
 
     def take(self, text: str, line: int, notes: Notes) -> Rows:
-        row = parse_line(text.encode("utf-8", "surrogateescape"), zone=self._reading.zone, at=self._reading.at)
+        row = parse_line(text.encode("utf-8", "surrogateescape"), zone=self._reading.zone)
         return [(line, row)]

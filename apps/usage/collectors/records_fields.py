@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 
 from apps.usage.collectors.base import MOST_MEM_MB, MOST_RATE, MOST_RESTART, MOST_REVISION
 from apps.usage.collectors.checked import MOST_CHARACTERS
 
-MOST_FUTURE = timedelta(days=1)  # clocks differ; a job that ends later than that was not measured
 MOST_REQUESTED_S = 1e12
 NUMBERS = {
     **{"cpus": MOST_RATE, "gpus": MOST_RATE, "nodes": MOST_RATE, "billing": MOST_RATE},

@@ -22,7 +22,6 @@ from apps.usage.collectors.records_fields import (
     INTEGERS,
     KNOWN,
     MAYBE_NUMBER,
-    MOST_FUTURE,
     NUMBERS,
     REQUIRED,
     TIMES,
@@ -45,7 +44,7 @@ class Records(NamedTuple):
     rejections: list[Rejection]
 
 
-def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None, at: datetime) -> Records:
+def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None) -> Records:
     """
     Raises:
         Invalid: the body as a whole is no such document.
@@ -64,26 +63,24 @@ def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None, at: 
     batches: list[RecordBatch] = []
     rejections: list[Rejection] = []
     while some := list(islice(items, _AT_A_TIME)):
-        batches.append(_plain(some, at) or _one_by_one(some, zone, at, rejections))
+        batches.append(_plain(some) or _one_by_one(some, zone, rejections))
     return Records(joined(batches), rejections)
 
 
-def _plain(items: Sequence[_Item], at: datetime) -> RecordBatch | None:
+def _plain(items: Sequence[_Item]) -> RecordBatch | None:
     """All of them at once, if nothing about any of them needs a closer look."""
     try:
         values = [item.read() for item in items]
     except BadRecord:
         return None
-    return plain_records(values, [item.line for item in items], at=at)
+    return plain_records(values, [item.line for item in items])
 
 
-def _one_by_one(
-    items: Sequence[_Item], zone: ZoneInfo | None, at: datetime, rejections: list[Rejection]
-) -> RecordBatch:
+def _one_by_one(items: Sequence[_Item], zone: ZoneInfo | None, rejections: list[Rejection]) -> RecordBatch:
     rows, lines = [], []
     for item in items:
         try:
-            row = _row(item.read(), zone, at)
+            row = _row(item.read(), zone)
         except BadRecord as bad:
             rejections.append(Rejection(item.line, bad.code, bad.message, excerpt(item.text)))
         else:
@@ -92,13 +89,13 @@ def _one_by_one(
     return RecordBatch.from_rows(rows, lines)
 
 
-def parse_line(line: bytes, *, zone: ZoneInfo | None, at: datetime) -> RecordRow:
+def parse_line(line: bytes, *, zone: ZoneInfo | None) -> RecordRow:
     """One record of a file of ours.
 
     Raises:
         BadRecord: it isn't one.
     """
-    return _row(_line(line), zone, at)
+    return _row(_line(line), zone)
 
 
 class _Item(NamedTuple):
@@ -175,7 +172,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return repeated
 
 
-def _row(record: Any, zone: ZoneInfo | None, at: datetime) -> RecordRow:
+def _row(record: Any, zone: ZoneInfo | None) -> RecordRow:
     if not isinstance(record, dict):
         raise BadRecord("not_an_object", "A record is a JSON object.")
     if isinstance(record, _Repeated):
@@ -192,7 +189,7 @@ def _row(record: Any, zone: ZoneInfo | None, at: datetime) -> RecordRow:
     for name in FORBIDDEN.get(state, ()):
         if name in given:
             raise BadRecord("unexpected_field", f"A {state} job has no {name}.")
-    values: dict[str, Any] = {**_times(given, state, zone, at)}
+    values: dict[str, Any] = {**_times(given, state, zone)}
     values |= {name: _text(name, given[name]) for name in MOST_CHARACTERS if name in given}
     values |= {name: _number(name, given[name]) for name in NUMBERS if name in given}
     values |= {name: _integer(name, given[name]) for name in INTEGERS if name in given}
@@ -231,7 +228,7 @@ def _integer(name: str, value: Any) -> int:
     return value
 
 
-def _times(given: dict[str, Any], state: str, zone: ZoneInfo | None, at: datetime) -> dict[str, datetime | None]:
+def _times(given: dict[str, Any], state: str, zone: ZoneInfo | None) -> dict[str, datetime | None]:
     found = {name: _time(name, given[name], zone) for name in TIMES if name in given}
     submit_at, start_at, end_at = (found.get(name) for name in TIMES)
     if state == "withdrawn":
@@ -242,11 +239,6 @@ def _times(given: dict[str, Any], state: str, zone: ZoneInfo | None, at: datetim
         end_at = _second_pass(given["end"], zone) or end_at
         if end_at < start_at:
             raise BadRecord("end_before_start", f"end ({given['end']}) is before start ({given['start']}).")
-    for name, instant in zip(TIMES, (submit_at, start_at, end_at), strict=True):
-        if instant and instant > at + MOST_FUTURE:
-            raise BadRecord(
-                "in_future", f"{name} ({given[name]}) is more than a day from now: check the source's clock."
-            )
     if start_at and end_at and (end_at - start_at).total_seconds() > MOST_JOB_S:
         raise BadRecord("absurd_run_time", f"It ran for more than {MOST_JOB_S // 86400} days.")
     return {"submit_at": submit_at, "start_at": start_at, "end_at": end_at}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from apps.usage.collectors.base import (
     JobClassKey,
     RecordBatch,
     Who,
-    microseconds,
     text_column,
 )
 from apps.usage.collectors.checked import MOST_CHARACTERS
@@ -31,7 +29,6 @@ from apps.usage.collectors.records_fields import (
     INTEGERS,
     KNOWN,
     MAYBE_NUMBER,
-    MOST_FUTURE,
     NUMBERS,
     REQUIRED,
 )
@@ -49,10 +46,10 @@ class _NotPlain(Exception):
     """Some record of these has to be looked at by itself."""
 
 
-def plain_records(values: Sequence[Any], lines: Sequence[int], *, at: datetime) -> RecordBatch | None:
+def plain_records(values: Sequence[Any], lines: Sequence[int]) -> RecordBatch | None:
     """Finished jobs whose fields are all of the usual kind; None where one of them isn't."""
     try:
-        return _Columns(values).batch(lines, at)
+        return _Columns(values).batch(lines)
     except _NotPlain:
         return None
 
@@ -70,15 +67,14 @@ class _Columns:
         if any(None in self._of(name) for name in REQUIRED["finished"]):
             raise _NotPlain
 
-    def batch(self, lines: Sequence[int], at: datetime) -> RecordBatch:
+    def batch(self, lines: Sequence[int]) -> RecordBatch:
         texts = {name: self._texts(name) for name in MOST_CHARACTERS}
         if "" in texts["job"] or "" in texts["user"]:
             raise _NotPlain
         start_us, end_us = self._instants("start"), self._instants("end")
         submit_us = self._instants("submit", otherwise=start_us)
-        latest_us = microseconds(at + MOST_FUTURE)
         ran_us = end_us - start_us
-        if ran_us.min() < 0 or ran_us.max() > _MOST_RUN_US or max(end_us.max(), submit_us.max()) > latest_us:
+        if ran_us.min() < 0 or ran_us.max() > _MOST_RUN_US:
             raise _NotPlain
         people, who = _coded([texts[name] for name in _WHO])
         classes, job_class = _coded([texts[name] for name in _CLASS])
