@@ -275,7 +275,10 @@ def _failure(code: str) -> tuple[str, str]:
             _("Remove that declaration and send the file again; nothing in a list of jobs needs it."),
         ),
         "nested_too_deep": (_("The XML is nested too deep"), _("This is no list of job records: send another file.")),
-        "markup_too_long": (_("The XML can’t be read in parts"), _("This is no list of job records: send another file.")),
+        "markup_too_long": (
+            _("The XML can’t be read in parts"),
+            _("This is no list of job records: send another file."),
+        ),
         "not_jobs": (_("The messages hold no single jobs"), _("Let the site send individual job messages.")),
         "no_header": (_("The first line is missing"), _("Add it, or choose another format, and send the file again.")),
         "no_start_time": (_("Its times have no beginning"), _("Add that line and send the file again.")),
