@@ -31,6 +31,10 @@ _OF_CORE_HOURS = (
     "allocations", "allocations-calendar", "allocations-shares", "allocation", "capacities", "capacity",
     "entry-core-hours",
 )  # fmt: skip
+_OF_THE_MAPPING = (
+    "mappings", "mapping-rule", "mapping-order", "mapping-assign", "mapping-let-go", "mapping-versions",
+    "mapping-version",
+)  # fmt: skip
 _OF_A_CHANGE = ("change", "change-effect", "change-checks", "change-discussion", "change-conflicts", "change-decide")
 
 
@@ -188,9 +192,16 @@ class Shell:
             sections.append(Section(_("Policy"), pages))
         data = self._item(_("Usage sources"), "database-import", "sources", "source", "upload", "import")
         odd = self._item(_("Data quality"), "circle-check", "data-quality")
-        sections.append(Section(_("Data"), [data, odd]))
+        sections.append(Section(_("Data"), [data, odd, *self._accounts()]))
         sections.append(Section(_("Operate"), [self._item(_("Audit"), "history", "audit")]))
         return sections
+
+    def _accounts(self) -> list[Item]:
+        """For those who may read names somewhere; the page decides."""
+        if not self.policy or not (self.leads or actor_of(self._request).is_admin):
+            return []
+        address = reverse("dashboard:mappings", kwargs={"policy": self.policy.slug})
+        return [Item(_("Accounts"), address, "user-question", current=self._is_at(*_OF_THE_MAPPING))]
 
     @cached_property
     def leads(self) -> bool:

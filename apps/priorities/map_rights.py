@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -44,6 +45,22 @@ class MapRights:
     def may_name(self, i: int) -> bool:
         """Whether names of accounts and people may be told."""
         return self.holds(i, Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS)
+
+    @property
+    def maps_anywhere(self) -> bool:
+        """Whether there is an entry at which the actor says whose accounts are there."""
+        if not self.actor.has_scope(WRITE):
+            return False
+        return rules_all(self.actor) or bool(self._rights.at(Verb.MAP_ACCOUNTS))
+
+    def entries_mapped(self, limit: int) -> list[int]:
+        """Entries at which the actor may place accounts, the highest first, at most so many."""
+        tree = self.tree
+        granted = (tree.index_of_uid(uid) for uid in self._rights.at(Verb.MAP_ACCOUNTS))
+        tops = [0] if self.may_map(0) else sorted(i for i in granted if i is not None and self.may_map(i))
+        below = (i for top in tops for level in tree.subtree(top) for i in level)
+        fit = (i for i in below if i > 0 and not tree.is_reserve[i] and self.sees.may_see(i))
+        return list(dict.fromkeys(islice(fit, limit)))
 
     def require_anywhere(self) -> None:
         """Whether there is an entry at which the actor reads names; NotFound for those who see nothing at all."""

@@ -35,6 +35,7 @@ from apps.priorities.mapping_versions import (
     state_now,
     state_of,
     version_of,
+    who_took,
 )
 from apps.priorities.models import Attachment, MappingRule
 from apps.priorities.rulebook import tier_of
@@ -126,6 +127,24 @@ class Assign:
         for uid in set(self.places.values()):
             no_place_for_accounts(rights, rights.require(uid))
         return Wanted(places=self.places)
+
+
+@dataclass(frozen=True)
+class LetGo:
+    """Attached accounts, by id: rules decide about them again."""
+
+    accounts: Sequence[int]
+    verb: ClassVar[str] = "mapping.let_go"
+
+    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
+        tree = rights.tree
+        for account in self.accounts:
+            at = state.attached.get(account)
+            if at is None or not rights.may_name(tree.index_of_uid(at) or 0):
+                raise NotFound(_("There is no such attached account."))
+            if not rights.may_map(tree.index_of_uid(at) or 0):
+                raise NotAllowed(_("You may not say which accounts belong there: ask whoever leads it."))
+        return Wanted(places=dict.fromkeys(self.accounts))
 
 
 @dataclass(frozen=True)
@@ -236,7 +255,15 @@ def _plan(rights: MapRights, edit: Edit, at: datetime) -> Plan:
     refusal = "" if wanted.rules is None else refusal_of_rules(rights, state.rules, wanted.rules)
     if isinstance(edit, Assign):
         _refuse_taken(rights, edit, moves)
-    return Plan(rights, version_of(rights.policy), wanted, moves, refusal or refusal_of(rights, moves), state)
+    taken = _taken_by(rights, edit.accounts) if isinstance(edit, LetGo) else ()
+    refusal = refusal or refusal_of(rights, moves, taken=taken)
+    return Plan(rights, version_of(rights.policy), wanted, moves, refusal, state)
+
+
+def _taken_by(rights: MapRights, accounts: Sequence[int]) -> set[int]:
+    """Those that the actor took from nobody."""
+    user = rights.actor.user
+    return {account for account in accounts if user is not None and who_took(rights.policy, account) == user.pk}
 
 
 def _says_something(wanted: Wanted, state: MappingState) -> bool:

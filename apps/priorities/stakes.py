@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connection
 
@@ -32,7 +32,7 @@ NOTHING = Stake()
 
 def load_stakes(accounts: Sequence[int] | None = None, *, at: datetime) -> dict[int, Stake]:
     """By account, of those (None: all) that used something in the last DAYS days."""
-    asked = {
+    asked: dict[str, Any] = {
         "since": at - timedelta(days=DAYS), "until": at, "all": accounts is None, "accounts": list(accounts or ()),
     }  # fmt: skip
     with connection.cursor() as cursor:

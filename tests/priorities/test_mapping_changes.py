@@ -106,7 +106,7 @@ def test_a_rule_is_tried_before_it_is_made_and_counts_at_the_next_recompute_with
     site.recompute()
     assert served.newest(site.slug).lookup(["guest7"])[0]["entry"] == "/physics/bob"
     kept = get_version(site.policy, number)
-    assert (kept.author_name, kept.reason, len(kept.rules)) == ("mona", "He is a guest of Bob's.", 2)
+    assert (kept.author_name, kept.reason, len(kept.rules or ())) == ("mona", "He is a guest of Bob's.", 2)
     event = AuditEvent.objects.filter(verb="mapping.changed").latest("id")
     assert (event.reason, event.details["version"], event.details["n_moved"]) == (kept.reason, number, 1)
     assert Run.objects.filter(kind="recompute", subject=f"policy:{site.slug}").exists()

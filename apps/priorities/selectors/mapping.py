@@ -1,0 +1,160 @@
+"""What counts where, as one actor may read it: rules with what each matches now, and accounts without an entry."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from apps.accounts.actor import Actor
+from apps.accounts.intern import AccountKey
+from apps.accounts.models import Account
+from apps.priorities.map_rights import MapRights, rights_in
+from apps.priorities.mapping import UNMAPPED
+from apps.priorities.mapping_changes import may_read
+from apps.priorities.mapping_moves import is_own
+from apps.priorities.mapping_versions import as_asked, version_of
+from apps.priorities.placing import Decided, decide_accounts
+from apps.priorities.rulebook import Rulebook, load_rules, rulebook_of, tier_of
+from apps.priorities.rules import Rule
+from apps.priorities.stakes import NOTHING, Stake, load_stakes
+from apps.priorities.suggesting import Suggester, Suggestion, find_neighbours, groups_of
+
+PAGE = 50
+_MOST_GUESSED = 2_000  # accounts of which somebody who reads a part sees those that may belong there
+
+
+@dataclass(frozen=True)
+class RuleLine:
+    """One stored rule in the order in which they are asked, with what it decides now. rule None: not to be read."""
+
+    at: int
+    rule: Rule | None
+    tier: int
+    target: int | None = None  # None: its entry is archived
+    n_accounts: int = 0
+    core_s: float = 0.0
+    may_edit: bool = False
+    is_first: bool = False  # of its tier
+    is_last: bool = False
+
+
+@dataclass(frozen=True)
+class UnmappedLine:
+    """An account without an entry."""
+
+    account: int
+    key: AccountKey
+    stake: Stake
+    suggestions: Sequence[Suggestion]
+
+
+@dataclass(frozen=True, eq=False)
+class MappingPage:
+    """Amounts are of the last days, see stakes. `n_hidden`: accounts without an entry that aren't the actor's to read."""
+
+    rights: MapRights
+    version: int
+    rules: Sequence[RuleLine]
+    unmapped: Sequence[UnmappedLine]
+    n_unmapped: int
+    n_hidden: int
+    unmapped_core_s: float
+    total_core_s: float
+    n_accounts: int
+    n_attached: int
+    attached_core_s: float
+    n_by_members: int  # accounts that rules of entries decide about
+    members_core_s: float
+    next_after: int | None = None
+    is_whole: bool = False  # all of it is read
+    may_edit: bool = False
+
+
+def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: Actor) -> MappingPage:
+    """after: how many of the accounts without an entry to pass over."""
+    rights = rights_in(policy_slug, at=at, actor=actor)
+    rights.require_anywhere()
+    stored = as_asked(load_rules(rights.policy))
+    book = rulebook_of(rights.policy, rights.tree, stored)
+    rows = list(Account.objects.order_by("id").values_list("id", *AccountKey._fields))
+    ids, keys = [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows]
+    decided = decide_accounts(rights.tree, book.rules, book.known, keys)
+    stakes = load_stakes(at=at)
+    rules, by_members, attached = _rules(rights, stored, book, ids, decided, stakes)
+    is_whole = rights.may_name(0)
+    free = _unmapped(ids, keys, decided, stakes)
+    lines = _guessed(rights, free[:_MOST_GUESSED] if not is_whole else free[after : after + PAGE], keys, decided)
+    if not is_whole:
+        lines = [line for line in lines if any(rights.may_map(one.entry) for one in line.suggestions)]
+    n_read = len(free) if is_whole else len(lines)
+    shown = lines if is_whole else lines[after : after + PAGE]
+    return MappingPage(
+        rights=rights, version=version_of(rights.policy), rules=rules, unmapped=shown, n_unmapped=n_read,
+        n_hidden=len(free) - n_read,
+        unmapped_core_s=sum(stake.core_s for _id, _key, stake in free) if is_whole
+        else sum(line.stake.core_s for line in lines),
+        total_core_s=sum(stake.core_s for stake in stakes.values()), n_accounts=len(ids),
+        n_attached=attached[0], attached_core_s=attached[1], n_by_members=by_members[0], members_core_s=by_members[1],
+        next_after=after + PAGE if n_read > after + PAGE else None, is_whole=is_whole,
+        may_edit=rights.maps_anywhere,
+    )  # fmt: skip
+
+
+def _rules(
+    rights: MapRights, stored: Sequence[Rule], book: Rulebook, ids: Sequence[int], decided: Sequence[Decided],
+    stakes: dict[int, Stake],
+) -> tuple[list[RuleLine], tuple[int, float], tuple[int, float]]:  # fmt: skip
+    counts: Counter[int | None] = Counter()
+    used: dict[int | None, float] = {}
+    for account, (match, number) in zip(ids, decided, strict=True):
+        if match.entry != UNMAPPED:
+            counts[number] += 1
+            used[number] = used.get(number, 0.0) + stakes.get(account, NOTHING).core_s
+    n_exact = sum(tier_of(rule) == 0 for rule in stored)
+    n_of_tree = len(book.rules) - len(stored)
+    tiers = [tier_of(rule) for rule in stored]
+    lines = []
+    for at, rule in enumerate(stored):
+        number = at if at < n_exact else at + n_of_tree
+        edges = at == 0 or tiers[at - 1] != tiers[at], at + 1 == len(tiers) or tiers[at + 1] != tiers[at]
+        if may_read(rights, rule):
+            target = rights.tree.index_of_uid(rule.target_uid)
+            may_edit = rights.may_map(0) or is_own(rights, rule)
+            lines.append(RuleLine(at, rule, tiers[at], target, counts[number], used.get(number, 0.0), may_edit, *edges))
+        else:
+            lines.append(RuleLine(at, None, tiers[at], is_first=edges[0], is_last=edges[1]))
+    of_tree = range(n_exact, n_exact + n_of_tree)
+    by_members = sum(counts[number] for number in of_tree), sum(used.get(number, 0.0) for number in of_tree)
+    return lines, by_members, (counts[None], used.get(None, 0.0))
+
+
+def _unmapped(
+    ids: Sequence[int], keys: Sequence[AccountKey], decided: Sequence[Decided], stakes: dict[int, Stake]
+) -> list[tuple[int, AccountKey, Stake]]:
+    """The most usage first."""
+    found = [
+        (account, key, stakes.get(account, NOTHING))
+        for account, key, (match, _rule) in zip(ids, keys, decided, strict=True)
+        if match.entry == UNMAPPED
+    ]
+    return sorted(found, key=lambda one: (-one[2].core_s, one[1]))
+
+
+def _guessed(
+    rights: MapRights, free: Sequence[tuple[int, AccountKey, Stake]], keys: Sequence[AccountKey],
+    decided: Sequence[Decided],
+) -> list[UnmappedLine]:  # fmt: skip
+    """Only entries that the actor sees are suggested."""
+    if not free:
+        return []
+    wanted = {place for _account, key, _stake in free for place in groups_of(key)}
+    entries = (match.entry for match, _rule in decided)
+    suggester = Suggester(rights.tree, find_neighbours(rights.tree, keys, entries, wanted))
+    return [
+        UnmappedLine(
+            account, key, stake, [one for one in suggester.suggest(key) if rights.sees.may_see(one.entry)]
+        )
+        for account, key, stake in free
+    ]  # fmt: skip

@@ -1,0 +1,80 @@
+"""Where accounts without an entry may belong, why, and how sure that is."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from apps.accounts.intern import AccountKey
+from apps.policies.columns import Node, TreeColumns
+from apps.policies.reshape import columns_of
+from apps.priorities.suggesting import Suggester, find_neighbours, folded, groups_of
+
+PATHS = [
+    ("/physics", True), ("/physics/alice", False), ("/physics/Åsa Ek", False), ("/physics/ksvan", False),
+    ("/biology", True), ("/biology/alice", False), ("/biology/nbis", True), ("/biology/nbis/carol", False),
+    ("/lqcd", True), ("/rest", False),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tree() -> TreeColumns:
+    uids = {"": UUID(int=1), **{path: UUID(int=n + 2) for n, (path, _) in enumerate(PATHS)}}
+    nodes = [Node(uids[""], None, "root")]
+    for path, is_group in PATHS:
+        above, _, name = path.rpartition("/")
+        kind = "reserve" if name == "rest" else "group" if is_group else "user"
+        nodes.append(Node(uids[path], uids[above], name, kind, is_group=is_group))
+    return columns_of(nodes)
+
+
+def guesses(tree: TreeColumns, *mapped: tuple[AccountKey, str], **names: str) -> list[tuple[str, str, float]]:
+    key = AccountKey(**{"namespace": "c1", **names})
+    keys, entries = [one for one, _ in mapped], [tree.index_of_path(path) or 0 for _, path in mapped]
+    suggester = Suggester(tree, find_neighbours(tree, keys, entries, set(groups_of(key))))
+    return [(tree.path(one.entry), one.why, round(one.sure, 2)) for one in suggester.suggest(key)]
+
+
+def test_a_name_in_its_group_is_surer_than_the_same_name_elsewhere(tree: TreeColumns) -> None:
+    assert guesses(tree, user_name="alice", group_name="physics") == [
+        ("/physics/alice", "same_name", 0.97), ("/physics", "group_name", 0.85), ("/biology/alice", "same_name", 0.45),
+    ]  # fmt: skip
+    assert guesses(tree, user_name="carol")[0] == ("/biology/nbis/carol", "same_name", 0.9)
+
+
+def test_case_and_diacritics_are_passed_over(tree: TreeColumns) -> None:
+    assert guesses(tree, user_name="asa.ek")[0] == ("/physics/Åsa Ek", "same_name_folded", 0.84)
+    assert guesses(tree, user_name="x", group_name="LQCD") == [("/lqcd", "group_name_folded", 0.8)]
+    assert folded("Øyvind-Łuk") == folded("oyvind.luk") == "oyvindluk"
+
+
+def test_a_realm_is_left_off(tree: TreeColumns) -> None:
+    assert guesses(tree, user_name="carol@example.org")[0] == ("/biology/nbis/carol", "without_realm", 0.78)
+
+
+def test_a_certificate_is_known_by_its_common_name(tree: TreeColumns) -> None:
+    assert guesses(tree, dn="/O=x/CN=Åsa Ek 12345")[0] == ("/physics/Åsa Ek", "common_name", 0.74)
+    assert guesses(tree, dn="/O=x/CN=Kim Svan")[0] == ("/physics/ksvan", "initial_and_surname", 0.6)
+    assert guesses(tree, dn="/O=x/CN=host")[:1] == []
+
+
+def test_an_fqan_says_the_group(tree: TreeColumns) -> None:
+    told = guesses(tree, dn="/O=x/CN=X", fqan="/biology/nbis/Role=lead")
+    assert told == [("/biology/nbis", "fqan_group", 0.94), ("/biology", "fqan_vo", 0.62)]
+    assert guesses(tree, user_name="x", project="lqcd") == [("/lqcd", "project_name", 0.7)]
+
+
+def test_neighbours_of_the_same_group_say_where(tree: TreeColumns) -> None:
+    def of(user: str, path: str) -> tuple[AccountKey, str]:
+        return AccountKey("c1", user, "b2026"), path
+
+    mapped = [of("alice", "/biology/alice"), of("u2", "/biology"), of("u3", "/biology"), of("u4", "/lqcd")]
+    assert guesses(tree, *mapped, user_name="u9", group_name="b2026") == [("/biology", "neighbours", 0.75)]
+    assert guesses(tree, mapped[0], user_name="u9", group_name="b2026") == [], "one alone says nothing"
+    other = AccountKey("c2", "u5", "b2026"), "/biology"
+    assert guesses(tree, other, other, user_name="u9", group_name="b2026") == [], "another source's group is another"
+
+
+def test_a_reserve_and_the_root_are_never_suggested(tree: TreeColumns) -> None:
+    assert guesses(tree, user_name="rest", group_name="root") == []
