@@ -357,7 +357,8 @@ def _mem_mb(matrix: F8, cpus: F8, state: _State, notes: dict[str, int]) -> F8:
     if state.is_dialect:
         mem_mb = np.maximum(requested, 0) / 1024**2
     else:
-        mem_mb = np.maximum(np.where(used > 0, used, requested), 0) * cpus / 1024
+        with np.errstate(over="ignore"):
+            mem_mb = np.maximum(np.where(used > 0, used, requested), 0) * cpus / 1024
     too_much = mem_mb > MOST_MEM_MB
     notes["memory_ignored"] = int(too_much.sum())
     return np.where(too_much, 0.0, mem_mb)
