@@ -7,9 +7,10 @@ class UsageConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.runs.registry import register
-        from apps.usage import imports, retention
+        from apps.usage import imports, retention, undo
         from apps.usage.collecting import runs as collecting
 
         register(collecting.KIND, collecting.work_collect)
         register(imports.KIND, imports.work_import)
         register(retention.KIND, retention.work_retention)
+        register(undo.KIND, undo.work_undo)

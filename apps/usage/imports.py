@@ -22,7 +22,7 @@ from apps.usage.collectors.registry import FORMATS
 from apps.usage.dry_run import DryRun
 from apps.usage.ingest import IMPORT, ingest_batch
 from apps.usage.models import Import, RejectedLine
-from apps.usage.versions import COUNTED, Counts
+from apps.usage.versions import COUNTED, Counts, earlier
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +48,16 @@ def work_import(run: Run, lease: Lease) -> dict[str, Any]:
 def _work(usage_import: Import, run: Run, lease: Lease) -> dict[str, Any]:
     if not uploads.exists(usage_import.stored_path):
         raise Invalid("The file of this import is gone: send it again.", code="file_gone")
-    tally = Tally(run.cursor if not usage_import.dry_run else {})
-    dry = DryRun(usage_import.source) if usage_import.dry_run else None
+    if usage_import.dry_run:
+        return _finish(usage_import, lease, _read(usage_import, lease, Tally({}), DryRun(usage_import.source)))
+    tally = Tally(run.cursor)
+    if usage_import.all_or_nothing and not tally.is_checked:
+        tally = _check(usage_import, lease)
+    return _finish(usage_import, lease, _read(usage_import, lease, tally, None))
+
+
+def _read(usage_import: Import, lease: Lease, tally: Tally, dry: DryRun | None) -> Tally:
+    """The file from where the tally has come to, to its end."""
     with uploads.open_unpacked(usage_import.stored_path) as stream:
         collector = FORMATS[usage_import.format]
         named = usage_import.time_zone or usage_import.source.time_zone
@@ -57,9 +65,30 @@ def _work(usage_import: Import, run: Run, lease: Lease) -> dict[str, Any]:
         for parsed in collector.parse(stream, reading, resume=tally.resume or None):
             with lease.fenced() as held:
                 _take(usage_import, held, parsed, tally, dry, lease.clock())
-            logger.info("Import %s: %s of %s bytes", usage_import.pk, parsed.offset, run.progress_total)
+            logger.info("Import %s: %s bytes", usage_import.pk, parsed.offset)
             fault_point("usage.import.after_commit")
-    return _finish(usage_import, lease, tally)
+    return tally
+
+
+def _check(usage_import: Import, lease: Lease) -> Tally:
+    """All or nothing: the whole file is read before anything of it is stored. A crash begins this anew.
+
+    Raises:
+        Invalid: some lines are bad; they are listed, and nothing is stored.
+    """
+    found = _read(usage_import, lease, Tally({}), DryRun(usage_import.source))
+    n_bad = found.numbers["rejected"]
+    if n_bad:
+        raise Invalid(
+            f"{n_bad} of {found.numbers['lines']} lines are bad, so none was taken: mend them, or import without them.",
+            code="records_rejected",
+        )
+    with lease.fenced() as held:
+        tally = Tally({"is_checked": True, "read_before": held.progress_done})
+        held.cursor, held.counts = tally.as_cursor(), dict(tally.numbers)
+        held.save(update_fields=["cursor", "counts"])
+    fault_point("usage.import.after_check")
+    return tally
 
 
 def _take(usage_import: Import, held: Run, parsed: Parsed, tally: Tally, dry: DryRun | None, at: datetime) -> None:
@@ -74,9 +103,9 @@ def _take(usage_import: Import, held: Run, parsed: Parsed, tally: Tally, dry: Dr
     rejections = sorted([*parsed.rejections, *counts.rejections], key=lambda one: one.line)
     _keep_rejections(usage_import, rejections, tally.numbers["rejected"])
     tally.add(counts, parsed)
-    held.cursor = tally.as_cursor()
+    held.cursor = tally.as_cursor() if dry is None else {}  # a dry run, and a check, begin anew after a crash
     held.counts = dict(tally.numbers)
-    held.progress_done = max(held.progress_done, parsed.offset)
+    held.progress_done = max(held.progress_done, tally.read_before + parsed.offset)
     held.save(update_fields=["cursor", "counts", "progress_done"])
 
 
@@ -118,6 +147,8 @@ class Tally:
 
     def __init__(self, cursor: dict[str, Any]) -> None:
         self.resume: dict[str, Any] = cursor.get("resume", {})
+        self.is_checked: bool = cursor.get("is_checked", False)  # all or nothing: no line is bad
+        self.read_before: int = cursor.get("read_before", 0)  # bytes, by the check
         self.numbers: dict[str, int] = cursor.get("numbers", dict.fromkeys(_NUMBERS, 0))
         self.notes: dict[str, int] = cursor.get("notes", {})
         self.by_code: dict[str, int] = cursor.get("by_code", {})
@@ -125,6 +156,7 @@ class Tally:
         self.accounts: set[Any] = set(cursor.get("accounts", []))  # ids; in a dry run, names
         self.first_us: int | None = cursor.get("first_us")
         self.last_us: int | None = cursor.get("last_us")
+        self.changed_from_us: int | None = cursor.get("changed_from_us")
 
     def add(self, counts: Counts, parsed: Parsed) -> None:
         self.resume = parsed.resume
@@ -137,6 +169,7 @@ class Tally:
         for name, n in parsed.notes.items():
             self.notes[name] = self.notes.get(name, 0) + n
         self.core_s += counts.core_s
+        self.changed_from_us = earlier(self.changed_from_us, counts.changed_from_us)
         self.accounts |= counts.account_ids or {parsed.batch.people[n] for n in np.unique(parsed.batch.who).tolist()}
         self._see(parsed.batch)
 
@@ -150,6 +183,8 @@ class Tally:
     def as_cursor(self) -> dict[str, Any]:
         return {
             "resume": self.resume,
+            "is_checked": self.is_checked,
+            "read_before": self.read_before,
             "numbers": self.numbers,
             "notes": self.notes,
             "by_code": self.by_code,
@@ -157,6 +192,7 @@ class Tally:
             "accounts": sorted(one for one in self.accounts if isinstance(one, int)),
             "first_us": self.first_us,
             "last_us": self.last_us,
+            "changed_from_us": self.changed_from_us,
         }
 
     def result(self) -> dict[str, Any]:

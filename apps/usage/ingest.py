@@ -175,7 +175,7 @@ def _count_in(
     counts.account_ids |= set(np.unique(incoming.account_id).tolist())
     last_end_at = None
     if len(verdict.winners):
-        counts.core_s = _write(source, incoming, verdict, limits, run, at)
+        counts.core_s, counts.changed_from_us = _write(source, incoming, verdict, limits, run, at)
         last_end_at = instant(int(incoming.batch.end_us[verdict.winners].max()))
     _advance(source, len(verdict.winners) > 0, counts.new, last_end_at, skew_s, at)
     if len(verdict.again):
@@ -185,8 +185,8 @@ def _count_in(
 
 def _write(
     source: Source, incoming: _Incoming, verdict: Verdict, limits: Limits, run: Run | None, at: datetime
-) -> float:
-    """Records and buckets; returns the core-seconds that came in, less those taken back."""
+) -> tuple[float, int | None]:
+    """Records and buckets; the core-seconds that came in, less those taken back, and the first start among them."""
     written, run_id = incoming.take(verdict.winners), run.pk if run else None
     names = (written.account_id, written.job_class_id)
     change = finished_of(written.batch, *names)
@@ -198,11 +198,11 @@ def _write(
     copy_records(source.pk, written.batch, *names, run_id, at)
     fault_point("usage.ingest.after_copy")
     if not len(change):
-        return 0.0
+        return 0.0, None
     delta = buckets.delta_of(change)
     buckets.apply_delta(source.pk, delta)
     overlaps.note_hours(source, delta, written.batch, has_rivals=limits.has_rivals, at=at)
-    return float(delta.amounts[:, 0].sum()) / buckets.QUANTA
+    return float(delta.amounts[:, 0].sum()) / buckets.QUANTA, int(change.start_us.min())
 
 
 _SEEN = """

@@ -6,7 +6,7 @@ import hashlib
 import re
 import zlib
 from datetime import datetime
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 from uuid import uuid4
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -106,6 +106,14 @@ def zone_of(name: str) -> ZoneInfo | None:
         raise _invalid("time_zone", f"{name[:64]!r} is no time zone; example: Europe/Stockholm.") from error
 
 
+class Choice(NamedTuple):
+    """What whoever sends a file decides about it."""
+
+    time_zone: str
+    dry_run: bool
+    all_or_nothing: bool
+
+
 def start_import(
     *,
     source_slug: str,
@@ -114,11 +122,14 @@ def start_import(
     file_name: str,
     time_zone: str = "",
     dry_run: bool = False,
+    all_or_nothing: bool = False,
     makes_source: bool = False,
     at: datetime,
     actor: Actor,
 ) -> Import:
     """Keep the file, checked to its last byte, and ask for the work. A broken file is refused whole, here.
+
+    all_or_nothing: one bad line, and nothing of the file is stored; else what is good counts.
 
     With `makes_source` a source that doesn't exist is made, together with the import or not at all.
     """
@@ -133,14 +144,17 @@ def start_import(
             if makes_source:
                 ensure_source(slug=source_slug, time_zone=time_zone, at=at, actor=actor)
             source = _source(source_slug)
-            return _make_import(source, collector.name, stored, file_name, time_zone, dry_run, at, actor)
+            choice = Choice(time_zone, dry_run=dry_run, all_or_nothing=all_or_nothing)
+            return _make_import(source, collector.name, stored, file_name, choice, at, actor)
     except BaseException:
         uploads.remove(stored.name)
         raise
 
 
-def confirm_import(*, import_id: int, at: datetime, actor: Actor) -> Import:
+def confirm_import(*, import_id: int, all_or_nothing: bool | None = None, at: datetime, actor: Actor) -> Import:
     """The real import of a finished dry run, from the file it kept. Asking twice gives the same import.
+
+    all_or_nothing: as chosen for the dry run, unless it is given here.
 
     Raises:
         Conflict: the dry run hasn't ended well, or its file is gone.
@@ -159,9 +173,9 @@ def confirm_import(*, import_id: int, at: datetime, actor: Actor) -> Import:
         if not uploads.exists(dry.stored_path):
             raise Conflict("The file of this dry run is no longer kept: send it again.", code="file_gone")
         stored = uploads.Stored(dry.stored_path, dry.n_bytes, dry.run.progress_total or 0, dry.sha256, b"")
-        return _make_import(
-            dry.source, dry.format, stored, dry.file_name, dry.time_zone, False, at, actor, key=_confirmation(dry)
-        )
+        whole = dry.all_or_nothing if all_or_nothing is None else all_or_nothing
+        choice = Choice(dry.time_zone, dry_run=False, all_or_nothing=whole)
+        return _make_import(dry.source, dry.format, stored, dry.file_name, choice, at, actor, key=_confirmation(dry))
 
 
 def push_records(
@@ -204,7 +218,10 @@ def push_records(
             first = IdempotentAnswer.objects.filter(source=source, key=idempotency_key).first()
             if first is not None:
                 return _first_answer(first, digest)
-        counts = ingest_batch(source=source, rows=batch, at=at)
+        counts = ingest_batch(source=source, rows=batch, at=at, n_rejected=len(records.rejections))
+        records.rejections.extend(counts.rejections)
+        if atomic and counts.rejections:
+            raise _all_rejected(records)
         answer = _answer(counts, records)
         if idempotency_key is not None:
             IdempotentAnswer.objects.create(
@@ -259,7 +276,7 @@ def _answer(counts: Counts, records: Records) -> dict[str, Any]:
         "new": counts.new,
         "duplicate": counts.duplicate,
         "corrected": counts.corrected,
-        "late": counts.late,
+        "late": counts.late + counts.too_late,
         "rejected": [{"line": one.line, "code": one.code, "message": one.message} for one in records.rejections],
         "account_ids": sorted(counts.account_ids),
     }
@@ -292,8 +309,7 @@ def _make_import(
     format_name: str,
     stored: uploads.Stored,
     file_name: str,
-    time_zone: str,
-    dry_run: bool,
+    choice: Choice,
     at: datetime,
     actor: Actor,
     *,
@@ -307,7 +323,8 @@ def _make_import(
         idempotency_key=key or f"import:{uuid4()}",
         at=at,
     )
-    Run.objects.filter(pk=run.pk).update(progress_total=stored.n_unpacked)
+    is_read_twice = choice.all_or_nothing and not choice.dry_run
+    Run.objects.filter(pk=run.pk).update(progress_total=stored.n_unpacked * (2 if is_read_twice else 1))
     made = Import.objects.create(
         source=source,
         run=run,
@@ -316,12 +333,13 @@ def _make_import(
         stored_path=stored.name,
         n_bytes=stored.n_bytes,
         sha256=stored.sha256,
-        time_zone=time_zone,
-        dry_run=dry_run,
+        time_zone=choice.time_zone,
+        dry_run=choice.dry_run,
+        all_or_nothing=choice.all_or_nothing,
         owner=actor.user,
         created_at=at,
     )
-    details = {"file": made.file_name, "sha256": stored.sha256, "bytes": stored.n_bytes, "dry_run": dry_run}
+    details = {"file": made.file_name, "sha256": stored.sha256, "bytes": stored.n_bytes, "dry_run": choice.dry_run}
     audit.record(actor=actor, verb="usage.import_asked", at=at, subject=source.slug, details=details)
     return made
 

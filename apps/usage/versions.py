@@ -43,6 +43,7 @@ class Counts:
     rejected: int = 0
     vanished: int = 0  # open ones that a whole listing missed
     core_s: float = 0.0  # by which the buckets changed
+    changed_from_us: int | None = None  # the first start of what changed them
     account_ids: set[int] = field(default_factory=set)
     rejections: list[Rejection] = field(default_factory=list)  # of records that only the clock could refuse
 
@@ -55,11 +56,16 @@ class Counts:
         self.rejected += other.rejected
         self.vanished += other.vanished
         self.core_s += other.core_s
+        self.changed_from_us = earlier(self.changed_from_us, other.changed_from_us)
         self.account_ids |= other.account_ids
         self.rejections += other.rejections
 
     def as_dict(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in COUNTED}
+
+
+def earlier(one: int | None, other: int | None) -> int | None:
+    return min((us for us in (one, other) if us is not None), default=None)
 
 
 @dataclass(slots=True)
