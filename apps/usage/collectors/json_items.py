@@ -13,8 +13,11 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 
 MOST_ITEM_BYTES = 4 * 1024**2
+MOST_SKIPPED_BYTES = 16 * 1024**2  # of an item over the limit; behind that nothing is believed
 _READ = 256 * 1024
 _HEAD = 1024
+_MOST_DEPTH = 500  # Slurm needs ten
+_TOO_DEEP = f"It is nested more than {_MOST_DEPTH} deep"
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _STRING_REST = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}\[\]]', re.DOTALL)
@@ -51,6 +54,7 @@ class JsonItems:
         self._base = offset  # of the buffer's first byte in the document
         self._is_over = False
         self._number = number
+        self._last = 0  # how far a skipped item may reach
         self.problem = ""
         self.was_found = number > 0
         self.others: dict[str, Any] = {}
@@ -62,6 +66,8 @@ class JsonItems:
             while self._number or self._next_name():
                 yield from self._items()
                 self._number = 0
+            if self._peek():
+                raise _Broken("Something follows the document")
         except _Broken as broken:
             self.problem = f"{broken} (byte {self.offset})."
 
@@ -183,6 +189,8 @@ class JsonItems:
             token = found[0]
             if token in b"{[":
                 depth += 1
+                if depth > _MOST_DEPTH:
+                    raise _Broken(_TOO_DEEP)
             elif token in b"}]":
                 depth -= 1
                 if not depth:
@@ -194,6 +202,7 @@ class JsonItems:
     def _skip(self) -> None:
         """Over a value of any length, which isn't held."""
         depth, in_string, is_text = 0, False, self._buffer[self._at : self._at + 1] == b'"'
+        self._last = self.offset + MOST_SKIPPED_BYTES
         while True:
             if in_string:
                 rest = _STRING_REST.match(self._buffer, self._at)
@@ -203,14 +212,13 @@ class JsonItems:
                     in_string = False
                     if is_text:
                         return
-                elif not self._fill():
-                    raise _Broken("It ends in the middle")
+                else:
+                    self._fill_skipping()
                 continue
             found = _MARK.search(self._buffer, self._at)
             if found is None:
                 self._at = len(self._buffer)
-                if not self._fill():
-                    raise _Broken("It ends in the middle")
+                self._fill_skipping()
                 continue
             self._at = found.end()
             if found[0] == b'"':
@@ -219,6 +227,14 @@ class JsonItems:
                 depth += 1 if found[0] in b"{[" else -1
                 if depth <= 0:
                     return
+                if depth > _MOST_DEPTH:
+                    raise _Broken(_TOO_DEEP)
+
+    def _fill_skipping(self) -> None:
+        if self.offset > self._last:
+            raise _Broken(f"One item is longer than {MOST_SKIPPED_BYTES // 1024**2} MB")
+        if not self._fill():
+            raise _Broken("It ends in the middle")
 
 
 def _loaded(data: bytes) -> Any:
