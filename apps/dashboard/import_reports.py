@@ -274,6 +274,7 @@ def _failure(code: str) -> tuple[str, str]:
             _("The XML declares a document type"),
             _("Remove that declaration and send the file again; nothing in a list of jobs needs it."),
         ),
+        "cut_off": (_("The listing is cut off"), _("Let the scheduler write it again, and send that one.")),
         "nested_too_deep": (_("The XML is nested too deep"), _("This is no list of job records: send another file.")),
         "markup_too_long": (
             _("The XML can’t be read in parts"),

@@ -198,7 +198,7 @@ def test_reading_goes_on_behind_any_piece() -> None:
 def test_formats_are_recognised_by_their_beginning() -> None:
     assert format_of("auto", HEADER.encode()).name == "swf"
     assert format_of("auto", job(1).encode()).name == "swf"
-    for head in (b"", b"\x00\x01", b"JobID|User\n1|a\n", b"{}"):
+    for head in (b"", b"\x00\x01", b"a|b\n1|a\n", b"{}"):
         with pytest.raises(Invalid, match="recognised"):
             format_of("auto", head)
     with pytest.raises(Invalid, match="no format"):

@@ -61,9 +61,9 @@ class GridEngineQueue:
         """A job is refused by itself.
 
         Raises:
-            Invalid: the XML has a document type.
+            Invalid: the XML has a document type, or is broken.
         """
-        return parse_xml(stream, _RECORD, lambda job, notes: _row(job, reading, notes), resume)
+        return parse_xml(stream, _RECORD, lambda job, notes: _row(job, reading, notes), resume, is_listing=True)
 
 
 def _row(job: Node, reading: Reading, notes: Notes) -> RecordRow:

@@ -49,20 +49,27 @@ Take = Callable[[Node, Notes], RecordRow | None]
 
 
 def parse_xml(
-    stream: BinaryIO, names: frozenset[str], take: Take, resume: Mapping[str, Any] | None
+    stream: BinaryIO, names: frozenset[str], take: Take, resume: Mapping[str, Any] | None, *, is_listing: bool = False
 ) -> Iterator[Parsed]:
     """Pieces of a document whose records are the elements `names`. The number of a record stands for its line, as in
 
     any document that needn't have lines; messages name the line too. `resume` counts the records that are done: they
-    are read again and passed over. What is broken ends the reading, and what stood before it is taken.
+    are read again and passed over. What is broken ends the reading, and what stood before it is taken; but of a listing
+    nothing is believed then, since its absent jobs have not vanished.
 
     Raises:
-        Invalid: it has a document type or entities, is nested too deep, or holds an endless piece of markup.
+        Invalid: it has a document type or entities, is nested too deep, or holds an endless piece of markup; or it is
+            a listing, and broken.
     """
     n_done = int((resume or {}).get("records", 0))
     piece = _Piece(n_done)
     reader = _Reader(names)
     for at, found in _records(stream, reader):
+        if is_listing and isinstance(found, BadRecord):
+            message = (
+                f"Line {found.line}: {found.message} A part of a listing doesn't tell which jobs are gone: ask again."
+            )
+            raise Invalid(message, code="cut_off")
         piece.offset = at
         piece.add(found, take)
         if piece.n_records >= _PIECE_RECORDS:
