@@ -26,7 +26,7 @@ def number(value: float | None, *, infinite: bool = False) -> dict[str, Any]:
     return {"set": value is not None, "infinite": infinite, "number": value or 0}
 
 
-def old(job_id: int = 4711, **given: Any) -> dict[str, Any]:
+def old(job_id: Any = 4711, **given: Any) -> dict[str, Any]:
     """A job as 21.08 and 22.05 tell it."""
     time = {"elapsed": 3600, "submission": T0, "start": T0 + 60, "end": T0 + 3660, "suspended": 0, "limit": 120}
     allocated = [
@@ -130,7 +130,10 @@ def test_numbers_are_plain_or_say_whether_they_are_set(value: Any, expected: flo
 
 
 def test_a_waiting_array_asks_for_all_its_tasks() -> None:
-    waiting = {"state": {"current": ["PENDING"]}, "tres": {"allocated": [], "requested": [{"type": "cpu", "count": 3}]}}
+    waiting: dict[str, Any] = {
+        "state": {"current": ["PENDING"]},
+        "tres": {"allocated": [], "requested": [{"type": "cpu", "count": 3}]},
+    }
     assert parse(document(new(**waiting, array={"job_id": 40, "task": "0-3%2"}))).batch.cpus.tolist() == [12]
     assert parse(document(new(**waiting, array={"job_id": 40, "task": "0xF"}))).batch.cpus.tolist() == [12]
 
@@ -233,7 +236,14 @@ def test_jobs_longer_than_the_limit_flow_by(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(json_items, "MOST_ITEM_BYTES", 20_000)
     monkeypatch.setattr(json_items, "_READ", 1000)
     tricky = 'a "quoted" {[ brace \\ and more ' * 2000
-    jobs = (old(1), old(2, comment=tricky), old(3, steps=[[[{}] * 20_000]]), tricky, [[]] * 20_000, old(6))
+    jobs: tuple[Any, ...] = (
+        old(1),
+        old(2, comment=tricky),
+        old(3, steps=[[[{}] * 20_000]]),
+        tricky,
+        [[]] * 20_000,
+        old(6),
+    )
     for indent in (None, 1):
         found = parse(document(*jobs, indent=indent))
         assert found.batch.job.tolist() == [b"1", b"6"]
