@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from apps.usage.collectors.base import FieldNote, Parsed, Reading, RecordBatch, Rejection, excerpt
+from apps.usage.collectors.base import FieldNote, Parsed, Reading, RecordBatch, Rejection, excerpt, joined
 from apps.usage.collectors.lines import LongLine, read_blocks
 from apps.usage.collectors.sacct_columns import as_jobs
 from apps.usage.collectors.sacct_header import (
@@ -132,8 +132,7 @@ def _block(data: bytes, end_offset: int, state: _State, reading: Reading, *, at_
     state.line = first_line + _n_lines(data) - _n_lines(rest)
     state.offset = end_offset - len(rest)
     rejections.sort(key=lambda rejection: rejection.line)
-    batch = batches[0] if len(batches) == 1 else _joined(batches)
-    return Parsed(batch, rejections, notes, state.as_json(), state.line - first_line, state.offset), rest
+    return Parsed(joined(batches), rejections, notes, state.as_json(), state.line - first_line, state.offset), rest
 
 
 def _n_lines(data: bytes) -> int:
@@ -234,20 +233,3 @@ def _orphan(line: int, step: bytes, job: bytes, shown: str) -> Rejection:
         "don't tell what the job used: it is not counted. Call sacct with -X, for the jobs themselves."
     )
     return Rejection(line, "step_without_job", why, shown)
-
-
-def _joined(batches: list[RecordBatch]) -> RecordBatch:
-    """Batches one behind the other, their lists of names too."""
-    joined = RecordBatch.from_rows([])
-    for batch in batches:
-        batch.who = batch.who + len(joined.people)
-        batch.job_class = batch.job_class + len(joined.job_classes)
-        columns = {
-            name: np.concatenate([getattr(joined, name), getattr(batch, name)])
-            for name in RecordBatch.__slots__
-            if name not in ("people", "job_classes")
-        }
-        joined = RecordBatch(
-            **columns, people=joined.people + batch.people, job_classes=joined.job_classes + batch.job_classes
-        )
-    return joined
