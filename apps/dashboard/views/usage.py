@@ -29,6 +29,7 @@ from apps.dashboard.source_lines import (
     what_is_late,
 )
 from apps.dashboard.source_pages import coverage_of, line_of, lines_of
+from apps.dashboard.views.sources import collecting_context
 from apps.errors import Conflict, Invalid, NotAllowed, TooLarge
 from apps.runs import services as runs
 from apps.usage import selectors, services
@@ -71,6 +72,7 @@ def source(request: HttpRequest, slug: str) -> HttpResponse:
         "may_import": actor.is_admin,
         "late": what_is_late([line], now),
         "address": request.build_absolute_uri("/"),
+        **collecting_context(line.source, actor),
         "crumbs": [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}, {"label": line.source.name}],
         **coverage_of([line], actor),
     }

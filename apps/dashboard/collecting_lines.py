@@ -1,0 +1,111 @@
+"""How a source comes in, in words: what is fetched, whether it works, and when next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from apps.dashboard import presentation
+from apps.runs.models import Run
+from apps.usage.models import Source
+
+KINDS: Sequence[tuple[str, Any, Any, str]] = (
+    (
+        Source.Kind.PUSH,
+        gettext_lazy("It is sent to us"),
+        gettext_lazy("A collector of the site sends records with a token, or somebody uploads files."),
+        "send",
+    ),
+    (
+        Source.Kind.DIRECTORY,
+        gettext_lazy("A watched folder"),
+        gettext_lazy("Accounting files that appear, or grow, in a folder that the worker can read."),
+        "folder",
+    ),
+    (
+        Source.Kind.COMMAND,
+        gettext_lazy("A command of the scheduler"),
+        gettext_lazy("sacct, squeue, qstat or another program that the operator has named, run on a schedule."),
+        "server-2",
+    ),
+    (
+        Source.Kind.SLURM_REST,
+        gettext_lazy("Slurm's REST daemon"),
+        gettext_lazy("Finished jobs of its accounting database, and those that run or wait now."),
+        "plug-connected",
+    ),
+)
+LABELS = {kind: label for kind, label, _text, _icon in KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class CollectingLine:
+    """badge: of the kinds ok, bad, warn and none. error is for administrators only."""
+
+    label: str
+    is_collected: bool
+    what: str
+    rhythm: str
+    badge: str
+    state: str
+    next: str
+    error: str
+    is_at_work: bool
+
+
+def collecting_line(source: Source, newest: Run | None, now: datetime, *, tells_all: bool) -> CollectingLine:
+    is_at_work = newest is not None and newest.state in (Run.State.QUEUED, Run.State.RUNNING)
+    badge, state = _state(source, newest, is_at_work)
+    return CollectingLine(
+        label=str(LABELS[source.kind]),
+        is_collected=source.kind != Source.Kind.PUSH,
+        what=_what(source) if tells_all else "",
+        rhythm=_rhythm(source),
+        badge=badge,
+        state=state,
+        next=_next(source, now),
+        error=source.collect_error if tells_all else "",
+        is_at_work=is_at_work,
+    )
+
+
+def _state(source: Source, newest: Run | None, is_at_work: bool) -> tuple[str, str]:
+    if source.is_paused:
+        return "", _("paused")
+    if is_at_work:
+        return "", _("collecting now")
+    if newest is None or newest.state == Run.State.CANCELLED:
+        return ("", _("not collected yet")) if source.collected_at is None else ("ok", _("works"))
+    if newest.state == Run.State.FAILED:
+        return "bad", _("failed")
+    return ("warn", _("works in part")) if source.collect_error else ("ok", _("works"))
+
+
+def _what(source: Source) -> str:
+    terms = source.collecting
+    if source.kind == Source.Kind.DIRECTORY:
+        return f"{terms['folder']}/{terms['pattern']}"
+    if source.kind == Source.Kind.COMMAND:
+        return shlex.join(terms["command"])
+    return str(terms.get("address", ""))
+
+
+def _rhythm(source: Source) -> str:
+    if not source.collect_every_s:
+        return _("by hand")
+    return _("every %(time)s") % {"time": presentation.duration(source.collect_every_s)}
+
+
+def _next(source: Source, now: datetime) -> str:
+    if source.is_paused:
+        return _("when it is resumed")
+    if source.collect_due_at is None:
+        return _("by hand")
+    seconds = presentation.seconds_between(now, source.collect_due_at)
+    return _("at once") if seconds <= 0 else _("in %(time)s") % {"time": presentation.age(seconds)}

@@ -1,0 +1,192 @@
+"""Usage sources on pages: set up, changed, paused, resumed, collected, and what is told of it."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps import clock
+from apps.accounts.actor import SYSTEM
+from apps.accounts.models import User
+from apps.runs.models import Run
+from apps.runs.services import work_run_now
+from apps.usage.models import Source
+from apps.usage.services import make_source
+from apps.usage.sources import tag_of
+
+pytestmark = pytest.mark.django_db
+NEW = "/usage/sources/new/"
+
+
+@pytest.fixture
+def as_admin(client: Client) -> Client:
+    client.force_login(User.objects.create_superuser("alice"))
+    return client
+
+
+@pytest.fixture
+def as_bob() -> Client:
+    client = Client()
+    client.force_login(User.objects.create_user("bob"))
+    return client
+
+
+@pytest.fixture
+def spool(tmp_path: Path, settings: Any) -> Path:
+    settings.FAIRSHARE_COLLECT_FOLDERS = [str(tmp_path)]
+    (tmp_path / "spool").mkdir()
+    return tmp_path / "spool"
+
+
+def typed(client: Client, address: str, **changes: Any) -> dict[str, Any]:
+    """What the form holds as it is shown, with changes typed in."""
+    form = client.get(address).context["form"]
+    values = {field.name: field.value() for field in form}
+    given = {name: value for name, value in values.items() if value not in (None, "", False)}
+    return {name: value for name, value in {**given, **changes}.items() if value is not None}
+
+
+def set_up(client: Client, spool: Path, **changes: Any) -> Source:
+    address = f"{NEW}?kind=directory"
+    given = typed(client, address, name="Abisko", slug="abisko", folder=str(spool), **changes)
+    response = client.post(address, given)
+    assert response.status_code == 303, response.context["form"].errors
+    assert response["Location"] == "/usage/sources/abisko/"
+    return Source.objects.get(slug="abisko")
+
+
+def text_of(response: Any) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())
+
+
+def test_first_it_is_asked_how_the_usage_comes_in(as_admin: Client) -> None:
+    page = as_admin.get(NEW)
+    for kind in Source.Kind.values:
+        assert f"{NEW}?kind={kind}" in page.content.decode()
+        assert as_admin.get(f"{NEW}?kind={kind}").status_code == 200
+    assert NEW in as_admin.get("/usage/sources/").content.decode()
+
+
+def test_a_folder_is_set_up_and_its_files_count(as_admin: Client, spool: Path) -> None:
+    source = set_up(as_admin, spool, collect_every="2.5", expected_every="60", origin="nsc", settle="0")
+    assert (source.kind, source.collect_every_s, source.expected_every_s) == ("directory", 150, 3600)
+    assert source.collecting == {
+        **{"folder": str(spool), "pattern": "*", "files": "whole", "format": "auto", "settle_s": 0}
+    }
+    (spool / "a.swf").write_text("; UnixStartTime: 1700000000\n1 10 0 600 8 -1 -1 8 3600 -1 1 1 1 -1 1 -1 -1 -1\n")
+    assert as_admin.post("/usage/sources/abisko/collect/")["Location"] == "/usage/sources/abisko/#collecting"
+    assert "collecting now" in text_of(as_admin.get("/usage/sources/abisko/"))
+    assert work_run_now(Run.objects.get(kind="usage_collect").pk).counts["new"] == 1
+    page = text_of(as_admin.get("/usage/sources/abisko/"))
+    assert "works" in page
+    assert f"{spool}/*" in page
+
+
+def test_what_is_wrong_stands_at_its_field_and_what_was_typed_stays(as_admin: Client, spool: Path) -> None:
+    address = f"{NEW}?kind=directory"
+    wrong = typed(as_admin, address, name="Abisko", slug="abisko", folder="/etc", pattern="a/b", time_zone="Mars")
+    answer = as_admin.post(address, wrong)
+    assert answer.status_code == 422
+    form = answer.context["form"]
+    assert "time_zone" in form.errors
+    assert form["folder"].value() == "/etc"
+    answer = as_admin.post(address, {**wrong, "time_zone": "Europe/Stockholm"})
+    assert {"folder", "pattern"} <= set(answer.context["form"].errors)
+    assert "FAIRSHARE_COLLECT_FOLDERS" in text_of(answer)
+    assert not Source.objects.exists()
+    make_source(slug="abisko", name="x", at=clock.now(), actor=SYSTEM)
+    taken = as_admin.post(address, typed(as_admin, address, name="A", slug="abisko", folder=str(spool)))
+    assert "slug" in taken.context["form"].errors
+
+
+def test_a_command_is_split_into_arguments_and_shown_again_as_it_was_typed(
+    as_admin: Client, tmp_path: Path, settings: Any
+) -> None:
+    program = tmp_path / "sacct"
+    program.write_text("#!/bin/true\n")
+    program.chmod(0o755)
+    settings.FAIRSHARE_COLLECT_COMMANDS = [str(program)]
+    address = f"{NEW}?kind=command"
+    broken = as_admin.post(address, typed(as_admin, address, name="S", slug="slurm", command="sacct 'x"))
+    assert "partner" in str(broken.context["form"].errors["command"])
+    given = typed(as_admin, address, name="S", slug="slurm", command="sacct -S {from} '--name=a b; rm -rf /' $HOME")
+    assert as_admin.post(address, given).status_code == 303
+    source = Source.objects.get()
+    assert source.collecting["command"] == ["sacct", "-S", "{from}", "--name=a b; rm -rf /", "$HOME"]
+    assert (source.collecting["overlap_s"], source.collecting["look_back_s"]) == (3600, 7 * 86400)
+    again = "/usage/sources/slurm/settings/"
+    assert as_admin.post(again, typed(as_admin, again, tag=tag_of(source))).status_code == 303
+    assert Source.objects.get().collecting == source.collecting
+
+
+def test_two_administrators_do_not_overwrite_each_other(as_admin: Client, spool: Path) -> None:
+    source = set_up(as_admin, spool)
+    address, tag = "/usage/sources/abisko/settings/", tag_of(source)
+    assert f'name="tag" value="{tag}"' in as_admin.get(address).content.decode()
+    mine, theirs = (typed(as_admin, address, tag=tag, name=name) for name in ("Mine", "Theirs"))
+    assert as_admin.post(address, theirs).status_code == 303
+    late = as_admin.post(address, mine)
+    assert (late.status_code, Source.objects.get().name) == (412, "Theirs")
+    assert "look at it again" in text_of(late)
+
+
+def test_settings_that_are_kept_unchanged_change_nothing(as_admin: Client, spool: Path) -> None:
+    source = set_up(as_admin, spool, collect_every="7", expected_every="90")
+    address = "/usage/sources/abisko/settings/"
+    assert as_admin.post(address, typed(as_admin, address, tag=tag_of(source))).status_code == 303
+    assert tag_of(Source.objects.get()) == tag_of(source)
+
+
+def test_a_source_is_paused_and_resumed_and_says_so(as_admin: Client, spool: Path) -> None:
+    set_up(as_admin, spool)
+    assert as_admin.post("/usage/sources/abisko/pause/").status_code == 303
+    page = as_admin.get("/usage/sources/abisko/")
+    assert "when it is resumed" in text_of(page)
+    assert 'id="resume"' in page.content.decode()
+    assert as_admin.post("/usage/sources/abisko/collect/").status_code == 409
+    assert as_admin.post("/usage/sources/abisko/resume/").status_code == 303
+    assert Source.objects.get().collect_due_at is not None
+
+
+def test_a_failure_is_told_with_its_reason_to_administrators_and_as_such_to_others(
+    as_admin: Client, as_bob: Client, spool: Path
+) -> None:
+    set_up(as_admin, spool)
+    spool.rmdir()
+    as_admin.post("/usage/sources/abisko/collect/")
+    work_run_now(Run.objects.get(kind="usage_collect").pk)
+    told, seen = (text_of(one.get("/usage/sources/abisko/")) for one in (as_admin, as_bob))
+    assert "The last try failed. There is no folder" in told
+    assert "failed" in seen
+    assert str(spool) not in seen
+    assert "There is no folder" not in seen
+    assert "Collect now" not in seen
+
+
+def test_the_card_follows_a_collection_and_then_stops(as_admin: Client, spool: Path) -> None:
+    set_up(as_admin, spool)
+    as_admin.post("/usage/sources/abisko/collect/")
+    fragment = "/usage/sources/abisko/_collecting"
+    assert "data-poll" in as_admin.get(fragment, headers={"HX-Request": "true"}).content.decode()
+    work_run_now(Run.objects.get(kind="usage_collect").pk)
+    after = as_admin.get(fragment, headers={"HX-Request": "true"}).content.decode()
+    assert "data-poll" not in after
+    assert as_admin.get(fragment)["Location"] == "/usage/sources/abisko/"
+
+
+def test_reading_never_writes_and_only_administrators_set_up(as_bob: Client, as_admin: Client, spool: Path) -> None:
+    source = set_up(as_admin, spool)
+    for path in (NEW, "/usage/sources/abisko/settings/"):
+        assert as_bob.get(path).status_code == 403
+    for verb in ("pause", "resume", "collect"):
+        assert as_bob.post(f"/usage/sources/abisko/{verb}/").status_code == 403
+        assert as_admin.get(f"/usage/sources/abisko/{verb}/").status_code == 405
+    source.refresh_from_db()
+    assert not source.is_paused
+    assert source.collect_due_at is not None
+    assert clock.now() - source.collect_due_at < timedelta(minutes=5)

@@ -1,0 +1,282 @@
+"""Commands of a scheduler, stood in for by small programs that print what real ones printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.accounts.actor import COMMAND
+from apps.runs.models import Run
+from apps.runs.services import work_run_now
+from apps.usage.collecting.programs import environment
+from apps.usage.collecting.schedule import ask_for, ask_for_due
+from apps.usage.collecting.terms import checked_terms
+from apps.usage.collecting.windows import windows
+from apps.usage.models import Import, Record, RejectedLine, Source
+from apps.usage.services import make_source
+
+pytestmark = pytest.mark.django_db
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+SACCT = ["sacct", "-a", "-X", "-P", "-S", "{from}", "-E", "{to}", "--name=a b; touch $HOME/no && `id`"]
+Program = Callable[..., Path]
+Ask = Callable[..., Source]
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
+    def set_to(at: datetime) -> None:
+        monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
+
+    set_to(AT)
+    return set_to
+
+
+@pytest.fixture
+def program(tmp_path: Path, settings: Any) -> Program:
+    """`program(name, code)` is an executable that may be run; it notes its arguments and its environment first."""
+
+    def make(name: str, code: str) -> Path:
+        path = tmp_path / name
+        path.write_text(
+            f"#!{sys.executable}\nimport json, os, sys, time\n"
+            f"with open({str(tmp_path / 'asked')!r}, 'a') as asked:\n"
+            "    print(json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]), file=asked)\n" + code
+        )
+        path.chmod(0o755)
+        settings.FAIRSHARE_COLLECT_COMMANDS = [*settings.FAIRSHARE_COLLECT_COMMANDS, str(path)]
+        return path
+
+    return make
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Callable[[], list[Any]]:
+    return lambda: [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines()]
+
+
+@pytest.fixture
+def command() -> Ask:
+    def make(*arguments: str, **terms: Any) -> Source:
+        source = make_source(slug="slurm", name="Slurm", cluster="", at=AT, actor=COMMAND)
+        source.kind, source.collect_every_s, source.collect_due_at = Source.Kind.COMMAND, 300, AT
+        given = {"command": list(arguments), "look_back_s": 86400, "overlap_s": 600, **terms}
+        source.collecting = checked_terms(source.kind, given, time_zone="")
+        source.save()
+        return source
+
+    return make
+
+
+def prints(path: Path) -> str:
+    return f"sys.stdout.write(open({str(path)!r}).read())\n"
+
+
+def collect(source: Source, at: datetime = AT) -> Run:
+    return work_run_now(ask_for(source, at=at).pk)
+
+
+def counts(run: Run) -> dict[str, int]:
+    assert run.state == "succeeded", run.error
+    return {name: n for name, n in run.counts.items() if n}
+
+
+def error_of(source: Source) -> str:
+    source.refresh_from_db()
+    return source.collect_error
+
+
+def test_accounting_is_asked_for_from_the_cursor_with_an_overlap_and_counted_once(
+    program: Program, command: Ask, asked: Callable[[], list[Any]], shared_dir: Path, clock: Callable[[datetime], None]
+) -> None:
+    program("sacct", prints(shared_dir / "vectors/slurm/samples/sacct-X-P.txt"))
+    source = command(*SACCT)
+    first = counts(collect(source))
+    assert first["new"] == Record.objects.count() > 10
+    clock(AT + timedelta(minutes=5))
+    second = counts(collect(source, AT + timedelta(minutes=5)))
+    assert "new" not in second
+    assert second["duplicate"] == first["new"]
+    (given, place, cwd), (again, *_) = asked()
+    assert given[3:7] == ["-S", "2026-11-19T12:00:00", "-E", "2026-11-20T12:00:00"]
+    assert again[3:7] == ["-S", "2026-11-20T11:50:00", "-E", "2026-11-20T12:05:00"]
+    assert given[7:] == [SACCT[8]]
+    assert (place["SLURM_TIME_FORMAT"], place["TZ"], cwd) == ("%s", "UTC", "/")
+
+
+def test_programs_see_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = {"DATABASE_URL": "secret", "SECRET_KEY": "secret", "LD_PRELOAD": "x", "SGE_ROOT": "/opt/sge", "PATH": "/x"}
+    given = environment("/opt/slurm/bin/sacct", "Europe/Stockholm", ours)
+    assert given == {
+        **{"PATH": "/opt/slurm/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/", "TZ": "Europe/Stockholm"},
+        **{"SLURM_TIME_FORMAT": "%s", "SGE_ROOT": "/opt/sge"},
+    }
+
+
+def test_what_was_missed_is_asked_for_a_day_at_a_time() -> None:
+    terms = {"overlap_s": 600, "look_back_s": 86400}
+    to_s = int((AT - timedelta(days=2, hours=6)).timestamp())
+    found = list(windows({"to_s": to_s}, terms, AT))
+    assert found[0].from_at == AT - timedelta(days=2, hours=6, minutes=10)
+    assert found[-1].to_at == AT
+    assert all(later.from_at == earlier.to_at for earlier, later in pairwise(found))
+    assert max(one.to_at - one.from_at for one in found) == timedelta(days=1)
+    ahead = int((AT + timedelta(days=9)).timestamp())  # our clock was set back
+    assert list(windows({"to_s": ahead}, terms, AT)) == [(AT - timedelta(minutes=10), AT)]
+
+
+def test_a_listing_closes_what_it_misses_and_an_incomplete_one_closes_nothing(
+    program: Program, command: Ask, shared_dir: Path, tmp_path: Path, clock: Callable[[datetime], None]
+) -> None:
+    listing = json.loads((shared_dir / "vectors/slurm/samples/squeue.json").read_text())
+    (tmp_path / "squeue.json").write_text(json.dumps(listing))
+    program("squeue", prints(tmp_path / "squeue.json"))
+    at = AT + timedelta(days=300)  # after the jobs of the sample
+    clock(at)
+    source = command("squeue", "--json")
+    assert counts(collect(source, at))["new"] == len(listing["jobs"])
+    n_open = Record.objects.filter(state__in=("pending", "running")).count()
+    assert n_open == sum(one["job_state"] in ("PENDING", "RUNNING") for one in listing["jobs"]) > 1
+    gone = next(one for one in listing["jobs"] if one["job_state"] == "RUNNING")
+    rest = [one for one in listing["jobs"] if one is not gone]
+    broken = [*rest, {**gone, "job_id": "not a number at all"}]
+    for n, jobs in enumerate((broken, rest), start=1):
+        (tmp_path / "squeue.json").write_text(json.dumps({**listing, "jobs": jobs}))
+        clock(at + timedelta(minutes=5 * n))
+        run = collect(source, at + timedelta(minutes=5 * n))
+        assert run.counts["vanished"] == n - 1, (n, run.counts)
+    assert Record.objects.filter(note="vanished").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (
+            "sys.stderr.write('sacct: error: slurmdbd: down\\n'); sys.exit(1)\n",
+            "status 1: sacct: error: slurmdbd: down",
+        ),
+        ("os.kill(os.getpid(), 9)\n", "status -9: it doesn't say why"),
+        ("sys.stdout.write('what\\nis\\nthis\\n')\n", "format isn't recognised"),
+        ("while True: sys.stdout.write('x' * 65536)\n", "over 1 MB"),
+        ("time.sleep(1000)\n", "didn't end in its time"),
+        ("os.close(1); os.close(2); time.sleep(1000)\n", "didn't end in its time"),
+        ("while True: sys.stderr.write('x' * 65536)\n", "didn't end in its time"),
+    ],
+)
+def test_a_program_that_fails_hangs_or_floods_is_stopped_and_what_was_stored_stays(
+    code: str, told: str, program: Program, command: Ask, shared_dir: Path, settings: Any, tmp_path: Path
+) -> None:
+    sample = prints(shared_dir / "vectors/slurm/samples/sacct-X-P.txt")
+    path = program("sacct", sample)
+    source = command(*SACCT, timeout_s=3)
+    collect(source)
+    n_records, cursor = Record.objects.count(), Source.objects.get().cursor
+    settings.FAIRSHARE_UPLOAD_BYTES = 1024**2
+    path.write_text(path.read_text().removesuffix(sample) + code)
+    assert collect(source).state == "failed"
+    assert told in error_of(source)
+    assert (Record.objects.count(), Source.objects.get().cursor) == (n_records, cursor)
+
+
+def test_half_an_answer_of_a_program_that_then_fails_is_not_taken(
+    program: Program, command: Ask, shared_dir: Path
+) -> None:
+    sample = prints(shared_dir / "vectors/slurm/samples/sacct-X-P.txt")
+    program("sacct", sample + "sys.exit(3)\n")
+    assert collect(command(*SACCT)).state == "failed"
+    assert not Record.objects.exists()
+
+
+def test_what_a_program_started_ends_with_it(program: Program, command: Ask, tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    program("sacct", f"pid = os.fork()\nif pid: open({str(child)!r}, 'w').write(str(pid))\ntime.sleep(1000)\n")
+    source = command(*SACCT, timeout_s=2)
+    assert "didn't end" in (collect(source).error or "")
+    stat = Path(f"/proc/{child.read_text()}/stat")
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_program_that_the_operator_took_off_the_list_is_not_run(
+    program: Program, command: Ask, settings: Any, tmp_path: Path
+) -> None:
+    program("sacct", "")
+    source = command(*SACCT)
+    settings.FAIRSHARE_COLLECT_COMMANDS = []
+    assert collect(source).error_code == "command_not_allowed"
+    assert not (tmp_path / "asked").exists()
+
+
+def test_a_line_that_an_overlap_brings_again_is_refused_aloud_once(program: Program, command: Ask) -> None:
+    header = "JobIDRaw|Cluster|User|Account|Submit|Start|End|ElapsedRaw|State|AllocCPUS\\n"
+    program("sacct", f"print('{header}7|c|ada|g|1795156000|1795156100|1795156200|100|COMPLETED|many')\n")
+    source = command(*SACCT, format="sacct")
+    assert collect(source).counts["rejected"] == 1
+    assert collect(source).counts["rejected"] == 0
+    assert (Import.objects.count(), RejectedLine.objects.count()) == (1, 1)
+    assert RejectedLine.objects.get().message.startswith("sacct line 2: ")
+
+
+def test_the_schedule_asks_once_for_what_is_due_and_waits_after_failures(program: Program, command: Ask) -> None:
+    program("sacct", "sys.exit(1)\n")
+    source = command(*SACCT)
+    assert [ask_for_due(at=AT - timedelta(seconds=1)), ask_for_due(at=AT), ask_for_due(at=AT)] == [0, 1, 0]
+    run = work_run_now(Run.objects.get(kind="usage_collect").pk)
+    assert run.state == "failed"
+    assert ask_for_due(at=AT + timedelta(seconds=59)) == 0
+    assert ask_for_due(at=AT + timedelta(seconds=61)) == 1
+    Source.objects.filter(pk=source.pk).update(is_paused=True)
+    Run.objects.filter(state="queued").delete()
+    assert ask_for_due(at=AT + timedelta(days=1)) == 0
+
+
+def test_a_worker_that_was_lost_again_and_again_is_not_asked_for_at_once(program: Program, command: Ask) -> None:
+    program("sacct", "")
+    source = command(*SACCT)
+    run = ask_for(source, at=AT)
+    Run.objects.filter(pk=run.pk).update(state="failed", error_code="worker_lost", finished_at=AT)
+    assert ask_for_due(at=AT + timedelta(seconds=90)) == 0
+    assert ask_for_due(at=AT + timedelta(seconds=121)) == 1
+
+
+def test_settings_that_change_while_it_is_collected_are_not_overwritten_by_the_old_cursor(
+    program: Program, command: Ask, shared_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from apps.usage.collecting import runs
+
+    program("sacct", prints(shared_dir / "vectors/slurm/samples/sacct-X-P.txt"))
+    source = command(*SACCT)
+
+    def change(place: str) -> None:
+        if place == "usage.collect.after_fetch":
+            Source.objects.filter(pk=source.pk).update(collecting={**source.collecting, "overlap_s": 7}, cursor={})
+
+    monkeypatch.setattr(runs, "fault_point", change)
+    assert collect(source).error_code == "settings_changed"
+    assert (Source.objects.get().cursor, Record.objects.count()) == ({}, 0)
+
+
+def test_a_pause_stops_a_collection_at_its_next_step(
+    program: Program, command: Ask, shared_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from apps.usage.collecting import runs
+
+    program("sacct", prints(shared_dir / "vectors/slurm/samples/sacct-X-P.txt"))
+    source = command(*SACCT)
+    monkeypatch.setattr(runs, "fault_point", lambda _: Source.objects.filter(pk=source.pk).update(is_paused=True))
+    assert collect(source).state == "cancelled"
+    assert Record.objects.count() == 0
+
+
+def test_nothing_is_left_of_what_was_fetched(program: Program, command: Ask, settings: Any, shared_dir: Path) -> None:
+    program("sacct", prints(shared_dir / "vectors/slurm/samples/sacct-X-P.txt"))
+    before = os.listdir(settings.FILE_UPLOAD_TEMP_DIR)
+    collect(command(*SACCT))
+    assert os.listdir(settings.FILE_UPLOAD_TEMP_DIR) == before

@@ -1,0 +1,246 @@
+"""Slurm's REST daemon, stood in for by a server on this machine that gives what a real one gave."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from django.db import connection
+
+from apps.accounts.actor import COMMAND
+from apps.accounts.models import AuditEvent
+from apps.runs.models import Run
+from apps.runs.services import claim_run, work_due_runs, work_lease, work_run_now
+from apps.usage.collecting.runs import work_collect
+from apps.usage.collecting.schedule import ask_for
+from apps.usage.models import Bucket, Record, Source
+from apps.usage.sources import set_up_source
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+PAST = datetime(2020, 1, 1, tzinfo=UTC)
+TOKEN = "eyJhbGciOiJIUzI1NiJ9.canary.signature"
+Clock = Callable[[datetime], None]
+Stored = Callable[[], dict[str, list[tuple[Any, ...]]]]
+
+
+class Daemon:
+    """What it answers to each path, and what it was asked."""
+
+    def __init__(self, samples: Path) -> None:
+        self.asked: list[tuple[str, dict[str, list[str]], dict[str, str]]] = []
+        self.answers: dict[str, tuple[int, bytes]] = {
+            "/slurmdb/v0.0.38/jobs": (200, (samples / "slurmrestd-slurmdb-v0.0.38-jobs.json").read_bytes()),
+            "/slurm/v0.0.38/jobs": (200, (samples / "slurmrestd-slurm-v0.0.38-jobs.json").read_bytes()),
+        }
+        daemon = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                url = urlsplit(self.path)
+                daemon.asked.append((url.path, parse_qs(url.query), dict(self.headers)))
+                status, body = daemon.answers.get(url.path, (404, b"{}"))
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Silence."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+
+@pytest.fixture
+def daemon(shared_dir: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Daemon]:
+    made = Daemon(shared_dir / "vectors/slurm/samples")
+    settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{made.port}"]
+    settings.FAIRSHARE_SECRETS_DIR = str(tmp_path)
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    keep_token(tmp_path, TOKEN + "\n")
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return lambda at: monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
+
+
+def keep_token(folder: Path, text: str, mode: int = 0o600) -> None:
+    path = folder / "slurm"
+    path.unlink(missing_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+
+
+def slurm(daemon: Daemon, **terms: Any) -> Source:
+    address = f"http://127.0.0.1:{daemon.port}"
+    whole = {"address": address, "version": "v0.0.38", "user": "collector", "look_back_s": 86400, "overlap_s": 600}
+    given = {"name": "Slurm", "kind": "slurm-rest", "collecting": {**whole, **terms}, "collect_every_s": 300}
+    return set_up_source(slug="slurm", given=given, at=AT, actor=COMMAND)
+
+
+def collect(source: Source, at: datetime = AT) -> Run:
+    return work_run_now(ask_for(source, at=at).pk)
+
+
+@pytest.mark.django_db
+def test_finished_jobs_since_the_cursor_and_open_ones_are_fetched_with_the_token(daemon: Daemon, clock: Clock) -> None:
+    source = slurm(daemon)
+    first = collect(source)
+    assert first.state == "succeeded", first.error
+    states = Record.objects.values_list("state", flat=True)
+    assert (len(states), first.counts["new"], first.counts["duplicate"]) == (7, 7, 2)  # two wait in both answers
+    assert "pending" in states or "running" in states
+    assert Bucket.objects.exists()
+    clock(AT + timedelta(minutes=5))
+    again = collect(source, AT + timedelta(minutes=5))
+    assert (again.counts["new"], again.counts["duplicate"], again.counts["vanished"]) == (0, 9, 0)
+    paths = [path for path, _, _ in daemon.asked]
+    assert paths == ["/slurmdb/v0.0.38/jobs", "/slurm/v0.0.38/jobs"] * 2
+    at_s = int(AT.timestamp())
+    spans = [(int(query["start_time"][0]), int(query["end_time"][0])) for _, query, _ in daemon.asked if query]
+    assert spans == [(at_s - 86400, at_s), (at_s - 600, at_s + 300)]
+    assert {headers["X-SLURM-USER-TOKEN"] for _, _, headers in daemon.asked} == {TOKEN}
+    assert {headers["X-SLURM-USER-NAME"] for _, _, headers in daemon.asked} == {"collector"}
+
+
+@pytest.mark.django_db
+def test_the_token_stands_in_its_file_alone(daemon: Daemon, caplog: pytest.LogCaptureFixture) -> None:
+    source = slurm(daemon)
+    collect(source)
+    daemon.answers.clear()
+    collect(source)
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names():
+            cursor.execute(f"SELECT count(*) FROM {table} AS kept WHERE kept::text LIKE '%%canary%%'")  # noqa: S608
+            assert cursor.fetchone() == (0,), table
+    assert "canary" not in caplog.text
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("text", "mode", "code"),
+    [(TOKEN, 0o644, "secret_is_open"), ("", 0o600, "no_secret"), ("two words", 0o600, "no_secret")],
+)
+def test_a_token_that_others_may_read_or_that_is_none_is_not_sent(
+    text: str, mode: int, code: str, daemon: Daemon, tmp_path: Path
+) -> None:
+    keep_token(tmp_path, text, mode)
+    run = collect(slurm(daemon))
+    assert (run.state, run.error_code, daemon.asked) == ("failed", code, [])
+    assert "FAIRSHARE_SECRETS_DIR/slurm" in Source.objects.get().collect_error
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("path", "status", "body", "told"),
+    [
+        ("slurmdb", 401, b"Authentication failure", "newer one into its file"),
+        ("slurmdb", 500, b'{"errors": [{"error": "Unable to connect to database"}]}', "status 500"),
+        ("slurm", 503, b"", "status 503"),
+        ("slurm", 200, b"<html>", ""),
+        ("slurm", 200, b'{"jobs": [], "errors": [{"error": "slurmctld is down", "error_number": 1}]}', ""),
+        ("slurm", 200, b'{"jobs": [', ""),
+    ],
+)
+def test_what_is_no_good_answer_is_told_and_closes_no_job(
+    path: str, status: int, body: bytes, told: str, daemon: Daemon, clock: Clock
+) -> None:
+    source = slurm(daemon)
+    collect(source)
+    n_open = Record.objects.exclude(state="finished").count()
+    daemon.answers[f"/{path}/v0.0.38/jobs"] = (status, body)
+    clock(AT + timedelta(minutes=5))
+    run = collect(source, AT + timedelta(minutes=5))
+    assert run.state == "failed"
+    source.refresh_from_db()
+    assert source.collect_error
+    assert told in source.collect_error
+    assert (Record.objects.exclude(state="finished").count(), source.collected_at) == (n_open, AT)
+
+
+@pytest.mark.django_db
+def test_a_daemon_that_the_operator_did_not_name_is_not_asked(daemon: Daemon, settings: Any) -> None:
+    source = slurm(daemon)
+    settings.FAIRSHARE_OUTBOUND_ALLOW = []
+    assert (collect(source).error_code, daemon.asked) == ("address_refused", [])
+
+
+@pytest.mark.django_db
+def test_a_worker_that_lost_its_lease_moves_neither_records_nor_cursor(daemon: Daemon) -> None:
+    from apps.runs.leases import LeaseLost
+
+    source = slurm(daemon)
+    ask_for(source, at=AT)
+    late = claim_run(at=AT)
+    assert late is not None
+    stale = Run.objects.get(kind="usage_collect")
+    Run.objects.update(lease_until=PAST)
+    newer = claim_run(at=AT)
+    assert newer is not None
+    with pytest.raises(LeaseLost):
+        work_collect(stale, late)
+    source.refresh_from_db()
+    assert (Record.objects.count(), source.cursor, source.collect_error) == (0, {}, "")
+    work_lease(newer)
+    assert Run.objects.get(kind="usage_collect").state == "succeeded"
+
+
+# --- Death between the fetch and the commit --------------------------------------------------------------------------
+
+WORKER = "import django; django.setup(); from apps.runs.tasks import work_runs; work_runs()"
+
+
+def worker_that_dies(place: str, daemon: Daemon, secrets: Path) -> None:
+    found = connection.settings_dict
+    login = quote(found["USER"]) + (f":{quote(found['PASSWORD'])}" if found["PASSWORD"] else "")
+    host = quote(str(found["HOST"]), safe="") + (f":{found['PORT']}" if found["PORT"] else "")
+    environment = {
+        **os.environ,
+        "DATABASE_URL": f"postgresql://{login}@{host}/{quote(str(found['NAME']))}",
+        "FAULT": f"usage.collect.{place}:kill",
+        "FAIRSHARE_CLOCK": AT.isoformat(),
+        "FAIRSHARE_OUTBOUND_ALLOW": f"127.0.0.1:{daemon.port}",
+        "FAIRSHARE_SECRETS_DIR": str(secrets),
+    }
+    worker = subprocess.run([sys.executable, "-c", WORKER], env=environment, capture_output=True, timeout=100)
+    assert worker.returncode == -signal.SIGKILL, worker.stderr.decode()
+
+
+@pytest.mark.faults
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_killed_anywhere_leaves_a_collection_that_ends_exactly(
+    daemon: Daemon, tmp_path: Path, stored: Stored
+) -> None:
+    slurm(daemon)
+    reached = []
+    for place in ("after_fetch", "before_commit", "after_commit", "before_finish"):
+        Run.objects.all().delete()
+        source = Source.objects.get()
+        ask_for(source, at=AT)
+        before = (stored(), source.cursor)
+        worker_that_dies(place, daemon, tmp_path)
+        source.refresh_from_db()
+        if place in ("after_fetch", "before_commit"):
+            assert (stored(), source.cursor) == before
+        reached.append(Record.objects.count())
+        Run.objects.update(lease_until=PAST)
+        assert work_due_runs(clock=lambda: AT) == 1
+        run = Run.objects.get()
+        assert (run.state, run.attempts, Record.objects.count()) == ("succeeded", 2, 7)
+    assert reached == [0, 7, 7, 7]
+    assert AuditEvent.objects.filter(verb="source.made").count() == 1
