@@ -100,6 +100,7 @@ NODE = "policy/<slug:policy>/n/<uuid:uid>"
 HISTORY = "policy/<slug:policy>/history"
 MEMBERS = "policy/<slug:policy>/members/<uuid:uid>/"
 IMPORT = "usage/imports/<int:import_id>"
+SOURCE = "usage/sources/<slug:slug>/"
 EDIT = "changes/<int:change_set>/edit"
 GROUP = "policy/<slug:policy>/group/<uuid:uid>"
 ANSWER = "inbox/<int:change_set>"
@@ -607,6 +608,18 @@ ROWS = [
         "302 404 404 200 404 200 302 302 302 302 302", headers=HTMX, besides="dora 403"),
     Row("usage/sources/", "/usage/sources/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/sources/<slug:slug>/", "/usage/sources/cluster-a/", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("usage/sources/new/", "/usage/sources/new/?kind=command", "302 403 403 403 403 200 302 302 302 302 302"),
+    Row("usage/sources/new/", "/usage/sources/new/?kind=push", "302 403 403 403 403 422 302 302 302 302 302", "post",
+        {"name": ""}),
+    Row(SOURCE + "settings/", "/usage/sources/cluster-a/settings/", "302 403 403 403 403 200 302 302 302 302 302"),
+    Row(SOURCE + "settings/", "/usage/sources/cluster-a/settings/", "302 403 403 403 403 422 302 302 302 302 302",
+        "post", {"name": ""}),
+    Row(SOURCE + "pause/", "/usage/sources/cluster-a/pause/", "302 403 403 403 403 303 302 302 302 302 302", "post"),
+    Row(SOURCE + "resume/", "/usage/sources/cluster-a/resume/", "302 403 403 403 403 303 302 302 302 302 302", "post"),
+    Row(SOURCE + "collect/", "/usage/sources/cluster-a/collect/", "302 403 403 403 403 409 302 302 302 302 302",
+        "post"),
+    Row(SOURCE + "_collecting", "/usage/sources/cluster-a/_collecting", "302 200 200 200 200 200 302 302 302 302 302",
+        headers=HTMX),
     Row("usage/quality/", "/usage/quality/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/quality/changed.csv", "/usage/quality/changed.csv",
         "302 200 200 200 200 200 302 302 302 302 302"),
