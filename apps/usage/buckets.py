@@ -136,6 +136,27 @@ AND {" AND ".join(f"bucket.{name} = 0" for name in AMOUNTS)}
 """  # noqa: S608 - constants only
 
 
+_WRONG = f"(SELECT DISTINCT {_KEY} FROM usage_proof_bad WHERE NOT is_sealed) AS wrong"  # noqa: S608 - constants only
+_DROP_WRONG = f"""
+DELETE FROM usage_bucket AS bucket USING {_WRONG} WHERE bucket.source_id = %s
+    AND bucket.account_id = wrong.account_id AND bucket.site = wrong.site AND bucket.job_class_id = wrong.job_class_id
+    AND bucket.hour_at = wrong.hour_at
+"""  # noqa: S608 - constants only
+_WRITE_RIGHT = f"""
+INSERT INTO usage_bucket (source_id, {_KEY}, {", ".join(AMOUNTS)})
+SELECT %s::int8, {_KEY}, {", ".join(AMOUNTS)} FROM usage_proof_sum JOIN {_WRONG} USING ({_KEY})
+"""  # noqa: S608 - constants only
+
+
+def rewrite(source_id: int) -> int:
+    """The buckets that a proof found wrong (see proof.py), from its sums of the records; how many."""
+    with cursor() as found:
+        n_wrong = found.execute(f"SELECT count(*) FROM {_WRONG}").fetchone()  # noqa: S608 - constants only
+        found.execute(_DROP_WRONG, [source_id])
+        found.execute(_WRITE_RIGHT, [source_id])
+    return int(n_wrong[0]) if n_wrong else 0
+
+
 def _upsert(source_id: int, delta: Delta, chosen: I8) -> None:
     with cursor() as found:
         found.execute(_UPSERT, [source_id, *_parameters(delta, chosen)])

@@ -21,7 +21,7 @@ from apps.accounts import audit
 from apps.accounts.actor import Actor
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.usage.authority import require_maker
-from apps.usage.buckets import Delta
+from apps.usage.buckets import RESOURCES, Delta
 from apps.usage.collectors.base import I8, RecordBatch
 from apps.usage.models import Overlap, Source
 from apps.usage.pgbinary import Int8Array, TextArray, cursor
@@ -52,7 +52,8 @@ class Pair(NamedTuple):
 
 
 def presence_of(delta: Delta) -> Presence:
-    added = np.flatnonzero(delta.amounts.max(axis=1, initial=0) > 0)
+    used = delta.amounts[:, : len(RESOURCES)]  # a job that ends with an hour is counted in the next, and uses nothing
+    added = np.flatnonzero(used.max(axis=1, initial=0) > 0)
     day, hour = np.divmod(delta.hour[added], 24)
     n_sites = max(len(delta.sites), 1)
     key = day * n_sites + delta.place[added]
@@ -188,7 +189,8 @@ _AGAIN = """
 WITH now AS (
     SELECT site, (hour_at AT TIME ZONE 'UTC')::date AS day,
         bit_or(1 << extract(hour FROM hour_at AT TIME ZONE 'UTC')::int) AS hours
-    FROM usage_bucket WHERE source_id = %(source)s AND hour_at >= %(from_at)s AND hour_at < %(to_at)s GROUP BY 1, 2),
+    FROM usage_bucket WHERE source_id = %(source)s AND hour_at >= %(from_at)s AND hour_at < %(to_at)s
+        AND cpu_s + gpu_s + mem_gb_s + node_s + billing > 0 GROUP BY 1, 2),
 gone AS (
     DELETE FROM usage_siteday AS old WHERE source_id = %(source)s
         AND day >= (%(from_at)s AT TIME ZONE 'UTC')::date AND day < (%(to_at)s AT TIME ZONE 'UTC')::date

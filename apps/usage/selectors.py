@@ -18,7 +18,7 @@ from apps.errors import FieldProblem, Invalid, NotFound
 from apps.usage.authority import may_read_all, may_write
 from apps.usage.buckets import AMOUNTS, RESOURCES
 from apps.usage.collectors.base import F8, I8, Flags
-from apps.usage.models import Import, RejectedLine, Source
+from apps.usage.models import Import, Overlap, RejectedLine, Source
 from apps.usage.pgbinary import fetch_columns
 
 _MOST_ROWS = 10_001
@@ -95,6 +95,10 @@ SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), arr
 FROM usage_bucket {named}
 WHERE source_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz AND hour_at < %s::timestamptz
 """
+_NOT_HELD = """ AND (source_id, usage_bucket.site, hour_at) NOT IN (
+    SELECT held_id, site, generate_series(from_at, to_at - interval '1 hour', '1 hour') FROM usage_overlap
+    WHERE state IN ('held', 'dropped') AND held_id = ANY(%s::int8[]))
+"""
 _LOAD_OPEN = """
 SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), array_agg((state = 'running')::int::int8),
     array_agg(COALESCE(start_at, '-infinity')), array_agg(cpus), array_agg(gpus), array_agg(mem_mb), array_agg(nodes),
@@ -110,11 +114,15 @@ _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 def load_usage(
     *, sources: Sequence[int], from_at: datetime | None, to_at: datetime, sites: Sequence[str] = ()
 ) -> UsageArrays:
-    """Buckets of hours that begin at `from_at` or later and before `to_at`, in no particular order.
+    """Buckets of hours that begin at `from_at` or later and before `to_at`, in no particular order; no held ones.
 
     sites: those to be told from each other and from all others; each once.
     """
-    found = _columns(_LOAD_USAGE, sites, [list(sources), from_at or _EARLIEST, to_at])
+    query = _LOAD_USAGE
+    given: list[Any] = [list(sources), from_at or _EARLIEST, to_at]
+    if Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists():
+        query, given = query + _NOT_HELD, [*given, list(sources)]
+    found = _columns(query, sites, given)
     if not found:
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
         return UsageArrays(none, none, none, none, nothing, nothing, nothing, nothing, nothing, none, tuple(sites))

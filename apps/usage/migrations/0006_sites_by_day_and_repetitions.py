@@ -5,7 +5,7 @@ from django.db import migrations, models
 _SEEN = """
 INSERT INTO usage_siteday (source_id, site, day, hours)
 SELECT source_id, site, (hour_at AT TIME ZONE 'UTC')::date, bit_or(1 << extract(hour FROM hour_at AT TIME ZONE 'UTC')::int)
-FROM usage_bucket GROUP BY 1, 2, 3
+FROM usage_bucket WHERE cpu_s + gpu_s + mem_gb_s + node_s + billing > 0 GROUP BY 1, 2, 3
 """
 
 

@@ -33,6 +33,7 @@ class Command(OperatorCommand):
         parser.add_argument("--format", default=AUTO, choices=[AUTO, *FORMATS])
         parser.add_argument("--time-zone", default="", metavar="ZONE", help="of times without one: Europe/Stockholm")
         parser.add_argument("--dry-run", action="store_true", help="count, and store nothing")
+        parser.add_argument("--all-or-nothing", action="store_true", help="one bad line, and nothing is stored")
         parser.add_argument("--json", action="store_true", help="counts and rejected lines as JSON")
         parser.add_argument("file", metavar="FILE", help="plain, gz or zst; - reads standard input")
 
@@ -46,6 +47,7 @@ class Command(OperatorCommand):
                 file_name=Path(options["file"]).name if options["file"] != "-" else "standard input",
                 time_zone=options["time_zone"],
                 dry_run=options["dry_run"],
+                all_or_nothing=options["all_or_nothing"],
                 makes_source=True,
                 at=now(),
                 actor=COMMAND,
@@ -57,7 +59,7 @@ class Command(OperatorCommand):
             status = REFUSED if run.error_code in ("", "failed", "worker_lost") else BAD_INPUT
             raise CommandError(f"Import {made.pk} {run.state}: {run.error or run.message}", returncode=status)
         self._tell(made, run, as_json=options["json"])
-        if run.counts["rejected"] and not any(run.counts[name] for name in _COUNTS[:-1]):
+        if run.counts["rejected"] and not any(run.counts[name] for name in (*_COUNTS[:-1], "too_late")):
             raise CommandError("No line of this file could be taken.", returncode=BAD_INPUT)
 
     def _tell(self, made: Import, run: Run, *, as_json: bool) -> None:
@@ -67,7 +69,8 @@ class Command(OperatorCommand):
             answer = {"import": made.pk, "dry_run": made.dry_run, **run.result, "rejected_lines": lines}
             self.stdout.write(json.dumps(answer, ensure_ascii=False))
             return
-        counts = ", ".join(f"{run.counts[name]} {name}" for name in _COUNTS)
+        told = {**run.counts, "late": run.counts["late"] + run.counts["too_late"]}
+        counts = ", ".join(f"{told[name]} {name}" for name in _COUNTS)
         self.stdout.write(f"{counts}{' (dry run: nothing stored)' if made.dry_run else ''}")
         for line in rejected[:_SHOWN]:
             self.stderr.write(f"line {line.line}: {line.code}: {line.message}")

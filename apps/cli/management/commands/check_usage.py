@@ -1,0 +1,66 @@
+"""`manage.py check_usage`: the proof that hourly usage is the sum of the records, for each source."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from apps.accounts.actor import COMMAND
+from apps.cli.commands import REFUSED, OperatorCommand
+from apps.clock import now
+from apps.usage.models import Source
+from apps.usage.proof import MOST_NAMED, Difference, Proof, prove, repair
+from apps.usage.selectors import get_source
+
+
+class Command(OperatorCommand):
+    help = "Adds up all records anew and compares. Names what differs and ends with status 1; repairs only when asked."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--source", metavar="NAME", help="only this one")
+        parser.add_argument("--repair", action="store_true", help="write buckets that differ anew; needs --reason")
+        parser.add_argument("--reason", default="", help="why, for the audit log")
+        parser.add_argument("--json", action="store_true", help="one JSON object for each source")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        one = options["source"]
+        sources = [get_source(slug=one, actor=COMMAND)] if one else list(Source.objects.order_by("slug"))
+        n_left = 0
+        for source in sources:
+            found = self._repaired(source, options) if options["repair"] else prove(source)
+            self._tell(found, as_json=options["json"])
+            n_left += found.n_different - found.n_repaired
+        if n_left:
+            remedy = "sealed hours can't be repaired: their records are gone" if options["repair"] else "see --repair"
+            raise CommandError(f"{n_left} buckets are not the sum of their records; {remedy}.", returncode=REFUSED)
+
+    def _repaired(self, source: Source, options: dict[str, Any]) -> Proof:
+        return repair(source, reason=options["reason"], at=now(), actor=COMMAND)
+
+    def _tell(self, found: Proof, *, as_json: bool) -> None:
+        if as_json:
+            self.stdout.write(json.dumps(asdict(found), default=str))
+            return
+        head = f"{found.source}: {found.n_records} records, {found.n_buckets} buckets: "
+        if not found.n_different:
+            self.stdout.write(f"{head}every bucket is the sum of its records")
+            return
+        self.stdout.write(f"{head}{found.n_different} buckets differ")
+        for difference in found.first:
+            self.stdout.write(f"  {_told(difference)}")
+        if found.n_different > MOST_NAMED:
+            self.stdout.write("  …")
+        if found.n_repaired:
+            self.stdout.write(f"  {found.n_repaired} of them were written anew from their records")
+
+
+def _told(one: Difference) -> str:
+    whose = one.account or "all accounts together"
+    site = f" at {one.site}" if one.site else ""
+    return (
+        f"{one.hour_at:%Y-%m-%d %H:%M} {whose}{site}: {one.amount} is {one.stored}, its records come to {one.expected}"
+    )

@@ -1,0 +1,57 @@
+"""Hours that arrived from two sources, as they are shown: where, whose, how much, and what was decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import connection
+
+from apps.accounts.actor import Actor
+from apps.usage.authority import may_read_all
+
+
+@dataclass(frozen=True, slots=True)
+class HeldHours:
+    """Everything that two sources have in common at a site, in one state."""
+
+    site: str
+    kept: str
+    kept_name: str
+    held: str
+    held_name: str
+    state: str
+    from_at: datetime
+    to_at: datetime
+    n_hours: int
+    cpu_s: float  # of the held source in these hours
+    kept_cpu_s: float
+    found_at: datetime
+    decided_at: datetime | None
+    decided_by: str
+    reason: str
+
+
+_GROUPS = """
+SELECT overlap.site, kept.slug, kept.name, held.slug, held.name, overlap.state, min(from_at), max(to_at),
+    sum(extract(epoch FROM to_at - from_at) / 3600)::int8,
+    COALESCE(sum(theirs.cpu_s), 0), COALESCE(sum(ours.cpu_s), 0), min(found_at), max(decided_at),
+    COALESCE(max(person.username), ''), max(reason)
+FROM usage_overlap AS overlap
+JOIN usage_source AS kept ON kept.id = kept_id JOIN usage_source AS held ON held.id = held_id
+LEFT JOIN accounts_user AS person ON person.id = decided_by_id
+LEFT JOIN LATERAL (SELECT sum(cpu_s) AS cpu_s FROM usage_bucket AS bucket WHERE bucket.source_id = held_id
+    AND bucket.site = overlap.site AND hour_at >= from_at AND hour_at < to_at) AS theirs ON true
+LEFT JOIN LATERAL (SELECT sum(cpu_s) AS cpu_s FROM usage_bucket AS bucket WHERE bucket.source_id = kept_id
+    AND bucket.site = overlap.site AND hour_at >= from_at AND hour_at < to_at) AS ours ON true
+GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY overlap.state <> 'held', min(found_at) DESC, 1, 2, 4 LIMIT %s
+"""
+
+
+def list_held_hours(*, actor: Actor, limit: int = 200) -> list[HeldHours]:
+    """Undecided ones first, newest first; for administrators, who decide."""
+    if not may_read_all(actor):
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(_GROUPS, [limit])
+        return [HeldHours(*row) for row in cursor.fetchall()]
