@@ -27,7 +27,7 @@ _OWN = ("name", "time_zone", "origin", "namespace", "site", "cluster", "skew_tol
 _TERMS = ("folder", "pattern", "files", "format", "address", "version", "user", "accounting", "queue")
 SACCT = (
     "sacct -a -X -P --duplicates -S {from} -E {to} --format=JobIDRaw,Cluster,User,Account,Partition,QOS,Submit,Start,"
-    "End,ElapsedRaw,State,AllocCPUS,AllocTRES,ReqTRES,TimelimitRaw,Reservation"
+    "End,ElapsedRaw,State,AllocCPUS,AllocTRES,ReqTRES,Reservation,UID,TimelimitRaw,JobID"
 )
 
 

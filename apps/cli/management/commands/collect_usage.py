@@ -1,0 +1,38 @@
+"""`manage.py collect_usage`: fetch what a source has that is new, now and here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from apps.accounts.actor import COMMAND
+from apps.cli.commands import REFUSED, OperatorCommand
+from apps.clock import now
+from apps.runs.models import Run
+from apps.runs.services import work_run_now
+from apps.usage.sources import collect_now
+
+_COUNTS = ("new", "duplicate", "corrected", "late", "too_late", "vanished", "rejected")
+
+
+class Command(OperatorCommand):
+    help = "Collects a usage source now, without waiting for its rhythm. Counts go to standard output."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--source", required=True, metavar="NAME", help="its slug")
+        parser.add_argument("--json", action="store_true", help="counts and problems as JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        run = work_run_now(collect_now(slug=options["source"], at=now(), actor=COMMAND).pk)
+        if run.state != Run.State.SUCCEEDED:
+            message = f"The collection of {options['source']} {run.state}: {run.error or run.message}"
+            raise CommandError(message, returncode=REFUSED)
+        if options["json"]:
+            self.stdout.write(json.dumps({"run": run.pk, **run.result}, ensure_ascii=False))
+            return
+        self.stdout.write(", ".join(f"{run.result[name]} {name.replace('_', ' ')}" for name in _COUNTS))
+        for name, why in sorted(run.result["problems"].items()):
+            self.stderr.write(f"{name}: {why}")
