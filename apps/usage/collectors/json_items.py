@@ -16,6 +16,8 @@ MOST_ITEM_BYTES = 4 * 1024**2
 MOST_SKIPPED_BYTES = 16 * 1024**2  # of an item over the limit; behind that nothing is believed
 _READ = 256 * 1024
 _HEAD = 1024
+_MOST_NAME = 80
+_MOST_GUESSES = 8
 _MOST_DEPTH = 500  # Slurm needs ten
 _TOO_DEEP = f"It is nested more than {_MOST_DEPTH} deep"
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -168,8 +170,11 @@ class JsonItems:
             if found is None:
                 raise _Broken("It is broken")
             return found.end() if found.end() < len(buffer) or self._is_over else -1
-        end = self._end_by_indent() if mark == b"{" else -1
-        return end if end > 0 else self._end_by_count()
+        for guess in (self._end_by_indent, self._end_by_next) if mark == b"{" else ():
+            end = guess()
+            if end > 0:
+                return end
+        return self._end_by_count()
 
     def _end_by_indent(self) -> int:
         """A short cut for indented documents: no string holds a line end, so `}` at the item's indent ends it."""
@@ -182,6 +187,22 @@ class JsonItems:
             return -1
         end = found + len(indent) + 1
         return end if _loaded(self._buffer[self._at : end]) is not None else -1
+
+    def _end_by_next(self) -> int:
+        """A short cut for documents without indents: the next item begins with the same name as this one.
+
+        What then stands between is an item if it is JSON at all: no object is the beginning of another.
+        """
+        colon = self._buffer.find(b":", self._at, self._at + _MOST_NAME)
+        start, at = self._buffer[self._at : colon + 1], self._at
+        for _ in range(_MOST_GUESSES if start.startswith(b'{"') else 0):
+            at = self._buffer.find(start, at + 1)
+            end = self._buffer.rfind(b"}", at - 3, at) + 1
+            if at < 0:
+                return -1
+            if end and _loaded(self._buffer[self._at : end]) is not None:
+                return end
+        return -1
 
     def _end_by_count(self) -> int:
         depth = 0
