@@ -23,6 +23,7 @@ from apps.dashboard.actor import actor_of
 from apps.dashboard.downloads import csv_response
 from apps.dashboard.forms.usage import NEW_SOURCE, UploadForm
 from apps.dashboard.htmx import SeeOther, fragment, is_htmx
+from apps.dashboard.import_notes import noted
 from apps.dashboard.import_reports import import_line, import_report, reason, reasons, size
 from apps.dashboard.source_lines import (
     headline,
@@ -247,6 +248,7 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
         "report": report,
         "size": size(usage_import.n_bytes),
         "format": FORMATS[usage_import.format].label if usage_import.format in FORMATS else "",
+        "noted": noted(usage_import.run.result.get("notes", {})),
     }
     if report.is_unfinished or not report.n_rejected:
         return context

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, BinaryIO
 from xml.parsers import expat
 
@@ -185,7 +186,7 @@ class _Reader:
             return
         if not self._open:
             self._n_elements = self._n_text = 0
-        given = {_local(key): value for key, value in attributes.items()}
+        given = {_local(key): value for key, value in attributes.items()} if attributes else {}
         node = Node(local_name, given, self._parser.CurrentLineNumber)
         self._n_elements += 1
         self._n_text += sum(map(len, given.values()))
@@ -213,5 +214,6 @@ class _Reader:
         return self._n_elements > MOST_ELEMENTS or self._n_text > MOST_TEXT
 
 
+@lru_cache(maxsize=256)  # names come again and again
 def _local(name: str) -> str:
     return name.rpartition(":")[2]

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from django.conf import settings
+
+from apps.dashboard.import_notes import Noted, noted
+
+COLLECTORS = Path(settings.BASE_DIR) / "apps" / "usage" / "collectors"
+
+
+def test_notes_are_told_in_words_the_most_frequent_first() -> None:
+    notes = {"never_ran": 2, "slave_tasks_skipped": 7, "steps_skipped": 0, "service_level SITE-A hepscore23 12.5": 3}
+    assert noted(notes) == [
+        Noted("Slave tasks: their job’s own line has all its slots", 7),
+        Noted("Jobs of a site with the speed SITE-A hepscore23 12.5", 3),
+        Noted("Jobs that never ran", 2),
+    ]
+    assert noted({"something_new": 1}) == [Noted("something new", 1)]
+
+
+def test_every_note_of_a_reader_has_words_of_its_own() -> None:
+    named = set()
+    for path in COLLECTORS.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        named |= set(re.findall(r'notes\["([a-z_]+)"\]|note\((?:notes, )?"([a-z_]+)"', text))
+    names = {one or other for one, other in named}
+    assert len(names) > 15
+    assert [name for name in sorted(names) if noted({name: 1})[0].words == name.replace("_", " ")] == []
