@@ -20,7 +20,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.intern import AccountKey
-from apps.accounts.models import AuditEvent, Token, User
+from apps.accounts.models import Account, AuditEvent, Token, User
 from apps.accounts.services import make_token, revoke_token
 from apps.dashboard.forms.members import seen_tag
 from apps.policies.allocations.capacities import state_capacity
@@ -37,7 +37,10 @@ from apps.policies.services import make_change_set, propose_change_set, publish_
 from apps.policies.trees import load_tree
 from apps.priorities.attaching import attach_account
 from apps.priorities.claims import claim_account
-from apps.priorities.models import Claim
+from apps.priorities.mapping_changes import AddRule, make_change
+from apps.priorities.models import Attachment, Claim
+from apps.priorities.rules import Rule
+from apps.priorities.services import set_rules
 from apps.runs.models import Run
 from apps.usage.services import start_import
 from tests.api.conftest import AT, _fresh_process, computed, site  # noqa: F401 - fixtures
@@ -93,11 +96,15 @@ CHANGE_SET = POLICY + "/changesets/<int:change_set>"
 ACCESS = "policy/<slug:policy>/access/"
 ALLOCATION = POLICY + "/allocations/<uuid:allocation>"
 CAPACITY = POLICY + "/capacities/<int:capacity>"
+MAPPING = POLICY + "/mappings"
+MAPPED = {"If-Match": "{of_mapping}"}
+ALICE = {"namespace": "a", "user": "alice", "group": "physics"}
 GRANT = POLICY + "/grants/<int:grant>"
 CHANGE = "changes/<int:change_set>"
 CORE_HOURS = "policy/<slug:policy>/allocations/"
 NODE = "policy/<slug:policy>/n/<uuid:uid>"
 HISTORY = "policy/<slug:policy>/history"
+ACCOUNTS = "policy/<slug:policy>/mappings/"
 MEMBERS = "policy/<slug:policy>/members/<uuid:uid>/"
 IMPORT = "usage/imports/<int:import_id>"
 SOURCE = "usage/sources/<slug:slug>/"
@@ -262,6 +269,38 @@ ROWS = [
     Row(POLICY + "/mappings/<int:mapping>", "/api/v1/policies/grid/mappings/{attachment}",
         "401 404 404 204 404 204 403 403 404 401 401", "delete", {"reason": "x"}, remakes="attachment",
         besides="dora 204"),
+    # --- REST: mapping rules (pia's, the last one), accounts without an entry, versions
+    Row(MAPPING + "/rules", "/api/v1/policies/grid/mappings/rules", "401 404 403 200 200 200 403 200 200 401 401",
+        word="pia-secret", readers="pia admin reader", besides="dora 200 vera 403"),
+    Row(MAPPING + "/rules", "/api/v1/policies/grid/mappings/rules", "401 404 403 201 422 201 403 403 422 401 401",
+        "post", {"kind": "glob", "user": "new*", "entry": "{physics}", "reason": "try"}, headers=MAPPED,
+        remakes="mapping", besides="dora 403 vera 403"),
+    Row(MAPPING + "/rules", "/api/v1/policies/grid/mappings/rules", "401 404 403 403 404 200 403 403 404 401 401",
+        "put", {"rules": [{"kind": "glob", "user": "x*", "entry": "/physics"}], "reason": "try"}, headers=MAPPED,
+        remakes="mapping", besides="dora 403 vera 403"),
+    Row(MAPPING + "/rules/<int:position>", "/api/v1/policies/grid/mappings/rules/{rule_position}",
+        "401 404 403 200 404 200 403 403 404 401 401", "patch",
+        {"rule": {"kind": "glob", "user": "x*", "entry": "/physics/bob"}, "reason": "try"}, headers=MAPPED,
+        remakes="mapping", besides="dora 404 vera 403"),
+    Row(MAPPING + "/rules/<int:position>", "/api/v1/policies/grid/mappings/rules/{rule_position}?reason=try",
+        "401 404 403 200 404 200 403 403 404 401 401", "delete", headers=MAPPED, remakes="mapping",
+        besides="dora 404 vera 403"),
+    Row(MAPPING + "/trial", "/api/v1/policies/grid/mappings/trial", "401 404 403 200 404 200 403 200 404 401 401",
+        "post", {"rules": [{"kind": "glob", "user": "x*", "entry": "/physics"}]}, besides="dora 200 vera 403"),
+    Row(MAPPING + "/unmapped", "/api/v1/policies/grid/mappings/unmapped",
+        "401 404 403 200 200 200 403 200 200 401 401", besides="dora 200 vera 403"),
+    Row(MAPPING + "/assignments", "/api/v1/policies/grid/mappings/assignments",
+        "401 404 403 201 404 201 403 403 404 401 401", "post",
+        {"assignments": [{"account": ALICE, "entry": "/physics/bob"}], "reason": "try"}, headers=MAPPED,
+        remakes="mapping", besides="dora 422 vera 403"),
+    Row(MAPPING + "/versions", "/api/v1/policies/grid/mappings/versions",
+        "401 404 403 200 200 200 403 200 200 401 401", word="pia-secret", readers="pia admin reader",
+        besides="dora 200 vera 403"),
+    Row(MAPPING + "/versions/<int:version>", "/api/v1/policies/grid/mappings/versions/{mapping}",
+        "401 404 403 200 404 200 403 200 404 401 401", besides="dora 404 vera 403"),
+    Row(MAPPING + "/versions/<int:version>/restore", "/api/v1/policies/grid/mappings/versions/{mapping_before}/restore",
+        "401 404 403 201 404 201 403 403 404 401 401", "post", {"reason": "try"}, headers=MAPPED, remakes="mapping",
+        besides="dora 404 vera 403"),
     Row(POLICY + "/adjustments", "/api/v1/policies/grid/adjustments", "401 200 200 200 200 200 403 200 200 401 401"),
     Row(POLICY + "/charges", "/api/v1/policies/grid/charges?account=bob",
         "401 200 200 200 200 200 403 200 200 401 401", word='"job":"2"', readers="pia admin reader dora"),
@@ -581,6 +620,33 @@ ROWS = [
         headers=HTMX, besides="vera 200 dora 200"),
     Row(NODE + "/_adjustments", "/policy/grid/n/{bob}/_adjustments", "302 404 404 200 404 200 302 302 302 302 302",
         headers=HTMX, besides="dora 200"),
+    # --- Pages: which account counts where (pia's rule is the last one; bob's account is attached by her)
+    Row(ACCOUNTS, "/policy/grid/mappings/", "302 404 403 200 200 200 302 302 302 302 302", word="pia-secret",
+        readers="pia admin", besides="dora 200 vera 403"),
+    Row(ACCOUNTS + "_unmapped", "/policy/grid/mappings/_unmapped", "302 404 403 200 200 200 302 302 302 302 302",
+        headers=HTMX, besides="dora 200 vera 403"),
+    Row(ACCOUNTS + "_rules", "/policy/grid/mappings/_rules", "302 404 403 200 200 200 302 302 302 302 302",
+        word="pia-secret", readers="pia admin", headers=HTMX, besides="dora 200 vera 403"),
+    Row(ACCOUNTS + "rule/", "/policy/grid/mappings/rule/?rule={rule_at}",
+        "302 404 403 200 404 200 302 302 302 302 302", besides="dora 404 vera 403"),
+    Row(ACCOUNTS + "rule/", "/policy/grid/mappings/rule/", "302 404 403 200 404 200 302 302 302 302 302", "post",
+        {"rule": "{rule_at}", "kind": "glob", "user": "x*", "entry": "/physics", "step": "preview"}, remakes="mapping",
+        besides="dora 404 vera 403"),
+    Row(ACCOUNTS + "order/", "/policy/grid/mappings/order/", "302 404 403 303 404 303 302 302 302 302 302", "post",
+        {"rule": "{rule_at}", "way": "remove", "step": "save", "reason": "try", "version": "{mapping}"},
+        remakes="mapping", besides="dora 404 vera 403"),
+    Row(ACCOUNTS + "assign/", "/policy/grid/mappings/assign/", "302 404 403 303 404 303 302 302 302 302 302", "post",
+        {"place": "{account_of_alice}:{bob}", "step": "save", "reason": "try", "version": "{mapping}"},
+        remakes="mapping", besides="dora 422 vera 403"),
+    Row(ACCOUNTS + "let-go/", "/policy/grid/mappings/let-go/", "302 404 403 200 404 200 302 302 302 302 302", "post",
+        {"account": "{account_of_bob}", "step": "preview"}, remakes="attachment", besides="dora 200 vera 403"),
+    Row(ACCOUNTS + "versions/", "/policy/grid/mappings/versions/", "302 404 403 200 200 200 302 302 302 302 302",
+        besides="dora 200 vera 403"),
+    Row(ACCOUNTS + "versions/<int:number>/", "/policy/grid/mappings/versions/{mapping}/",
+        "302 404 403 200 404 200 302 302 302 302 302", besides="dora 404 vera 403"),
+    Row(ACCOUNTS + "versions/<int:number>/", "/policy/grid/mappings/versions/{mapping_before}/",
+        "302 404 403 303 404 303 302 302 302 302 302", "post", {"step": "save", "reason": "x", "version": "{mapping}"},
+        remakes="mapping", besides="dora 404 vera 403"),
     Row(MEMBERS, "/policy/grid/members/{physics}/", "302 404 200 200 404 200 302 302 302 302 302",
         word="a:bob", readers="pia admin", besides="vera 200 dora 200"),
     Row(MEMBERS + "rules/", "/policy/grid/members/{physics}/rules/",
@@ -681,7 +747,7 @@ class World:
             "no_team": self._no_team, "published": self._published, "proposed": self._proposed,
             "allocation": self._allocation, "capacity": self._capacity, "no_77": self._no_77,
             "undated": self._undated,
-            "attachment": self._attachment, "claim": self._claim,
+            "attachment": self._attachment, "claim": self._claim, "mapping": self._mapping,
         }  # fmt: skip
         self.makers |= {"no_request": self._no_request, "request": self._request}
         self.makers |= {"division": self._division, "a_number": self._a_number}
@@ -834,6 +900,22 @@ class World:
             publish_change_set(id=made.pk, version=1, reason="people", at=AT, actor=admin)
             found = found or {name: self.site.uid(f"/physics/{name}") for name in names}
         return found
+
+    def _mapping(self) -> int:
+        """The version with which pia added the last rule; the one before is hers, too."""
+        pia, policy = Actor(user=self.site.pia, via="page"), self.site.policy
+        whole = Rule(kind="glob", target_uid=self.site.uid("/"), group_pattern="*", suffix="/{group}/{user}")
+        set_rules(policy_slug="grid", rules=[whole], at=AT, actor=SYSTEM)
+        Attachment.objects.filter(policy=policy, account__user_name="alice").delete()
+        for name in ("first", "pia-secret"):
+            number = make_change(
+                policy_slug="grid", edit=AddRule(Rule("glob", self.site.uid("/physics"), user_pattern=f"{name}*")),
+                reason="try", version=None, at=AT, actor=pia,
+            )  # fmt: skip
+        self.objects |= {"of_mapping": f'"{number}"', "mapping_before": number - 1, "rule_position": 3, "rule_at": 2}
+        rows = Account.objects.filter(user_name__in=("alice", "bob"), group_name="physics")
+        self.objects |= {f"account_of_{row.user_name}": row.pk for row in rows}
+        return number
 
     def _attachment(self) -> int:
         """Where rules lead the account anyhow, so that nobody sees another thing by it."""

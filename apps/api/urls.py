@@ -20,6 +20,7 @@ from apps.api.v1 import (
     charges,
     grants,
     jobs,
+    mapping_rules,
     mappings,
     policies,
     priorities,
@@ -74,6 +75,22 @@ urlpatterns = [
     path(f"{_POLICY}/capacities/<int:capacity>", capacities.CapacityDetailView.as_view(), name="capacity"),
     path(f"{_POLICY}/adjustments", adjustments.AdjustmentListView.as_view(), name="adjustments"),
     path(f"{_POLICY}/mappings", mappings.MappingListView.as_view(), name="mappings"),
+    path(f"{_POLICY}/mappings/rules", mapping_rules.MappingRuleListView.as_view(), name="mapping-rules"),
+    path(
+        f"{_POLICY}/mappings/rules/<int:position>", mapping_rules.MappingRuleDetailView.as_view(), name="mapping-rule"
+    ),
+    path(f"{_POLICY}/mappings/trial", mapping_rules.MappingTrialView.as_view(), name="mapping-trial"),
+    path(f"{_POLICY}/mappings/unmapped", mapping_rules.UnmappedAccountListView.as_view(), name="mapping-unmapped"),
+    path(f"{_POLICY}/mappings/assignments", mapping_rules.AssignmentListView.as_view(), name="mapping-assignments"),
+    path(f"{_POLICY}/mappings/versions", mapping_rules.MappingVersionListView.as_view(), name="mapping-versions"),
+    path(
+        f"{_POLICY}/mappings/versions/<int:version>", mapping_rules.MappingVersionDetailView.as_view(),
+        name="mapping-version",
+    ),
+    path(
+        f"{_POLICY}/mappings/versions/<int:version>/restore", mapping_rules.MappingRestoreView.as_view(),
+        name="mapping-restore",
+    ),
     path(f"{_POLICY}/mappings/<int:mapping>", mappings.MappingDetailView.as_view(), name="mapping"),
     path(f"{_POLICY}/charges", charges.ChargeListView.as_view(), name="charges"),
     path("audit", audit.AuditListView.as_view(), name="audit"),

@@ -66,6 +66,13 @@ NEEDS_SENSE = {
     "PATCH /api/v1/policies/{policy}/grants/{grant}",
     "DELETE /api/v1/policies/{policy}/grants/{grant}",
     "POST /api/v1/policies/{policy}/mappings",
+    "PUT /api/v1/policies/{policy}/mappings/rules",
+    "POST /api/v1/policies/{policy}/mappings/rules",
+    "PATCH /api/v1/policies/{policy}/mappings/rules/{position}",
+    "DELETE /api/v1/policies/{policy}/mappings/rules/{position}",
+    "POST /api/v1/policies/{policy}/mappings/trial",
+    "POST /api/v1/policies/{policy}/mappings/assignments",
+    "POST /api/v1/policies/{policy}/mappings/versions/{version}/restore",
     "DELETE /api/v1/policies/{policy}/mappings/{mapping}",
     "POST /api/v1/jobs/explain",
     "POST /api/v1/tokens/{token}/rotate",
@@ -125,6 +132,7 @@ def test_generated_requests_get_answers_as_described(
     real |= {"entry": str(computed.uid("/physics/bob")), "revision": 2}
     real["allocation"], real["capacity"] = promised(computed)
     real["mapping"] = attached(computed)
+    real |= {"position": 1, "version": 1}
     succeeded: dict[str, set[bool]] = defaultdict(set)
     for found in schema.get_all_operations():
         operation = found.ok()

@@ -14,6 +14,7 @@ from apps import clock
 from apps.accounts.intern import AccountKey
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
+from apps.api.v1.mapping_shapes import IF_MATCH_OF_ONE, AccountNameSerializer, seen_version
 from apps.api.v1.places import entry_uid
 from apps.priorities import attaching
 from apps.priorities.map_rights import rights_in
@@ -25,15 +26,6 @@ READ_WRITE: Scopes = {
     "DELETE": frozenset({POLICIES_WRITE}),
 }
 _PAGE = 100
-
-
-class AccountNameSerializer(serializers.Serializer[Any]):
-    namespace = serializers.CharField(max_length=128)
-    user = serializers.CharField(max_length=256, required=False, default="", allow_blank=True)
-    group = serializers.CharField(max_length=256, required=False, default="", allow_blank=True)
-    dn = serializers.CharField(max_length=1024, required=False, default="", allow_blank=True)
-    fqan = serializers.CharField(max_length=512, required=False, default="", allow_blank=True)
-    project = serializers.CharField(max_length=256, required=False, default="", allow_blank=True)
 
 
 class MappingSerializer(serializers.Serializer[Any]):
@@ -87,7 +79,10 @@ class MappingListView(APIView):
         following = rows[_PAGE - 1].pk if len(rows) > _PAGE else None
         return listed(MappingSerializer(rows[:_PAGE], many=True, context={"tree": rights.tree}).data, following)
 
-    @extend_schema(operation_id="attach_account", request=NewMappingSerializer, responses={201: MappingSerializer})
+    @extend_schema(
+        operation_id="attach_account", parameters=[IF_MATCH_OF_ONE], request=NewMappingSerializer,
+        responses={201: MappingSerializer},
+    )  # fmt: skip
     def post(self, request: Request, policy: str) -> Response:
         """From the next recompute on the account counts there, whatever rules say."""
         given = sent(NewMappingSerializer, request)
@@ -96,6 +91,7 @@ class MappingListView(APIView):
             entry_uid=entry_uid(request, policy, given["entry"]),
             account=AccountKey(*given["account"].values()),
             reason=given["reason"],
+            version=seen_version(request, is_asked_for=False),
             at=clock.now(),
             actor=actor_of(request),
         )
@@ -111,13 +107,16 @@ class MappingDetailView(APIView):
         row = attaching.get_attachment(rights, mapping)
         return Response(MappingSerializer(row, context={"tree": rights.tree}).data)
 
-    @extend_schema(operation_id="detach_account", request=DetachSerializer, responses={204: None})
+    @extend_schema(
+        operation_id="detach_account", parameters=[IF_MATCH_OF_ONE], request=DetachSerializer, responses={204: None}
+    )
     def delete(self, request: Request, policy: str, mapping: int) -> Response:
         """The rules decide again where the account counts."""
         given = sent(DetachSerializer, request)
         attaching.detach_account(
-            policy_slug=policy, attachment_id=mapping, reason=given["reason"], at=clock.now(), actor=actor_of(request)
-        )
+            policy_slug=policy, attachment_id=mapping, reason=given["reason"],
+            version=seen_version(request, is_asked_for=False), at=clock.now(), actor=actor_of(request),
+        )  # fmt: skip
         return Response(status=204)
 
 

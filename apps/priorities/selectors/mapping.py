@@ -52,7 +52,7 @@ class UnmappedLine:
 
 @dataclass(frozen=True, eq=False)
 class MappingPage:
-    """Amounts are of the last days, see stakes. `n_hidden`: accounts without an entry that aren't the actor's to read."""
+    """Amounts are of the last days, see stakes. `n_hidden`: accounts without an entry that aren't told."""
 
     rights: MapRights
     version: int
