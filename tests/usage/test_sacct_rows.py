@@ -15,6 +15,7 @@ from apps.usage.collectors import lines, sacct_rows
 from apps.usage.collectors import sacct as sacct_module
 from apps.usage.collectors.lines import MOST_LINE_BYTES
 from apps.usage.collectors.sacct import Sacct
+from apps.usage.collectors.sacct_header import Columns
 from tests.usage.slurm_files import READING, facts, only, read, sacct
 
 NEEDED = ("JobIDRaw", "User", "State", "Submit", "Start", "End", "AllocCPUS")
@@ -91,6 +92,37 @@ def test_a_row_cut_off_takes_no_other_with_it() -> None:
     at_end = read(whole[:-60])
     assert at_end.batch.job.tolist() == [b"4711", b"4712"]
     assert [rejection.line for rejection in at_end.rejections] == [4]
+
+
+def test_lines_that_follow_no_row_are_refused_and_not_taken_for_the_end_of_a_text() -> None:
+    columns = with_free(("SubmitLine", len(NEEDED)))
+    text = sacct({"SubmitLine": "srun a\nsrun b | tee c\n"}, columns=columns)
+    found = read(text)
+    assert (found.batch.job.tolist(), found.rejections, found.notes) == ([b"4711"], [], {"lines_joined": 1})
+    header, rest = text.split("\n", 1)
+    stray = read(f"{header}\nnot a row\n{rest}")
+    assert stray.batch.job.tolist() == [b"4711"]
+    assert [(rejection.line, rejection.code) for rejection in stray.rejections] == [(2, "too_few_fields")]
+
+
+def test_rows_that_fit_nowhere_take_little_time_each() -> None:
+    """What is tried is bounded: by the extra bars of a row, and by the lines that it may go on over."""
+    columns = with_free(("JobName", 2), ("Comment", 5))
+    bad = sacct({"Start": "never", "JobName": "|" * 290}, columns=columns).split("\n")[1] + "\n"
+    tries: list[int] = []
+    lay_over = sacct_rows.lay_over
+
+    def counted(fields: list[bytes], columns: Columns) -> sacct_rows.Fields | None:
+        tries.append(len(fields))
+        return lay_over(fields, columns)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sacct_rows, "lay_over", counted)
+        found = read(sacct(columns=columns) + (bad + "x\n" * 100) * 10)
+    assert len(found.batch) == 0
+    assert {rejection.code for rejection in found.rejections} <= {"ambiguous_row", "too_few_fields"}
+    assert len(tries) <= 10 * 25
+    assert max(tries) < 700
 
 
 def test_a_long_line_is_refused_and_its_neighbours_are_kept() -> None:

@@ -123,7 +123,8 @@ def _block(data: bytes, end_offset: int, state: _State, reading: Reading, *, at_
     parts = list(_parts(data, state))
     for place, (line, part, columns) in enumerate(parts):
         state.columns = columns
-        rows = read_rows(part, line, columns, at_end=at_end or place < len(parts) - 1)
+        is_cut = at_end or place < len(parts) - 1
+        rows = read_rows(part, line, columns, at_end=is_cut, is_first=not state.last_job)
         rest = rows.rest
         rejections += rows.rejections
         for name, n in rows.notes.items():

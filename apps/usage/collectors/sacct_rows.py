@@ -18,8 +18,8 @@ from apps.usage.collectors.lines import MOST_LINE_BYTES
 from apps.usage.collectors.sacct_header import Columns, fits
 
 MOST_LINES = 200  # of one row
-_MOST_EXTRA = 2000  # fields over the columns
-_MOST_TRIES = 50
+_MOST_EXTRA = 300  # fields over the columns
+_MOST_TRIES = 20
 TOO_LONG = f"The line is longer than {MOST_LINE_BYTES // 1024} KB. Leave SubmitLine out of --format, or use --json."
 _REMEDY = "Leave free text (SubmitLine, JobName, Comment) out of --format, or use --json."
 
@@ -45,15 +45,18 @@ class Rows:
         return excerpt(b"|".join(texts[row] for texts in self.texts.values()))
 
 
-def read_rows(data: bytes, first_line: int, columns: Columns, *, at_end: bool) -> Rows:
-    """Whole lines in, whole rows out. `at_end`: nothing follows, so what isn't whole never will be."""
+def read_rows(data: bytes, first_line: int, columns: Columns, *, at_end: bool, is_first: bool = True) -> Rows:
+    """Whole lines in, whole rows out.
+
+    at_end: nothing follows, so that what isn't whole never will be. is_first: no row stands before these lines.
+    """
     text = data.replace(b"\r\n", b"\n") if b"\r" in data else data
     text = text.removesuffix(b"\n")
     rows = _all_at_once(text, first_line, columns)
     if rows is not None:
         rows.has_zeros = b"\0" in data
         return rows
-    reader = _Reader(text.split(b"\n"), first_line, columns, at_end)
+    reader = _Reader(text.split(b"\n"), first_line, columns, at_end, is_first)
     reader.run()
     reader.rows.has_zeros = b"\0" in data
     if reader.rest_lines:
@@ -79,12 +82,13 @@ def _all_at_once(text: bytes, first_line: int, columns: Columns) -> Rows | None:
 
 
 class _Reader:
-    def __init__(self, lines: list[bytes], first_line: int, columns: Columns, at_end: bool) -> None:
+    def __init__(self, lines: list[bytes], first_line: int, columns: Columns, at_end: bool, is_first: bool) -> None:
         self._lines = lines
         self._split = [line.split(columns.delimiter) for line in lines]
         self._first_line = first_line
         self._columns = columns
         self._at_end = at_end
+        self._is_first = is_first
         self._taken: list[Fields] = []
         self.rows = Rows()
         self.rest_lines = 0
@@ -172,7 +176,7 @@ class _Reader:
         columns = self._columns
         is_text = bool(columns.free) and columns.free[-1] == len(columns.names) - 1 and not columns.is_trailing
         is_other = n_fields == 1 or (columns.lead > 0 and not fits(columns, self._split[place][: columns.lead]))
-        return is_text and is_other and (place > 0 or self._first_line > 1)
+        return is_text and is_other and (bool(self._taken) or not self._is_first)
 
     def _reject(self, place: int, end: int, n_fields: int) -> None:
         line, columns = self._first_line + place, self._columns
