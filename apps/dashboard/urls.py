@@ -11,6 +11,7 @@ from apps.dashboard.views import (
     aging,
     algorithm,
     entry,
+    exactly_once,
     grants,
     jobs,
     me,
@@ -92,6 +93,9 @@ urlpatterns = [
     path(f"{_IMPORT}/rejected.csv", usage.import_rejected_csv, name="import-rejected-csv"),
     path(f"{_IMPORT}/cancel/", usage.import_cancel, name="import-cancel"),
     path(f"{_IMPORT}/confirm/", usage.import_confirm, name="import-confirm"),
+    path(f"{_IMPORT}/undo/", exactly_once.import_undo, name="import-undo"),
+    path("usage/overlaps/", exactly_once.overlaps, name="overlaps"),
+    path("usage/overlaps/decide/", exactly_once.overlap_decide, name="overlap-decide"),
 ]
 urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + group_urls.urlpatterns + history_urls.urlpatterns
 urlpatterns += allocation_urls.urlpatterns + mapping_urls.urlpatterns

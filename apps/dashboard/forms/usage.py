@@ -61,6 +61,9 @@ class UploadForm(forms.Form):
         help_text=_("For times without one, as Europe/Stockholm. Empty: the one of the source."),
         widget=_text(spellcheck="false"),
     )
+    all_or_nothing = forms.BooleanField(
+        label=_("All or nothing"), required=False, help_text=_("One line that can’t be read, and nothing is stored.")
+    )
     mode = forms.ChoiceField(choices=[("dry", _("Dry run first")), ("real", _("Import at once"))], initial="dry")
 
     def __init__(self, *args: Any, sources: Choices, formats: Choices, **kwargs: Any) -> None:

@@ -30,6 +30,7 @@ from apps.dashboard.source_lines import (
     what_is_late,
 )
 from apps.dashboard.source_pages import coverage_of, line_of, lines_of
+from apps.dashboard.undo_reports import undo_report
 from apps.dashboard.views.sources import collecting_context
 from apps.errors import Conflict, Invalid, NotAllowed, TooLarge
 from apps.runs import services as runs
@@ -165,7 +166,8 @@ def import_cancel(request: HttpRequest, import_id: int) -> HttpResponse:
 @require_POST
 def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
     """The real import of a file whose dry run was read."""
-    made = services.confirm_import(import_id=import_id, at=clock.now(), actor=actor_of(request))
+    whole = {"all": True, "good": False}.get(request.POST.get("take", ""))
+    made = services.confirm_import(import_id=import_id, all_or_nothing=whole, at=clock.now(), actor=actor_of(request))
     return SeeOther(_import_url(made.pk))
 
 
@@ -220,6 +222,7 @@ def _start(form: UploadForm, actor: Actor) -> Import:
         file_name=chosen["file"].name,
         time_zone=chosen["time_zone"],
         dry_run=chosen["mode"] == "dry",
+        all_or_nothing=chosen["all_or_nothing"],
         at=now,
         actor=actor,
     )
@@ -247,6 +250,7 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
         "import": usage_import,
         "report": report,
         "size": size(usage_import.n_bytes),
+        "undo": undo_report(usage_import),
         "format": FORMATS[usage_import.format].label if usage_import.format in FORMATS else "",
         "noted": noted(usage_import.run.result.get("notes", {})),
     }

@@ -1,0 +1,151 @@
+"""Pages: an import taken back, all or nothing, and hours that came from two sources."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+
+from apps import clock
+from apps.accounts.actor import COMMAND
+from apps.accounts.models import AuditEvent, User
+from apps.runs.services import work_run_now
+from apps.usage.collectors.base import RecordRow
+from apps.usage.ingest import ingest_batch
+from apps.usage.models import Import, Overlap, Record, Source
+from apps.usage.services import make_source
+
+pytestmark = pytest.mark.django_db
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HEADER = "; UnixStartTime: 1132444805\n"
+
+
+@pytest.fixture
+def as_admin(client: Client) -> Client:
+    client.force_login(User.objects.create(username="admin", is_superuser=True))
+    return client
+
+
+@pytest.fixture
+def source() -> Source:
+    return make_source(slug="abisko", name="Abisko", at=AT, actor=COMMAND)
+
+
+def line(job: int, *, run: int = 3600) -> str:
+    return f"{job} 0 -1 {run} 1 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n"
+
+
+def sent(client: Client, body: str, **given: str) -> Import:
+    fields = {"source": "abisko", "format": "auto", "time_zone": "", "mode": "real", "all_or_nothing": "false", **given}
+    response = client.post(
+        reverse("dashboard:upload"), fields | {"file": SimpleUploadedFile("a.swf", (HEADER + body).encode())}
+    )
+    assert response.status_code == 303, response.content.decode()
+    made = Import.objects.latest("pk")
+    work_run_now(made.run_id)
+    return Import.objects.get(pk=made.pk)
+
+
+def page(client: Client, name: str, **given: int) -> str:
+    response = client.get(reverse(f"dashboard:{name}", kwargs=given))
+    assert response.status_code == 200
+    return str(response.content.decode())
+
+
+def undo(client: Client, made: Import, reason: str = "") -> None:
+    url = reverse("dashboard:import-undo", kwargs={"import_id": made.pk})
+    response = client.post(url, {"reason": reason})
+    assert (response.status_code, response["Location"]) == (303, reverse("dashboard:import", args=[made.pk]))
+
+
+@pytest.mark.usefixtures("source")
+def test_an_import_is_taken_back_after_a_look_at_what_that_means(as_admin: Client) -> None:
+    made = sent(as_admin, line(1) + line(2))
+    assert "Take back 2 records" in page(as_admin, "import", import_id=made.pk)
+    undo(as_admin, made, "the wrong month")
+    made.refresh_from_db()
+    assert made.undone_run is not None
+    during = page(as_admin, "import", import_id=made.pk)
+    assert "Being undone" in during
+    assert 'hx-trigger="every 2s"' in during
+    work_run_now(made.undone_run.pk)
+    after = page(as_admin, "import", import_id=made.pk)
+    assert "2 records were removed. Usage is as if this file had never come." in after
+    assert "hx-trigger" not in after
+    assert not Record.objects.exists()
+    assert AuditEvent.objects.get(verb="usage.undo_asked").details["reason"] == "the wrong month"
+
+
+@pytest.mark.usefixtures("source")
+def test_what_cannot_be_undone_says_why(as_admin: Client) -> None:
+    first = sent(as_admin, line(1))
+    later = sent(as_admin, line(1, run=4000))
+    shown = page(as_admin, "import", import_id=first.pk)
+    assert f"corrected since by import {later.pk} (a.swf): undo that one first" in shown
+    assert "Take back" not in shown
+    undo(as_admin, first)
+    assert "undo that one first" in page(as_admin, "import", import_id=first.pk)
+    assert Import.objects.get(pk=first.pk).undone_run_id is None
+
+
+@pytest.mark.usefixtures("source")
+def test_a_dry_run_has_nothing_to_take_back(as_admin: Client) -> None:
+    assert "Undo" not in page(as_admin, "import", import_id=sent(as_admin, line(1), mode="dry").pk)
+
+
+@pytest.mark.usefixtures("source")
+def test_all_or_nothing_is_chosen_when_the_file_is_sent_and_may_be_thought_over_after_a_dry_run(
+    as_admin: Client,
+) -> None:
+    refused = sent(as_admin, line(1) + "bad\n", all_or_nothing="true")
+    assert refused.run.state == "failed"
+    assert not Record.objects.exists()
+    dry = sent(as_admin, line(1) + "bad\n", all_or_nothing="true", mode="dry")
+    assert "You chose all or nothing." in page(as_admin, "import", import_id=dry.pk)
+    as_admin.post(reverse("dashboard:import-confirm", args=[dry.pk]), {"take": "good"})
+    real = Import.objects.latest("pk")
+    assert not real.all_or_nothing
+    work_run_now(real.run_id)
+    assert Record.objects.count() == 1
+
+
+def overlapping() -> None:
+    peer = make_source(slug="peer", name="Peer", origin="elsewhere", at=AT, actor=COMMAND)
+    start = clock.now() - timedelta(days=3)
+    row = RecordRow(job="1", user="a", site="north", cpus=2, start_at=start, end_at=start + timedelta(hours=3))
+    for one in (Source.objects.get(slug="abisko"), peer):
+        ingest_batch(source=one, rows=[row], at=clock.now())
+
+
+@pytest.mark.usefixtures("source")
+def test_hours_from_two_sources_wait_for_a_decision_with_a_reason(as_admin: Client) -> None:
+    assert "No hour came from two sources" in page(as_admin, "overlaps")
+    overlapping()
+    shown = page(as_admin, "overlaps")
+    assert "1 decision is wanted" in shown
+    assert "north: Peer after Abisko" in shown
+    assert "Only Abisko counts" in shown
+    asked = {"site": "north", "kept": "abisko", "held": "peer", "decision": "drop", "reason": " "}
+    refused = as_admin.post(reverse("dashboard:overlap-decide"), asked)
+    assert refused.status_code == 422
+    assert "Say why" in refused.content.decode()
+    done = as_admin.post(reverse("dashboard:overlap-decide"), asked | {"reason": "the same jobs"})
+    assert (done.status_code, done["Location"]) == (303, reverse("dashboard:overlaps"))
+    assert Overlap.objects.get().state == "dropped"
+    after = page(as_admin, "overlaps")
+    assert "Nothing waits for a decision" in after
+    assert "the same jobs" in after
+
+
+@pytest.mark.usefixtures("source")
+def test_only_administrators_see_and_decide(client: Client) -> None:
+    overlapping()
+    client.force_login(User.objects.create(username="bob"))
+    assert client.get(reverse("dashboard:overlaps")).status_code == 403
+    asked = {"site": "north", "kept": "abisko", "held": "peer", "decision": "drop", "reason": "x"}
+    assert client.post(reverse("dashboard:overlap-decide"), asked).status_code == 403
+    assert Overlap.objects.get().state == "held"
