@@ -6,12 +6,13 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(firstword $(shell cksum requirements.lock))
 PIP := install --quiet --disable-pip-version-check --no-input --require-hashes --requirement requirements.lock
 
-.PHONY: help setup run test bench bench-large lint browser
+.PHONY: help setup run test test-faults bench bench-large lint browser
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run     serve on http://127.0.0.1:8000 (FAIRSHARE_PORT, FAIRSHARE_VAR)"
 	@echo "make test    the whole suite     make lint    style, types, layers, migrations"
+	@echo "make test-faults  imports of a million records while everything around them dies"
 	@echo "make bench   the measured ratios make bench-large   those that take long"
 	@echo "make setup   install into $(VENV)"
 
@@ -38,6 +39,11 @@ browser:
 # Two workers; tests that kill a stack or drive the browser stay together on one of them (tests/conftest.py).
 test: setup browser
 	@$(PY) -m pytest -n 2 --dist loadgroup $(TESTS)
+
+# Imports of a million records each, and 10,000 broken lines of every format: about a quarter of an hour on two cores.
+test-faults: setup
+	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-1000000} FUZZ_LINES=$${FUZZ_LINES:-10000} \
+		$(PY) -m pytest -n 2 --dist loadgroup tests/faults/test_import_faults.py tests/usage/test_fuzz.py $(TESTS)
 
 bench: setup
 	@$(PY) -m bench $(BENCH)
