@@ -254,11 +254,11 @@ def date_words(dates: Mapping[str, Any] | None) -> str:
         return _("none")
     parts = []
     if dates.get("starts_on"):
-        parts.append(_("from %(day)s") % {"day": dates["starts_on"]})
+        parts.append(_("from %(day)s") % {"day": presentation.calendar_day(dates["starts_on"])})
     if dates.get("shares") is not None:
         parts.append(_("with %(amount)s") % {"amount": amount(float(dates["shares"]))})
     if dates.get("ends_on"):
-        parts.append(_("until %(day)s") % {"day": dates["ends_on"]})
+        parts.append(_("until %(day)s") % {"day": presentation.calendar_day(dates["ends_on"])})
     return " ".join(parts)
 
 

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard import presentation
+from apps.dashboard.change_words import date_words
 from apps.policies.columns import Node
 from apps.policies.draft_tree import DraftTree
 from apps.policies.models import ChangeSet
@@ -93,18 +94,6 @@ def _plain_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
         "dates": date_words(operation.get("dates")),
     }  # fmt: skip
     return texts.get(kind, kind + " %(name)s") % {"name": name, **more}
-
-
-def date_words(dates: Mapping[str, Any] | None) -> str:
-    """From 1 Jan to 31 Mar, and what then."""
-    if not dates:
-        return _("none")
-    parts = []
-    if dates.get("starts_on"):
-        parts.append(_("from %(day)s") % {"day": dates["starts_on"]})
-    if dates.get("ends_on"):
-        parts.append(_("until %(day)s") % {"day": dates["ends_on"]})
-    return " ".join(parts) or _("none")
 
 
 def _shares(name: str, shares: Any, tree: DraftTree) -> str:

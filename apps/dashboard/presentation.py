@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from math import isfinite
 
 from django.utils import formats, timezone
@@ -122,6 +122,11 @@ def clock_time(at: datetime, now: datetime) -> str:
 def day(at: datetime, now: datetime) -> str:
     here = timezone.localtime(at)
     return formats.date_format(here, "j M" if here.year == timezone.localtime(now).year else "j M Y")
+
+
+def calendar_day(text: str) -> str:
+    """1 Dec 2026, of a day as operations write it."""
+    return formats.date_format(date.fromisoformat(text), "j M Y")
 
 
 def seconds_between(earlier: datetime, later: datetime) -> float:

@@ -78,9 +78,11 @@ function receive(item, response, html) {
 
 function apply(html) {
   const fresh = fragmentOf(html);
-  problem.replaceChildren();
   const had = document.activeElement;
-  const uid = had.closest?.("tr[data-uid]")?.dataset.uid;
+  const wasAsked = problem.contains(had); // mine or theirs: the answer ends the question, and the entry takes the focus
+  const entry = wasAsked && problem.querySelector('input[name="entry"]')?.value;
+  const uid = entry || had.closest?.("tr[data-uid]")?.dataset.uid;
+  problem.replaceChildren();
   const whole = fresh.getElementById("rows");
   if (whole) morph(document.getElementById("rows"), whole);
   for (const row of fresh.querySelectorAll("#some-rows > tr")) {
@@ -96,7 +98,7 @@ function apply(html) {
     document.querySelectorAll("input[data-version]").forEach((field) => { field.value = queue.version; });
   }
   table.dispatchEvent(new CustomEvent("treegrid:changed"));
-  if (document.activeElement === document.body && uid) focusNear(uid, had);
+  if (document.activeElement === document.body && (uid || wasAsked)) focusNear(uid);
   announce(fresh.getElementById("said")?.textContent ?? "");
 }
 

@@ -13,6 +13,7 @@ class TreeGrid {
     document.addEventListener("htmx:afterSwap", (event) => {
       if (event.detail.target.id === "rows" || event.detail.elt?.id === "rows") this.renumber();
     });
+    this.offerInside(document.activeElement?.closest("tbody tr"));
   }
 
   // --- what is where ---------------------------------------------------------------------------------------------
@@ -56,12 +57,17 @@ class TreeGrid {
     cell.focus();
   }
 
-  /** What is inside the focused row takes part in the tab order, the rest of the grid does not. */
-  onFocus(event) {
-    const row = event.target.closest("tbody tr");
+  /** What is inside the focused row takes part in the tab order, the rest of the grid does not: with arrows to go by
+   *  it is one stop. Without this module each control is one. */
+  offerInside(row) {
     for (const inside of this.table.querySelectorAll("tbody :is(a, button, input)")) {
       inside.tabIndex = row && row.contains(inside) ? 0 : -1;
     }
+  }
+
+  onFocus(event) {
+    const row = event.target.closest("tbody tr");
+    this.offerInside(row);
     if (row && event.target !== row) this.rows.forEach((each) => { each.tabIndex = each === row ? 0 : -1; });
   }
 
@@ -170,6 +176,7 @@ class TreeGrid {
     seen.forEach((row, at) => row.setAttribute("aria-rowindex", String(at + 2)));
     this.table.setAttribute("aria-rowcount", String(seen.length + 1));
     if (!this.rows.some((row) => row.tabIndex === 0) && seen.length) seen[0].tabIndex = 0;
+    this.offerInside(document.activeElement?.closest("tbody tr"));
   }
 
   /** The address shows what is open, so that it can be shared; a very long one would break instead of help. */

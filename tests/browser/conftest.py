@@ -29,6 +29,24 @@ ARGS = (
     "--disable-sync",
     "--disable-dev-shm-usage",
 )
+# Says so where a control that has the focus is taken out of the page and nothing else gets it.
+FOCUS_WATCH = """
+let last = null;
+addEventListener("focusin", (event) => { last = event.target; }, true);
+addEventListener("focusout", (event) => {
+  const left = event.target;
+  setTimeout(() => { if (left.isConnected && last === left && document.activeElement === document.body) last = null; });
+}, true);
+addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
+  const lost = last;
+  if (!lost || lost.isConnected) return;
+  setTimeout(() => {
+    if (last !== lost || (document.activeElement ?? document.body) !== document.body) return;
+    last = null;
+    console.error(`the focus is lost: ${lost.outerHTML.slice(0, 200)}`);
+  }, 300);
+}).observe(document, { childList: true, subtree: true }));
+"""
 THEMES = ("light", "dark")
 WIDTHS = (1440, 390)
 
@@ -55,6 +73,7 @@ class Visit:
 
     page: Page
     base: str
+    scripts: bool = True
     complaints: list[str] = field(default_factory=list)
 
     def go(self, path: str) -> Page:
@@ -86,6 +105,20 @@ class Visit:
             for node in rule["nodes"]
         ]
 
+    def look(self) -> None:
+        """Nothing serious in either theme, and nothing wider than the window; the theme is then as it was.
+
+        axe needs the timers of a page, so without scripts it is the width alone.
+        """
+        assert self.overflow() <= 0, self.page.url
+        if not self.scripts:
+            return
+        theme = self.page.evaluate("document.documentElement.dataset.theme ?? ''")
+        for each in THEMES:
+            self.page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", each)
+            assert self.axe() == [], (self.page.url, each)
+        self.page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+
     def overflow(self) -> int:
         """Pixels by which the page is wider than its window."""
         width: int = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
@@ -105,9 +138,10 @@ def visit(browser: Browser, live_server: Any) -> Iterator[Open]:
         context = browser.new_context(
             viewport={"width": width, "height": 900}, java_script_enabled=scripts, reduced_motion="reduce"
         )
+        context.add_init_script(FOCUS_WATCH)
         context.add_cookies([{"name": "theme", "value": theme, "url": live_server.url}])
         contexts.append(context)
-        made = Visit(context.new_page(), live_server.url)
+        made = Visit(context.new_page(), live_server.url, scripts)
         made.page.set_default_timeout(10_000)
         made.page.on("console", lambda message: _listen(made, message))
         made.page.on("pageerror", lambda error: made.complaints.append(f"script error: {error}"))

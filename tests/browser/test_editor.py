@@ -222,6 +222,7 @@ def test_two_windows_on_one_draft_are_shown_mine_and_theirs(grid: Grid, page: Pa
     assert [each["shares"] for each in stored(draft)] == [7.0], "nothing was overwritten"
     page.get_by_role("button", name="Mine on top").click()
     saved(page, 2)
+    assert page.evaluate(FOCUS) == f"e-{grid.uid('/atlas')}", "the question is gone, and its entry has the focus"
     assert [each["shares"] for each in stored(draft)] == [7.0, 9.0]
 
 

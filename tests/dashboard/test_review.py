@@ -117,7 +117,7 @@ def test_a_move_is_one_line_and_says_from_where_to_where(grid: Grid) -> None:
         ({"op": "archive", "entry": "/cms/dave"}, "dave is archived"),
         ({"op": "lock", "entry": "/cms"}, "cms is locked"),
         ({"op": "set_scope", "entry": "/cms", "scope": "global"}, "its children are compared by usage global"),
-        ({"op": "set_dates", "entry": "/cms", "dates": {"ends_on": "2027-03-31"}}, "dates until 2027-03-31"),
+        ({"op": "set_dates", "entry": "/cms", "dates": {"ends_on": "2027-03-31"}}, "dates until 31 Mar 2027"),
         ({"op": "set_members", "entry": "/cms", "members": [{"group": "cms"}]}, "who joins by rule"),
         ({"op": "set_shares", "entry": "/cms", "shares": "parent"}, "cms hands its parent’s shares on"),
         ({"op": "set_shares", "entry": "/cms", "shares": {"percent": 50, "from": "siblings"}},

@@ -107,14 +107,19 @@ def balance(value: Balance) -> SafeString:
     return format_html('<span class="{}">{}{}</span>', coloured, icon(value.icon, "solid"), value.text)
 
 
-@register.inclusion_tag("dashboard/_when.html")
-def when(at: datetime | None, form: str = "time") -> dict[str, Any]:
-    """{% when at %} → 12:04 or "1 Dec, 12:04"; {% when at "day" %} → 1 Dec. Zone in the tooltip."""
+@register.simple_tag
+def when(at: datetime | None, form: str = "time") -> str:
+    """{% when at %} → 12:04 or "1 Dec, 12:04"; {% when at "day" %} → 1 Dec. Zone in the tooltip.
+
+    No template of its own: the line end of one would stand before a full stop.
+    """
     if at is None:
-        return {"at": None}
+        return "–"
     now = clock.now()
     text = presentation.day(at, now) if form == "day" else presentation.clock_time(at, now)
-    return {"at": at, "text": text, "zone": timezone.localtime(at).strftime("%Y-%m-%d %H:%M:%S %Z")}
+    here = timezone.localtime(at)
+    zone = here.strftime("%Y-%m-%d %H:%M:%S %Z")
+    return format_html('<time datetime="{}" title="{}">{}</time>', here.isoformat(), zone, text)
 
 
 @register.filter

@@ -1,0 +1,143 @@
+"""Those who divide the machine, from the first number to the way back; looked over by axe on every page they see."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from apps import clock
+from apps.accounts.actor import COMMAND
+from apps.accounts.models import User
+from apps.policies import services
+from apps.policies.models import ChangeSet, Grant, Policy, Revision
+from apps.policies.roles import VERBS_OF_ROLE
+from tests.browser.conftest import Open, Visit
+from tests.browser.hands import HANDS, Hand
+from tests.dashboard.grid import SLUG, Grid
+
+# mouse and keyboard with scripts; without them both come down to the same forms and links
+WAYS = pytest.mark.parametrize(
+    ("hand", "scripts"), [("mouse", True), ("keys", True), ("mouse", False), ("keys", False)]
+)
+FOCUSED = "document.activeElement.id || document.activeElement.tagName"
+
+
+@pytest.fixture
+def managers(grid: Grid) -> Grid:
+    """maria and lars manage the whole."""
+    policy = Policy.objects.get(slug=SLUG)
+    for name, first, last in (("maria", "Maria", "Hedin"), ("lars", "Lars", "Ek")):
+        Grant.objects.create(
+            policy=policy, entry_uid=grid.uid("/"), role="manager", verbs=list(VERBS_OF_ROLE["manager"]),
+            user=User.objects.create_user(name, first_name=first, last_name=last), created_at=clock.now(),
+        )  # fmt: skip
+    return grid
+
+
+def signed_in(visit: Open, name: str, *, scripts: bool) -> Visit:
+    window = visit(scripts=scripts)
+    window.sign_in(name)
+    return window
+
+
+def shares(grid: Grid, path: str) -> float | None:
+    tree = grid.tree
+    return tree.node(tree.index_of_path(path) or 0).shares
+
+
+def type_shares(window: Visit, hand: Hand, cell: str, text: str, *, scripts: bool) -> None:
+    """Over the number that stands there; saved by leaving it, or by a button where there are no scripts."""
+    page = window.page
+    hand.write(page, cell, text)
+    if scripts:
+        page.keyboard.press("Enter")
+        expect(page.locator("#saved")).to_contain_text("Saved")
+        assert page.evaluate(FOCUSED) != cell.removeprefix("#"), "Enter goes down to the next number"
+        assert page.evaluate(FOCUSED) != "BODY"
+    else:
+        hand.press(page, "button:has-text('Save these numbers')")
+
+
+@WAYS
+def test_a_manager_edits_reviews_publishes_and_reverts(managers: Grid, visit: Open, hand: str, scripts: bool) -> None:
+    use, window = HANDS[hand], signed_in(visit, "maria", scripts=scripts)
+    page = window.go(f"/policy/{SLUG}/")
+    use.press(page, "#edit")
+    expect(page.locator("h1")).to_have_text("Edit shares")
+    type_shares(window, use, f"#s-{managers.uid('/atlas')}", "50", scripts=scripts)
+    expect(page.locator("#n-edits")).to_have_text("1 edit")
+    window.look()
+    use.press(page, "#draftbar a:has-text('Preview')")
+    expect(page.locator("main")).to_contain_text("Your decision")
+    window.look()
+    use.press(page, "#tab-effect")
+    expect(page.locator("#effect")).to_be_visible()
+    if scripts:
+        assert page.evaluate(FOCUSED) == "tab-effect"
+    window.look()
+    use.write(page, "#why", "Atlas winds down.")
+    use.press(page, "button:has-text('Publish now')")
+    expect(page.locator("h1")).to_have_text("Atlas winds down.")
+    expect(page.locator("main")).to_contain_text("In force as revision 3")
+    assert shares(managers, "/atlas") == 50.0
+    _revert(window, use)
+    assert shares(managers, "/atlas") == 60.0
+    assert Revision.objects.get(policy__slug=SLUG, number=4).reason.startswith("Reverts revision 3")
+
+
+def _revert(window: Visit, use: Hand) -> None:
+    page = window.page
+    use.press(page, "nav a:has-text('History')")
+    expect(page.locator("h1")).to_contain_text("has 3 revisions")
+    window.look()
+    use.press(page, "a[aria-label='Undo revision 3']")
+    expect(page.locator("#diff")).to_contain_text("atlas")
+    window.look()
+    use.press(page, "button:has-text('Draft it')")
+    expect(page.locator("main")).to_contain_text("Your decision")
+    use.press(page, "button:has-text('Publish now')")
+    expect(page.locator("main")).to_contain_text("In force as revision 4")
+    window.look()
+
+
+@WAYS
+def test_a_large_change_is_refused_to_one_person_and_put_in_force_by_two(
+    managers: Grid, visit: Open, hand: str, scripts: bool
+) -> None:
+    services.change_settings(
+        policy_slug=SLUG, settings={"review": {"points": 5}}, reason="Four eyes.", at=clock.now(), actor=COMMAND
+    )
+    use, author = HANDS[hand], signed_in(visit, "lars", scripts=scripts)
+    page = author.go(f"/policy/{SLUG}/")
+    use.press(page, "#edit")
+    type_shares(author, use, f"#s-{managers.uid('/atlas')}", "20", scripts=scripts)
+    use.write(page, "#id_reason", "Half the machine goes to biomed.")
+    use.press(page, "#finish button:has-text('Publish now')")
+    expect(page.locator("#refused")).to_contain_text("A second person approves it first")
+    author.look()
+    assert Policy.objects.get(slug=SLUG).head_number == 3, "nothing was put in force"
+    use.press(page, "#finish button:has-text('Request review')")
+    expect(page.locator("main")).to_contain_text("Half the machine goes to biomed.")
+    author.look()
+    _approve_and_publish(signed_in(visit, "maria", scripts=scripts), use)
+    assert shares(managers, "/atlas") == 20.0
+    change_set = ChangeSet.objects.get(reason__startswith="Half")
+    assert (change_set.author_name, change_set.revision.author_name) == ("lars", "maria")
+
+
+def _approve_and_publish(second: Visit, use: Hand) -> None:
+    page = second.go("/inbox/")
+    second.look()
+    use.press(page, "main a:has-text('Half the machine goes to biomed.')")
+    expect(page.locator("#approve")).to_be_visible()
+    second.look()
+    use.press(page, "#tab-checks")
+    expect(page.locator("#checks")).to_be_visible()
+    second.look()
+    use.press(page, "#approve")
+    expect(page.locator("main")).to_contain_text("You have approved it.")
+    use.press(page, "button:has-text('Publish now')")
+    expect(page.locator("main")).to_contain_text(re.compile(r"In force as revision 4"))
+    second.look()
