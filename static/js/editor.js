@@ -78,11 +78,8 @@ function receive(item, response, html) {
 
 function apply(html) {
   const fresh = fragmentOf(html);
-  const had = document.activeElement;
-  const wasAsked = problem.contains(had); // mine or theirs: the answer ends the question, and the entry takes the focus
-  const entry = wasAsked && problem.querySelector('input[name="entry"]')?.value;
-  const uid = entry || had.closest?.("tr[data-uid]")?.dataset.uid;
   problem.replaceChildren();
+  const uid = document.activeElement.closest?.("tr[data-uid]")?.dataset.uid;
   const whole = fresh.getElementById("rows");
   if (whole) morph(document.getElementById("rows"), whole);
   for (const row of fresh.querySelectorAll("#some-rows > tr")) {
@@ -98,7 +95,7 @@ function apply(html) {
     document.querySelectorAll("input[data-version]").forEach((field) => { field.value = queue.version; });
   }
   table.dispatchEvent(new CustomEvent("treegrid:changed"));
-  if (document.activeElement === document.body && (uid || wasAsked)) focusNear(uid);
+  if (document.activeElement === document.body && uid) focusNear(uid);
   announce(fresh.getElementById("said")?.textContent ?? "");
 }
 
@@ -364,6 +361,7 @@ document.addEventListener("submit", async (event) => {
   } else if (form.matches("[data-mine]")) {
     event.preventDefault();
     problem.replaceChildren();
+    focusNear(form.elements.entry?.value); // the question is answered: its entry takes the focus
     queue.resume(form.elements.version.value);
   } else if (form.matches("[data-op]")) {
     event.preventDefault();
