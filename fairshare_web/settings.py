@@ -57,6 +57,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "allauth",
     "allauth.account",
+    "allauth.mfa",
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
     "axes",
@@ -213,6 +214,10 @@ FAIRSHARE_TRUSTED_HEADER_EMAIL = env_str("FAIRSHARE_TRUSTED_HEADER_EMAIL", defau
 ACCOUNT_ADAPTER = "apps.dashboard.oidc.NoLocalSteps"
 ACCOUNT_EMAIL_VERIFICATION = "none"
 SOCIALACCOUNT_ADAPTER = "apps.dashboard.oidc.SiteAdapter"
+FAIRSHARE_MFA_FOR_ADMINS = env_bool("FAIRSHARE_MFA_FOR_ADMINS", default=False)
+MFA_ADAPTER = "apps.accounts.factor_secrets.SealedAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_RECOVERY_CODE_COUNT, MFA_RECOVERY_CODE_DIGITS = 10, 8
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # a stranger can't lock a manager out

@@ -6,9 +6,10 @@ from django.contrib import admin
 from django.urls import include, path
 
 from apps.dashboard.oidc import CALLBACK
-from apps.dashboard.views.sign_in import oidc_callback
+from apps.dashboard.views.sign_in import admin_sign_in, oidc_callback
 
 urlpatterns = [
+    path("admin/login/", admin_sign_in),  # before the one of the administration itself
     path("admin/", admin.site.urls),
     path("api/v1/", include("apps.api.urls")),
     path("", include("apps.api.health_urls")),

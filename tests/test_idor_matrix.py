@@ -455,6 +455,14 @@ ROWS = [
         "post", {"step": "end", "tag": "{plain_tag}"}, remakes="grant", besides="dora 422"),
     Row(NODE + "/_access", "/policy/grid/n/{bob}/_access", "302 404 404 200 404 200 302 302 302 302 302",
         word="bob is hers", readers="", headers=HTMX, besides="dora 200"),
+    # --- Pages: the second step of sign-in, for whoever owes it, and everybody's own
+    Row("sign-in/second-step/", "/sign-in/second-step/", "303 303 303 303 303 303 303 303 303 303 303"),
+    Row("sign-in/second-step/", "/sign-in/second-step/", "303 303 303 303 303 303 303 303 303 303 303", "post",
+        {"code": "000000"}),
+    Row("me/second-factor/", "/me/second-factor/", "302 200 200 200 200 200 302 302 302 302 302",
+        besides="rex 200 exa 200"),  # each page has a secret of its own
+    Row("me/second-factor/", "/me/second-factor/", "302 422 422 422 422 422 302 302 302 302 302", "post",
+        {"step": "remove", "code": "000000"}),
     # --- Pages of the past, and the log
     Row("audit/", "/audit/?verb=policy", "302 200 200 200 200 200 302 302 302 302 302",
         word="in force", readers="pia admin dora", besides="exa 200"),  # exa reads of the own draft

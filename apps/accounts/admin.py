@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
@@ -80,8 +81,8 @@ class IdentityAdmin(AuditedAdmin):
         return False
 
 
-# What allauth keeps of its own is not used here: issuers are settings, people are identities.
-for _model in (EmailAddress, SocialAccount, SocialApp, SocialToken):
+# What allauth keeps of its own is not for hands: issuers are settings, people are identities, second factors sealed.
+for _model in (Authenticator, EmailAddress, SocialAccount, SocialApp, SocialToken):
     if admin.site.is_registered(_model):
         admin.site.unregister(_model)
 

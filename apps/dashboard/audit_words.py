@@ -55,6 +55,11 @@ SENTENCES = {
     "user.made": gettext_lazy("added the person %(what)s"),
     "user.linked": gettext_lazy("signed in anew as %(what)s"),
     "user.groups": gettext_lazy("brought other groups along: %(what)s"),
+    "user.second_factor_added": gettext_lazy("set up a second step of sign-in for %(what)s"),
+    "user.second_factor_removed": gettext_lazy("took away the second step of sign-in of %(what)s"),
+    "user.second_factor_closed": gettext_lazy("was asked for a code of %(what)s too often"),
+    "user.recovery_codes_renewed": gettext_lazy("made new recovery codes for %(what)s"),
+    "user.recovery_code_used": gettext_lazy("used a recovery code of %(what)s"),
     "source.made": gettext_lazy("made the usage source %(what)s"),
     "source.changed": gettext_lazy("changed the usage source %(what)s"),
     "source.paused": gettext_lazy("paused the collection of %(what)s"),
@@ -81,6 +86,7 @@ WANTED = {
     "capacity.stated": gettext_lazy("wanted to state a capacity: %(what)s"),
     "capacity.changed": gettext_lazy("wanted to change a capacity: %(what)s"),
     "capacity.removed": gettext_lazy("wanted to remove a capacity: %(what)s"),
+    "user.second_factor_closed": gettext_lazy("handed in too many wrong codes for %(what)s"),
 }
 # The first words of verbs, as the filter offers them.
 TOPICS = {

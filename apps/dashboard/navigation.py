@@ -223,6 +223,7 @@ class Shell:
         return [
             self._item(_("My priority"), "user-star", "my-priority"),
             self._item(_("API tokens"), "key", "tokens", "token-rotate", "token-revoke"),
+            self._item(_("Second step of sign-in"), "shield-lock", "second-factor"),
         ]
 
     @cached_property

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.dashboard import oidc
+from apps.dashboard import oidc, second_step
 from apps.dashboard.errors import session_ended
-from apps.dashboard.htmx import is_htmx
+from apps.dashboard.htmx import SeeOther, is_htmx
 from apps.dashboard.signed_in import where_next
 from apps.errors import NotFound
 
@@ -29,6 +32,14 @@ class SignIn(LoginView):
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         return session_ended(request) if is_htmx(request) else super().get(request, *args, **kwargs)
 
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        """The password held. Whoever has a second step is signed in after it, and not before."""
+        user = form.get_user()
+        if not second_step.is_due(user):
+            return super().form_valid(form)
+        second_step.begin(self.request, user, self.get_success_url())
+        return SeeOther(reverse("dashboard:second-step"))
+
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         elsewhere = settings.FAIRSHARE_OIDC_NAME if settings.FAIRSHARE_OIDC_ISSUER else ""
         return {**super().get_context_data(**kwargs), "site_label": settings.FAIRSHARE_SITE, "elsewhere": elsewhere}
@@ -36,6 +47,19 @@ class SignIn(LoginView):
 
 sign_in = SignIn.as_view()
 sign_out = LogoutView.as_view()
+
+
+@login_not_required
+@never_cache
+@require_safe
+def admin_sign_in(request: HttpRequest) -> HttpResponse:
+    """The administration has no door of its own: it would be one without a second step."""
+    if request.user.is_authenticated:
+        if not request.user.is_staff:
+            raise NotFound("There is nothing here for you.")
+        return SeeOther(where_next(request, request.GET.get("next") or reverse("admin:index")))
+    wanted = where_next(request, request.GET.get("next") or reverse("admin:index"))
+    return SeeOther(f"{reverse('dashboard:sign-in')}?{urlencode({'next': wanted})}")
 
 
 @login_not_required

@@ -1,0 +1,23 @@
+"""`manage.py forget_second_factor`: for somebody who lost the authenticator app and the recovery codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from apps.accounts.actor import COMMAND
+from apps.accounts.second_factor import forget_second_factor
+from apps.cli.commands import OperatorCommand
+from apps.clock import now
+
+
+class Command(OperatorCommand):
+    help = "Takes somebody's second factor away, so that the password alone signs in. Make sure who asks for it."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", metavar="NAME", help="the user name")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        forget_second_factor(username=options["name"], at=now(), actor=COMMAND)
+        self.stdout.write(f"{options['name']} signs in by password alone until a new second factor is set up")

@@ -1,0 +1,70 @@
+"""The second step of sign-in in a real browser: set up, used, with the keyboard alone and without script."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from apps import clock
+from apps.accounts.actor import Actor
+from apps.accounts.models import User
+from apps.accounts.second_factor import add_second_factor, code_at, new_secret
+from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.dashboard.grid import PASSWORD, Grid
+
+OWN = "/me/second-factor/"
+
+
+def set_up(page: Page) -> list[str]:
+    secret = page.locator("#by-hand").inner_text().replace(" ", "")
+    page.focus("#id_set_up_code")
+    page.keyboard.type(code_at(secret, clock.now()))
+    page.keyboard.press("Enter")
+    expect(page.locator("#codes-title")).to_have_text("Your recovery codes")
+    return page.locator("#codes").inner_text().split("\n")
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_it_is_set_up_and_asked_for_at_the_next_sign_in(grid: Grid, visit: Open, scripts: bool) -> None:
+    window = visit(scripts=scripts)
+    window.sign_in("alice")
+    codes = set_up(window.go(OWN))
+    window.page.context.clear_cookies()
+    page = window.go("/sign-in/")
+    page.fill("#id_username", "alice")
+    page.fill("#id_password", PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("One more step")
+    page.fill("#id_code", "000000")
+    page.keyboard.press("Enter")
+    expect(page.locator("#code-error")).to_contain_text("doesn’t fit")
+    page.fill("#id_code", codes[0])
+    page.keyboard.press("Enter")
+    expect(page.locator(".page-head h1, .verdict h1").first).to_be_visible()
+    expect(window.go(OWN).locator("main")).to_contain_text("9 left")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("theme", THEMES)
+def test_its_pages_have_nothing_serious_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in("alice")
+    page = window.go(OWN)
+    assert window.axe() == []
+    assert window.overflow() <= 0
+    set_up(page)
+    assert window.axe() == []
+    assert window.overflow() <= 0
+    window.go(OWN)
+    assert window.axe() == []
+    window.page.context.clear_cookies()
+    at, secret = clock.now(), new_secret()
+    eva = User.objects.get(username="admin")
+    add_second_factor(user=eva, secret=secret, code=code_at(secret, at), at=at, actor=Actor(user=eva, via="page"))
+    page = window.go("/sign-in/")
+    page.fill("#id_username", "admin")
+    page.fill("#id_password", PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.locator("#id_code")).to_be_focused()
+    assert window.axe() == []
+    assert window.overflow() <= 0
