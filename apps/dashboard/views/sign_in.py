@@ -10,7 +10,7 @@ from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -57,9 +57,9 @@ def admin_sign_in(request: HttpRequest) -> HttpResponse:
     if request.user.is_authenticated:
         if not request.user.is_staff:
             raise NotFound("There is nothing here for you.")
-        return SeeOther(where_next(request, request.GET.get("next") or reverse("admin:index")))
+        return HttpResponseRedirect(reverse("admin:index"))
     wanted = where_next(request, request.GET.get("next") or reverse("admin:index"))
-    return SeeOther(f"{reverse('dashboard:sign-in')}?{urlencode({'next': wanted})}")
+    return HttpResponseRedirect(f"{reverse('dashboard:sign-in')}?{urlencode({'next': wanted})}")
 
 
 @login_not_required
