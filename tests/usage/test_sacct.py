@@ -16,7 +16,7 @@ LOCAL = {"Submit": "2026-10-24T20:00:00", "ElapsedRaw": ""}
 
 def hours(text: str, reading: Reading = STOCKHOLM) -> list[float]:
     batch = only(text, reading)
-    return ((batch.end_us - batch.start_us) / 3.6e9).tolist()
+    return [float(us) / 3.6e9 for us in batch.end_us - batch.start_us]
 
 
 def test_a_job_is_told_by_its_columns() -> None:
