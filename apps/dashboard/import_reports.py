@@ -275,6 +275,7 @@ def _failure(code: str) -> tuple[str, str]:
             _("Remove that declaration and send the file again; nothing in a list of jobs needs it."),
         ),
         "cut_off": (_("The listing is cut off"), _("Let the scheduler write it again, and send that one.")),
+        "no_listing": (_("The document lists no jobs"), _("Send what “qstat -xml” writes.")),
         "nested_too_deep": (_("The XML is nested too deep"), _("This is no list of job records: send another file.")),
         "markup_too_long": (
             _("The XML can’t be read in parts"),

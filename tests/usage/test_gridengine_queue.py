@@ -117,6 +117,15 @@ def test_a_listing_that_breaks_off_is_refused_since_the_absent_jobs_havent_vanis
     assert caught.value.code == "cut_off"
 
 
+def test_only_a_listing_may_name_no_job() -> None:
+    """Another document names none either; it must not close every job."""
+    assert read(QSTAT, listing(), zone=ZONE).jobs == []
+    for other in ("<html><body>Proxy error</body></html>", "<error/>", "<UsageRecords/>"):
+        with pytest.raises(Invalid, match="lists no jobs") as caught:
+            read(QSTAT, other, zone=ZONE)
+        assert caught.value.code == "no_listing"
+
+
 def test_nesting_and_endless_markup_are_refused_in_bounded_memory() -> None:
     with pytest.raises(Invalid, match="nested over"):
         read(QSTAT, "<job_info>" + "<a>" * 100)

@@ -63,7 +63,7 @@ class GridEngineQueue:
         Raises:
             Invalid: the XML has a document type, or is broken.
         """
-        return parse_xml(stream, _RECORD, lambda job, notes: _row(job, reading, notes), resume, is_listing=True)
+        return parse_xml(stream, _RECORD, lambda job, notes: _row(job, reading, notes), resume, listing="job_info")
 
 
 def _row(job: Node, reading: Reading, notes: Notes) -> RecordRow:

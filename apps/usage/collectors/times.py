@@ -48,9 +48,10 @@ def iso(name: str, text: str, zone: ZoneInfo | None, *, not_before: datetime | N
 
 
 def local(name: str, naive: datetime, zone: ZoneInfo | None, *, not_before: datetime | None = None) -> datetime:
-    """A local time as an instant. Of an hour that clocks go through twice the first pass is meant, or the second
+    """A local time as an instant.
 
-    where the first would lie before `not_before`: a job doesn't end before it starts.
+    Of an hour that clocks go through twice the first pass is meant, or the second where the first would lie before
+    `not_before`: a job doesn't end before it starts.
     """
     if zone is None:
         raise BadRecord("naive_time", f"{name} ({naive}) names no time zone, and the source has none: set one.")

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from xml.parsers import expat
 
 from apps.errors import Invalid
-from apps.usage.collectors.base import Parsed, RecordBatch, RecordRow, Rejection
+from apps.usage.collectors.base import Parsed, RecordBatch, RecordRow, Rejection, excerpt
 from apps.usage.collectors.checked import BadRecord
 from apps.usage.collectors.row_lines import Notes
 
@@ -50,23 +50,24 @@ Take = Callable[[Node, Notes], RecordRow | None]
 
 
 def parse_xml(
-    stream: BinaryIO, names: frozenset[str], take: Take, resume: Mapping[str, Any] | None, *, is_listing: bool = False
+    stream: BinaryIO, names: frozenset[str], take: Take, resume: Mapping[str, Any] | None, *, listing: str = ""
 ) -> Iterator[Parsed]:
-    """Pieces of a document whose records are the elements `names`. The number of a record stands for its line, as in
+    """Pieces of a document whose records are the elements `names`.
 
-    any document that needn't have lines; messages name the line too. `resume` counts the records that are done: they
-    are read again and passed over. What is broken ends the reading, and what stood before it is taken; but of a listing
-    nothing is believed then, since its absent jobs have not vanished.
+    The number of a record stands for its line, as in any document that needn't have lines; messages name the line too.
+    `resume` counts the records that are done: they are read again and passed over. What is broken ends the reading,
+    and what stood before it is taken; but of a listing, whose outermost element is `listing`, nothing is believed then,
+    since its absent jobs have not vanished.
 
     Raises:
         Invalid: it has a document type or entities, is nested too deep, or holds an endless piece of markup; or it is
-            a listing, and broken.
+            no such listing, or a broken one.
     """
     n_done = int((resume or {}).get("records", 0))
     piece = _Piece(n_done)
-    reader = _Reader(names)
+    reader = _Reader(names, listing)
     for at, found in _records(stream, reader):
-        if is_listing and isinstance(found, BadRecord):
+        if listing and isinstance(found, BadRecord):
             message = (
                 f"Line {found.line}: {found.message} A part of a listing doesn't tell which jobs are gone: ask again."
             )
@@ -129,8 +130,9 @@ def _records(stream: BinaryIO, reader: _Reader) -> Iterator[tuple[int, Node | Ba
 class _Reader:
     """Handlers of one document; `found` fills as it is fed."""
 
-    def __init__(self, names: frozenset[str]) -> None:
+    def __init__(self, names: frozenset[str], root: str = "") -> None:
         self._names = names
+        self._root = root  # what the outermost element must be; any, if empty
         self._found: list[Node | BadRecord] = []
         self._open: list[Node] = []  # from the record inwards
         self._depth = self._n_elements = self._n_text = self._n_fed = 0
@@ -182,6 +184,9 @@ class _Reader:
             line = self._parser.CurrentLineNumber
             raise Invalid(f"Line {line}: elements are nested over {MOST_DEPTH} deep.", code="nested_too_deep")
         local_name = _local(name)
+        if self._depth == 1 and self._root not in ("", local_name):
+            message = f"The document is <{excerpt(local_name)}>, not <{self._root}>: it lists no jobs."
+            raise Invalid(message, code="no_listing")
         if not self._open and local_name not in self._names:
             return
         if not self._open:
