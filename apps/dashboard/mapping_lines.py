@@ -61,7 +61,7 @@ class PlaceWords:
 
 def account_words(key: AccountKey) -> AccountWords:
     name = key.user_name or key.dn or key.group_name
-    details = [_("source names %(namespace)s") % {"namespace": key.namespace}]
+    details = [key.namespace]
     if key.group_name and key.group_name != name:
         details.append(_("group %(group)s") % {"group": key.group_name})
     if key.dn and key.dn != name:
@@ -99,7 +99,7 @@ def rule_words(rule: Rule, sources: Mapping[str, str]) -> str:
     if rule.source:
         parts.append(_("of %(source)s") % {"source": sources.get(rule.source, rule.source)})
     elif rule.namespace:
-        parts.append(_("of source names %(namespace)s") % {"namespace": rule.namespace})
+        parts.append(_("of the namespace %(namespace)s") % {"namespace": rule.namespace})
     return " · ".join(parts)
 
 

@@ -38,7 +38,7 @@ def grid(db: None) -> Iterator[Grid]:
     served.forget()
 
 
-def send(user: str, group: str, cores: float, **names: str) -> None:
+def send(user: str, group: str, cores: float, **names: Any) -> None:
     source, now = Source.objects.get(slug="cluster-a"), clock.now()
     row = RecordRow(
         job=f"{user}-{group}-{cores}", user=user, group=group, start_at=now - timedelta(hours=5),

@@ -34,11 +34,11 @@ class RuleForm(forms.Form):
     kind = forms.ChoiceField(label=_("The rule is for"), choices=KINDS, widget=forms.Select(attrs={"class": "input"}))
     source = forms.ChoiceField(
         label=_("Of the source"), required=False, widget=forms.Select(attrs={"class": "input"}),
-        help_text=_("Sources with the same names of accounts share their rules."),
+        help_text=_("Sources of one namespace share accounts and rules."),
     )  # fmt: skip
     namespace = forms.CharField(
-        label=_("Or of source names"), required=False, max_length=128, widget=text_input(),
-        help_text=_("The namespace of accounts, where no source of that name is here yet."),
+        label=_("Or of a namespace"), required=False, max_length=128, widget=text_input(),
+        help_text=_("As accounts have it, where no source of it is here yet."),
     )  # fmt: skip
     user = forms.CharField(
         label=_("User name or DN"), required=False, max_length=256, widget=text_input(),
