@@ -36,6 +36,7 @@ def test_a_source_is_set_up_with_all_it_is_told_and_is_due_at_once(admin: Caller
     made = answer.json()
     assert made["collecting"] == {
         **{"folder": folder, "pattern": "*", "files": "whole", "format": "swf", "settle_s": 60},
+        **{"listing": [], "timeout_s": 300},
     }
     assert (made["origin"], made["time_zone"], made["is_paused"]) == ("nsc", "Europe/Stockholm", False)
     assert made["collect_due_at"] == "2026-11-20T12:00:00Z"

@@ -76,7 +76,8 @@ def test_a_folder_is_set_up_and_its_files_count(as_admin: Client, spool: Path) -
     source = set_up(as_admin, spool, collect_every="2.5", expected_every="60", origin="nsc", settle="0")
     assert (source.kind, source.collect_every_s, source.expected_every_s) == ("directory", 150, 3600)
     assert source.collecting == {
-        **{"folder": str(spool), "pattern": "*", "files": "whole", "format": "auto", "settle_s": 0}
+        **{"folder": str(spool), "pattern": "*", "files": "whole", "format": "auto", "settle_s": 0},
+        **{"listing": [], "timeout_s": 300},
     }
     (spool / "a.swf").write_text("; UnixStartTime: 1700000000\n1 10 0 600 8 -1 -1 8 3600 -1 1 1 1 -1 1 -1 -1 -1\n")
     assert as_admin.post("/usage/sources/abisko/collect/")["Location"] == "/usage/sources/abisko/#collecting"

@@ -156,6 +156,28 @@ def test_a_listing_closes_what_it_misses_and_an_incomplete_one_closes_nothing(
     assert Record.objects.filter(note="vanished").count() == 1
 
 
+def test_a_listing_beside_accounting_has_the_last_word_on_what_runs(
+    program: Program, command: Ask, clock: Callable[[datetime], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Accounting that lost the end of a job says for ever that it runs."""
+    from apps.usage.collecting import runs
+
+    header = "JobIDRaw|Cluster|User|Account|Submit|Start|End|ElapsedRaw|State|AllocCPUS\\n"
+    lost = "7|c|ada|g|1795156000|1795156100|Unknown|100|RUNNING|4"
+    program("sacct", f"print('{header}{lost}')\n")
+    program(
+        "squeue", "print(json.dumps({'jobs': [], 'errors': [], 'meta': {'plugin': {'type': 'openapi/v0.0.38'}}}))\n"
+    )
+    instants = iter(AT + timedelta(minutes=n) for n in range(1, 99))
+    monkeypatch.setattr(runs, "fault_point", lambda _: clock(next(instants)))
+    source = command(*SACCT, listing=["squeue", "--json"], format="sacct")
+    Source.objects.update(cluster="c")
+    first = collect(source)
+    assert (first.counts["new"], first.counts["vanished"]) == (1, 1), first.error
+    assert collect(source).counts["vanished"] == 0
+    assert list(Record.objects.values_list("state", "note")) == [("finished", "vanished")]
+
+
 @pytest.mark.parametrize(
     ("code", "told"),
     [

@@ -25,6 +25,7 @@ _IN_UNITS = {
 }
 _OWN = ("name", "time_zone", "origin", "namespace", "site", "cluster", "skew_tolerance_s", "names_people")
 _TERMS = ("folder", "pattern", "files", "format", "address", "version", "user", "accounting", "queue")
+_COMMANDS = ("command", "listing")
 SACCT = (
     "sacct -a -X -P --duplicates -S {from} -E {to} --format=JobIDRaw,Cluster,User,Account,Partition,QOS,Submit,Start,"
     "End,ElapsedRaw,State,AllocCPUS,AllocTRES,ReqTRES,Reservation,UID,TimelimitRaw,JobID"
@@ -77,16 +78,15 @@ class SourceForm(forms.Form):
         )
 
     def clean_command(self) -> list[str]:
-        """Split into arguments as a shell would split them; no shell ever sees them."""
-        try:
-            return shlex.split(self.cleaned_data["command"])
-        except ValueError as error:
-            raise forms.ValidationError(_("A quotation mark has no partner.")) from error
+        return _arguments(self.cleaned_data["command"])
+
+    def clean_listing(self) -> list[str]:
+        return _arguments(self.cleaned_data["listing"])
 
     def given(self) -> dict[str, Any]:
         """What was filled in, as the room of usage takes it."""
         found = {name: self.cleaned_data[name] for name in _OWN if name in self.fields}
-        terms = {name: self.cleaned_data[name] for name in (*_TERMS, "command") if name in self.fields}
+        terms = {name: self.cleaned_data[name] for name in (*_TERMS, *_COMMANDS) if name in self.fields}
         for name, (setting, unit) in _IN_UNITS.items():
             if name not in self.fields:
                 continue
@@ -112,8 +112,7 @@ def initial_of(source: Source) -> dict[str, Any]:
     """A source as the form shows it."""
     terms: Mapping[str, Any] = source.collecting
     shown = {name: getattr(source, name) for name in _OWN} | {name: terms[name] for name in _TERMS if name in terms}
-    if "command" in terms:
-        shown["command"] = shlex.join(terms["command"])
+    shown |= {name: shlex.join(terms[name]) for name in _COMMANDS if name in terms}
     for name, (setting, unit) in _IN_UNITS.items():
         value = terms.get(setting, getattr(source, setting, None))
         shown[name] = None if value is None else _plain(value / unit)
@@ -126,6 +125,14 @@ def first_values(kind: str) -> dict[str, Any]:
     shown |= {"files": "whole", "settle": 60, "overlap": 60, "look_back": 7, "timeout": 300}
     shown |= {"accounting": True, "queue": True, "version": "v0.0.40"}
     return shown | ({"command": SACCT} if kind == Source.Kind.COMMAND else {})
+
+
+def _arguments(line: str) -> list[str]:
+    """Split as a shell would split them; no shell ever sees them."""
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise forms.ValidationError(_("A quotation mark has no partner.")) from error
 
 
 def _plain(value: float) -> float | int:
@@ -167,6 +174,7 @@ def _directory() -> dict[str, forms.Field]:
         "files": _choice(_("How files come"), modes),
         "format": _format(),
         "settle": _number(_("Wait (seconds)"), _("Since a file was last written to."), required=True),
+        "listing": _listing(),
     }
 
 
@@ -176,7 +184,13 @@ def _command() -> dict[str, forms.Field]:
     return {
         "command": forms.CharField(label=_("Command"), max_length=8192, widget=widget, help_text=command_help),
         "format": _format(),
+        "listing": _listing(),
     }
+
+
+def _listing() -> forms.CharField:
+    help_text = _("Such as squeue --json or qstat -xml: what runs and waits now, asked for after the accounting.")
+    return _text(_("Command that lists open jobs (may be empty)"), 8192, help_text=help_text)
 
 
 def _slurm_rest() -> dict[str, forms.Field]:

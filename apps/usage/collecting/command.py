@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 
 from apps.errors import Invalid
-from apps.usage.collecting.pieces import Piece, Progress, listed, whole_listing
+from apps.usage.collecting.pieces import Clock, Cursor, Piece, Progress, listed, whole_listing
 from apps.usage.collecting.programs import output_of
 from apps.usage.collecting.windows import Window, windows
 from apps.usage.collectors.base import Reading
-from apps.usage.collectors.registry import format_of
+from apps.usage.collectors.registry import AUTO, format_of
 from apps.usage.models import Source
 
 FROM, TO = "{from}", "{to}"  # the window, in the zone of the source: 2026-01-31T12:00:00
@@ -26,15 +26,20 @@ def asks_for_windows(arguments: Sequence[str]) -> bool:
     return any(place in argument for argument in arguments for place in PLACES)
 
 
-def pieces_of(source: Source, at: datetime) -> Iterator[Piece]:
-    """Its times are told in the zone of the source, else in UTC: the program is started in it."""
+def pieces_of(source: Source, at: datetime, clock: Clock) -> Iterator[Piece]:
+    """Its times are told in the zone of the source, else in UTC: the program is started in it.
+
+    The cursor moves behind a window with its last piece, so that half an answer is asked for again.
+    """
     terms, zone = source.collecting, ZoneInfo(source.time_zone or "UTC")
-    progress = Progress(dict(source.cursor))
+    progress, reading = Progress(dict(source.cursor)), Reading(at, zone)
     if not asks_for_windows(terms["command"]):
-        yield from _answer(terms, terms["command"], Reading(at, zone), progress, at)
-        return
-    for window in windows(progress.cursor, terms, at):
-        yield from _answer(terms, filled(terms["command"], window, zone), Reading(at, zone), progress, window.to_at)
+        yield from _answer(terms, terms["command"], terms["format"], reading, progress)
+    else:
+        for window in windows(progress.cursor, terms, at):
+            yield from _answer(terms, filled(terms["command"], window, zone), terms["format"], reading, progress)
+            yield progress.mark(to_s=int(window.to_at.timestamp()))
+    yield from listing_of(source, clock, progress.cursor)
 
 
 def filled(arguments: Sequence[str], window: Window, zone: ZoneInfo) -> list[str]:
@@ -51,28 +56,35 @@ def filled(arguments: Sequence[str], window: Window, zone: ZoneInfo) -> list[str
     return found
 
 
+def listing_of(source: Source, clock: Clock, cursor: Cursor) -> Iterator[Piece]:
+    """The command that lists open jobs, where a source has one beside its accounting.
+
+    It is asked last and has the last word, so its instant is later than that of the accounting: a job that
+    accounting believes to be running for ever is closed.
+    """
+    terms, zone = source.collecting, ZoneInfo(source.time_zone or "UTC")
+    if terms.get("listing"):
+        yield from _answer(terms, terms["listing"], AUTO, Reading(clock(), zone), Progress(cursor))
+
+
 def _answer(
-    terms: dict[str, object], arguments: Sequence[str], reading: Reading, progress: Progress, to_at: datetime
+    terms: Cursor, arguments: Sequence[str], format: str, reading: Reading, progress: Progress
 ) -> Iterator[Piece]:
-    """One question: the cursor moves behind it with its last piece, so that a half answer is asked for again."""
+    """One question. A listing that says nothing at all is no empty one: its frame is missing."""
     place = arguments[0].rpartition("/")[2]
     zone = reading.zone.key if reading.zone else "UTC"
-    with output_of(
-        arguments,
-        time_zone=zone,
-        timeout_s=float(str(terms["timeout_s"])),
-        most_bytes=int(settings.FAIRSHARE_UPLOAD_BYTES),
-    ) as stream:
+    most_bytes, timeout_s = int(settings.FAIRSHARE_UPLOAD_BYTES), float(terms["timeout_s"])
+    with output_of(arguments, time_zone=zone, timeout_s=timeout_s, most_bytes=most_bytes) as stream:
         head = stream.read(_HEAD)
         stream.seek(0)
-        if head:
-            collector = format_of(str(terms["format"]), head)
-            if collector.is_listing:
-                parsed = whole_listing(collector, stream, reading)
-                yield listed(collector, parsed, reading.at, progress.cursor, place)
-            else:
-                for parsed in collector.parse(stream, reading):
-                    yield progress.after(parsed, place, collector)
-        elif not asks_for_windows(terms["command"]):  # type: ignore[arg-type]
+        if not head:
+            if asks_for_windows(terms.get("command", [])) and arguments is not terms.get("listing"):
+                return
             raise Invalid(f"{place} wrote nothing: a listing without jobs still has its frame.", code="empty_answer")
-    yield progress.mark(to_s=int(to_at.timestamp()))
+        collector = format_of(format, head)
+        if collector.is_listing:
+            parsed = whole_listing(collector, stream, reading)
+            yield listed(collector, parsed, reading.at, progress.cursor, place)
+        else:
+            for parsed in collector.parse(stream, reading):
+                yield progress.after(parsed, place, collector)

@@ -8,9 +8,10 @@ from typing import Any
 
 from apps.errors import DomainError
 from apps.usage import uploads
+from apps.usage.collecting.command import listing_of
 from apps.usage.collecting.folders import Found, allowed_folder, files_of, found_as, matches, opened
 from apps.usage.collecting.growing import grown_pieces
-from apps.usage.collecting.pieces import Piece, Progress, listed, whole_listing, zone_of_source
+from apps.usage.collecting.pieces import Clock, Piece, Progress, listed, whole_listing, zone_of_source
 from apps.usage.collectors.base import Reading
 from apps.usage.collectors.registry import format_of
 from apps.usage.models import Source
@@ -18,13 +19,17 @@ from apps.usage.models import Source
 MOST_REMEMBERED = 10_000  # digests of files that are gone: the same one under another name is not read again
 
 
-def pieces_of(source: Source, at: datetime) -> Iterator[Piece]:
-    folder = allowed_folder(source.collecting["folder"])
-    reading = Reading(at, zone_of_source(source))
-    if source.collecting["files"] == "grow":
-        yield from grown_pieces(folder, source.collecting, dict(source.cursor), reading)
-        return
-    yield from _whole_files(source.collecting, files_of(folder, _wanted(source.collecting)), source.cursor, reading)
+def pieces_of(source: Source, at: datetime, clock: Clock) -> Iterator[Piece]:
+    folder, terms = allowed_folder(source.collecting["folder"]), source.collecting
+    reading, cursor = Reading(at, zone_of_source(source)), dict(source.cursor)
+    if terms["files"] == "grow":
+        pieces = grown_pieces(folder, terms, cursor, reading)
+    else:
+        pieces = _whole_files(terms, files_of(folder, _wanted(terms)), cursor, reading)
+    for piece in pieces:
+        cursor = piece.cursor
+        yield piece
+    yield from listing_of(source, clock, cursor)
 
 
 def _wanted(terms: dict[str, Any]) -> Any:

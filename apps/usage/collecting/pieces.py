@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, BinaryIO
@@ -23,6 +23,7 @@ from apps.usage.collectors.base import (
 from apps.usage.models import Source
 
 Cursor = dict[str, Any]
+Clock = Callable[[], datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +103,3 @@ def _joined_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
         columns["who"][-1], columns["job_class"][-1] = who[batch.who], classes[batch.job_class]
     whole = {name: np.concatenate(parts) for name, parts in columns.items()}
     return RecordBatch(**whole, people=list(people), job_classes=list(job_classes))
-
-
-def read_pieces(
-    collector: Collector, stream: BinaryIO, reading: Reading, resume: Mapping[str, Any] | None
-) -> Iterator[Parsed]:
-    """A file goes on where it was left."""
-    yield from collector.parse(stream, reading, resume=resume or None)

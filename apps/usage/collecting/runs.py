@@ -15,7 +15,7 @@ from apps.runs.faults import fault_point
 from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.usage.collecting import command, directory, slurm_rest
-from apps.usage.collecting.pieces import Piece
+from apps.usage.collecting.pieces import Clock, Piece
 from apps.usage.collecting.schedule import KIND, next_due, retry_due
 from apps.usage.collectors.base import Rejection
 from apps.usage.ingest import ingest_batch
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 NUMBERS = ("new", "duplicate", "corrected", "late", "too_late", "vanished", "rejected", "lines")
 MOST_REMEMBERED = 1000  # refused lines that an overlap brings again and again are listed once
 _MOST_ERROR = 1000
-PIECES: dict[str, Callable[[Source, datetime], Iterator[Piece]]] = {
+PIECES: dict[str, Callable[[Source, datetime, Clock], Iterator[Piece]]] = {
     Source.Kind.DIRECTORY: directory.pieces_of,
     Source.Kind.COMMAND: command.pieces_of,
     Source.Kind.SLURM_REST: slurm_rest.pieces_of,
@@ -58,7 +58,7 @@ def work_collect(run: Run, lease: Lease) -> dict[str, Any]:
 
 def _collect(source: Source, run: Run, lease: Lease, began_at: datetime) -> dict[str, int]:
     numbers = {**dict.fromkeys(NUMBERS, 0), **run.cursor.get("numbers", {})}
-    for piece in PIECES[source.kind](source, began_at):
+    for piece in PIECES[source.kind](source, began_at, lease.clock):
         fault_point("usage.collect.after_fetch")
         with lease.fenced() as held:
             _take(source, held, piece, numbers, lease.clock())

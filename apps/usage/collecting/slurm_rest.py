@@ -12,7 +12,7 @@ from django.conf import settings
 
 from apps.errors import Invalid, Unavailable
 from apps.outbound import Limits, fetch
-from apps.usage.collecting.pieces import Piece, Progress, listed, whole_listing, zone_of_source
+from apps.usage.collecting.pieces import Clock, Piece, Progress, listed, whole_listing, zone_of_source
 from apps.usage.collecting.secrets import secret_of
 from apps.usage.collecting.windows import windows
 from apps.usage.collectors.base import Reading
@@ -22,7 +22,7 @@ from apps.usage.models import Source
 ACCOUNTING, QUEUE = "sacct-json", "squeue-json"
 
 
-def pieces_of(source: Source, at: datetime) -> Iterator[Piece]:
+def pieces_of(source: Source, at: datetime, clock: Clock) -> Iterator[Piece]:
     """First what has ended, then what is open: a job that ends in between is closed by the listing, and corrected."""
     terms, token = source.collecting, secret_of(source.slug)
     progress, reading = Progress(dict(source.cursor)), Reading(at, zone_of_source(source))
@@ -36,10 +36,10 @@ def pieces_of(source: Source, at: datetime) -> Iterator[Piece]:
                     yield progress.after(parsed, "slurmdb", collector)
             yield progress.mark(to_s=int(window.to_at.timestamp()))
     if terms["queue"]:
+        listed_at, collector = clock(), FORMATS[QUEUE]
         with _asked(terms, token, f"/slurm/{terms['version']}/jobs") as stream:
-            collector = FORMATS[QUEUE]
-            parsed = whole_listing(collector, stream, reading)
-        yield listed(collector, parsed, at, progress.cursor, "slurm")
+            parsed = whole_listing(collector, stream, Reading(listed_at, reading.zone))
+        yield listed(collector, parsed, listed_at, progress.cursor, "slurm")
 
 
 def _asked(terms: dict[str, object], token: str, path: str) -> BinaryIO:

@@ -51,20 +51,29 @@ def _directory(terms: dict[str, Any], problems: Problems) -> None:
         _say(problems, "files", "Write whole for files that appear finished, or grow for files that are appended to.")
     _format(terms, problems)
     _seconds(terms, problems, "settle_s", 0, DAY_S)
+    if terms["listing"]:
+        _arguments(terms, problems, "listing")
+    _seconds(terms, problems, "timeout_s", 1, 3600)
 
 
 def _command(terms: dict[str, Any], problems: Problems) -> None:
-    command = terms["command"]
-    if not (isinstance(command, list) and command and all(isinstance(one, str) for one in command)):
-        _say(problems, "command", "Write the program and its arguments as a list of texts.")
-    elif len(command) > MOST_ARGUMENTS or any(
-        len(one) > MOST_CHARACTERS or not (one.isprintable() or not one) for one in command
-    ):
-        _say(problems, "command", f"At most {MOST_ARGUMENTS} printable arguments of {MOST_CHARACTERS} characters.")
-    else:
-        _ask(problems, "command", lambda: allowed_program(command[0]))
+    _arguments(terms, problems, "command")
+    if terms["listing"]:
+        _arguments(terms, problems, "listing")
     _format(terms, problems)
     _times(terms, problems)
+
+
+def _arguments(terms: dict[str, Any], problems: Problems, name: str) -> None:
+    given = terms[name]
+    if not (isinstance(given, list) and given and all(isinstance(one, str) for one in given)):
+        _say(problems, name, "Write the program and its arguments as a list of texts.")
+    elif len(given) > MOST_ARGUMENTS or any(
+        len(one) > MOST_CHARACTERS or not (one.isprintable() or not one) for one in given
+    ):
+        _say(problems, name, f"At most {MOST_ARGUMENTS} printable arguments of {MOST_CHARACTERS} characters.")
+    else:
+        _ask(problems, name, lambda: allowed_program(given[0]))
 
 
 def _slurm_rest(terms: dict[str, Any], problems: Problems) -> None:
@@ -130,8 +139,11 @@ def _push(_terms: dict[str, Any], _problems: Problems) -> None:
 _WINDOWS = {"overlap_s": 3600, "look_back_s": 7 * DAY_S, "timeout_s": 300}
 _KNOWN: dict[str, dict[str, Any]] = {
     Source.Kind.PUSH: {},
-    Source.Kind.DIRECTORY: {"folder": "", "pattern": "*", "files": "whole", "format": AUTO, "settle_s": 60},
-    Source.Kind.COMMAND: {"command": [], "format": AUTO, **_WINDOWS},
+    Source.Kind.DIRECTORY: {
+        **{"folder": "", "pattern": "*", "files": "whole", "format": AUTO, "settle_s": 60},
+        **{"listing": [], "timeout_s": 300},
+    },
+    Source.Kind.COMMAND: {"command": [], "format": AUTO, "listing": [], **_WINDOWS},
     Source.Kind.SLURM_REST: {
         **{"address": "", "version": "v0.0.40", "user": "", "accounting": True, "queue": True},
         **_WINDOWS,
