@@ -42,6 +42,7 @@ from apps.priorities.models import Attachment, Claim
 from apps.priorities.rules import Rule
 from apps.priorities.services import set_rules
 from apps.runs.models import Run
+from apps.usage.models import Record
 from apps.usage.services import start_import
 from tests.api.conftest import AT, _fresh_process, computed, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site
@@ -671,6 +672,14 @@ ROWS = [
     Row(MEMBERS + "claim/", "/policy/grid/members/{physics}/claim/",
         "302 404 404 303 404 303 302 302 302 302 302", "post", {"claim": "{claim}", "step": "refuse"}, remakes="claim",
         besides="dora 303"),
+    Row("policy/<slug:policy>/charges/", "/policy/grid/charges/?account=bob",
+        "302 200 200 200 200 200 302 302 302 302 302", word="/physics/bob", readers="pia admin dora"),
+    Row("policy/<slug:policy>/charges/_rows", "/policy/grid/charges/_rows?job=1",
+        "302 200 200 200 200 200 302 302 302 302 302", word="/physics/alice", readers="alice pia admin", headers=HTMX),
+    Row("policy/<slug:policy>/charges/table.csv", "/policy/grid/charges/table.csv?job=1",
+        "302 200 200 200 200 200 302 302 302 302 302", word="/physics/alice", readers="alice pia admin"),
+    Row("policy/<slug:policy>/charges/<int:record>/", "/policy/grid/charges/{record}/",
+        "302 404 200 200 404 200 302 302 302 302 302", word="/physics/alice", readers="alice pia admin"),
     Row("policy/<slug:policy>/adjustments/<uuid:uid>/", "/policy/grid/adjustments/{bob}/",
         "302 404 404 200 404 200 302 302 302 302 302", besides="dora 200"),
     Row("policy/<slug:policy>/adjustments/<uuid:uid>/", "/policy/grid/adjustments/{bob}/",
@@ -752,7 +761,7 @@ class World:
         self.left_open = make_change_set(policy_slug="grid", operations=[SHARES], reason="not yet", at=AT, actor=exa)
         past.delete()
         self.objects: dict[str, Any] = {name: site.uid(path) for name, path in UIDS.items()} | {"run": self._run()}
-        self.objects |= self._past()
+        self.objects |= self._past() | {"record": Record.objects.get(job="1").pk}
         self.makers: dict[str, Callable[[], Any]] = {
             "change_set": self._change_set, "token": self._token, "import_id": self._import, "grant": self._guest,
             "no_team": self._no_team, "published": self._published, "proposed": self._proposed,

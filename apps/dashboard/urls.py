@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard import allocation_urls, draft_urls, group_urls, history_urls, mapping_urls, review_urls
+from apps.dashboard import allocation_urls, charge_urls, draft_urls, group_urls, history_urls, mapping_urls, review_urls
 from apps.dashboard.views import (
     access,
     adjustments,
@@ -101,4 +101,4 @@ urlpatterns = [
     path("usage/overlaps/decide/", exactly_once.overlap_decide, name="overlap-decide"),
 ]
 urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + group_urls.urlpatterns + history_urls.urlpatterns
-urlpatterns += allocation_urls.urlpatterns + mapping_urls.urlpatterns
+urlpatterns += allocation_urls.urlpatterns + mapping_urls.urlpatterns + charge_urls.urlpatterns

@@ -72,8 +72,7 @@ def usage_of_accounts(
     shape = (len(account_ids), len(source_ids))
 
     def cells(accounts: I8, of_sources: I8) -> I8:
-        cell: I8 = np.searchsorted(account_ids, accounts) * shape[1] + np.searchsorted(source_ids, of_sources)
-        return cell
+        return _places(account_ids, accounts) * shape[1] + _places(source_ids, of_sources)
 
     def gather(cell: I8, amount: F8) -> F8:
         return np.bincount(cell, weights=amount, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
@@ -109,6 +108,15 @@ def usage_of_scope(
     )
     total: F8 = accounts.by_approach[approach][:, counts].sum(axis=1)
     return total
+
+
+def _places(ids: I8, wanted: I8) -> I8:
+    """Where each of `wanted` is in the ascending `ids`; by a table, which beats a search where numbers lie close."""
+    if not len(ids) or ids[-1] > 8 * len(ids) + 10_000:
+        return np.searchsorted(ids, wanted)
+    table = np.zeros(int(ids[-1]) + 1, dtype=np.int64)
+    table[ids] = np.arange(len(ids))
+    return table[wanted]
 
 
 def _settled_order(cell: I8, amount: F8) -> I8:

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 
 from apps import engine
 from apps.accounts.intern import AccountKey
-from apps.accounts.models import Account
+from apps.accounts.roll import load_roll
 from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms import compute as compute_priorities
@@ -32,12 +32,13 @@ from apps.priorities.accrual import (
 from apps.priorities.corrections import Correction, corrected, counted_now, counting, load_corrections
 from apps.priorities.fingerprint import Fingerprint, read_fingerprint
 from apps.priorities.mapping import NOTHING_KNOWN, UNMAPPED, KnownAccounts
-from apps.priorities.metric import JobClassRow, site_names
+from apps.priorities.metric import JobClassRow, site_names, weighed
 from apps.priorities.models import Snapshot, UnmappedUsage
-from apps.priorities.placing import place_accounts
+from apps.priorities.placing import place_accounts, places_of
 from apps.priorities.rulebook import load_rulebook
 from apps.priorities.rules import Rule
-from apps.priorities.snapshots import AccountPlaces, pack_snapshot, values_of
+from apps.priorities.snapshots import pack_snapshot, values_of
+from apps.priorities.stored import write_data
 from apps.runs.models import Run
 from apps.usage.models import JobClass, Source
 from apps.usage.selectors import OpenRecords, UsageArrays, load_open_records, load_usage
@@ -92,16 +93,18 @@ def load_inputs(
     from_at: usage from then on is wanted too, though it doesn't count by the policy's window. metrics: by which it is
     to be counted as well as by the policy's own.
     """
-    with one_view():
+    with one_view() as is_settled:
         fingerprint = read_fingerprint(policy, as_of=as_of)
         settings = PolicySettings.from_stored(fingerprint.settings)
         rows = Source.objects.order_by("id").values_list("id", "slug", "origin")
         sources = [SourceRow(*row) for row in rows]
         source_ids = [source.id for source in sources]
         sites = sorted({name for metric in (settings.metric, *metrics) for name in site_names(metric)})
+        classes_count = any(metric["class_factors"] for metric in (settings.metric, *metrics))
+        resources = {name for metric in (settings.metric, *metrics) for name in weighed(metric)}
         since = _earlier(oldest(settings, as_of), from_at)
         classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
-        accounts = list(Account.objects.order_by("id").values_list("id", *AccountKey._fields))
+        accounts = load_roll(remembers=is_settled)
         tree = load_tree(policy, fingerprint.revision)
         book = load_rulebook(policy, tree)
         return Inputs(
@@ -113,9 +116,11 @@ def load_inputs(
             known=book.known,
             sources=sources,
             classes={row.id: row for row in classes},
-            account_ids=np.fromiter((row[0] for row in accounts), dtype=np.int64, count=len(accounts)),
-            account_keys=[AccountKey(*row[1:]) for row in accounts],
-            usage=load_usage(sources=source_ids, from_at=since, to_at=as_of, sites=sites),
+            account_ids=accounts.ids,
+            account_keys=accounts.keys,
+            usage=load_usage(
+                sources=source_ids, from_at=since, to_at=as_of, sites=sites, resources=resources, classes=classes_count
+            ),
             opened=load_open_records(sources=source_ids, sites=sites),
             corrections=load_corrections(policy, fingerprint.revision),
         )
@@ -199,22 +204,17 @@ def store_result(
         n_ranked=computed.result.n_ranked,
         is_live=is_live,
         run=run,
-        data=data,
+        data=b"",
         digest=digest,
     )
+    write_data(snapshot, data)
     _store_unmapped(inputs, computed, snapshot)
     return snapshot
 
 
 def pack_result(inputs: Inputs, computed: Computed) -> tuple[bytes, str]:
     """The snapshot's blob: nothing in it depends on when or where it was computed."""
-    placed = np.flatnonzero(computed.entry_of_account != UNMAPPED)
-    places = AccountPlaces(
-        keys=[inputs.account_keys[at] for at in placed.tolist()],
-        entry=computed.entry_of_account[placed],
-        rules=inputs.rules,
-        joins=computed.joins_of_account[placed],
-    )
+    places = places_of(inputs.account_keys, computed.entry_of_account, computed.joins_of_account, inputs.rules)
     result = computed.result
     unmapped = _unmapped(computed)
     meta = {
@@ -231,14 +231,16 @@ def pack_result(inputs: Inputs, computed: Computed) -> tuple[bytes, str]:
 
 
 @contextmanager
-def one_view() -> Iterator[None]:
-    """A transaction that sees one state of the database from its first query to its last."""
+def one_view() -> Iterator[bool]:
+    """A transaction that sees one state of the database from its first query to its last; false within another one,
+    which may have changed something itself.
+    """
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
         if is_outermost:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        yield
+        yield is_outermost
 
 
 def oldest(settings: PolicySettings, as_of: datetime) -> datetime | None:

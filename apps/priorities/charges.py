@@ -20,8 +20,8 @@ from apps.policies.models import Policy
 from apps.policies.scope import rules_all
 from apps.policies.settings import PolicySettings
 from apps.priorities.accrual import window_of
-from apps.priorities.map_rights import MapRights
 from apps.priorities.charging import JobCharge, JobFacts, charge_of
+from apps.priorities.map_rights import MapRights
 from apps.priorities.mapping import UNMAPPED
 from apps.priorities.metric import RATES, JobClassRow
 from apps.priorities.rulebook import load_rulebook

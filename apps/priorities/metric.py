@@ -32,7 +32,13 @@ class JobClassRow(NamedTuple):
 
 
 def amounts(rows: UsageArrays | OpenRecords, *, metric: Mapping[str, Any], classes: Mapping[int, JobClassRow]) -> F8:
-    """What each row comes to in the policy's metric, before aging: of buckets in all, of open records a second."""
+    """What each row comes to in the policy's metric, before aging: of buckets in all, of open records a second.
+
+    Raises ValueError where usage was loaded without a resource that counts.
+    """
+    missing = set(weighed(metric)) - set(rows.resources if isinstance(rows, UsageArrays) else RATES)
+    if missing:
+        raise ValueError(f"Usage was loaded without {', '.join(sorted(missing))}.")
     total = np.zeros(len(rows.account_id))
     for resource, rate in RATES.items():
         weight = metric["weights"].get(resource, 0.0)
@@ -42,6 +48,11 @@ def amounts(rows: UsageArrays | OpenRecords, *, metric: Mapping[str, Any], class
     if metric["site_factors"] and len(total):
         total = total * site_factors(rows.site_code, rows.sites, metric["site_factors"])
     return total
+
+
+def weighed(metric: Mapping[str, Any]) -> list[str]:
+    """The resources that count."""
+    return [resource for resource in RATES if metric["weights"].get(resource, 0.0)]
 
 
 def class_rules(row: JobClassRow, factors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,7 @@ from apps.accounts.intern import AccountKey
 from apps.policies.columns import TreeColumns
 from apps.priorities.mapping import UNMAPPED, KnownAccounts, Match, Resolver
 from apps.priorities.rules import Rule
+from apps.priorities.snapshots import AccountPlaces
 
 I4 = npt.NDArray[np.int32]
 _MOST_PLACED = 8
@@ -60,7 +63,43 @@ def place_accounts(
     tree: TreeColumns, rules: tuple[Rule, ...], known: KnownAccounts, keys: Sequence[AccountKey]
 ) -> tuple[I4, I4]:
     """The entry of each account's usage, −1 for none, the root among them; and the rule by which it joins, or −1."""
+    last, asked = _last.placed, (tree.digest, rules, known.digest)
+    if last is not None and tree.digest and last.keys is keys and last.asked == asked:
+        return last.entry, last.joins
     matches = match_accounts(tree, rules, known, keys)
     entry = np.fromiter((match.entry for match in matches), dtype=np.int32, count=len(matches))
     joins = np.fromiter((-1 if one.joins is None else one.joins for one in matches), np.int32, count=len(matches))
-    return np.where(entry == 0, np.int32(UNMAPPED), entry), joins
+    entry = np.where(entry == 0, np.int32(UNMAPPED), entry)
+    _last.placed = _PlacedAll(keys, asked, entry, joins)
+    return entry, joins
+
+
+def places_of(keys: Sequence[AccountKey], entry: I4, joins: I4, rules: tuple[Rule, ...]) -> AccountPlaces:
+    """The accounts that have an entry, as a snapshot keeps them; the same object while accounts and places are."""
+    last = _last.places
+    if last is not None and last[0] is keys and last[1] is entry and last[2] is joins and last[3].rules == rules:
+        return last[3]
+    placed = np.flatnonzero(entry != UNMAPPED)
+    found = AccountPlaces([keys[at] for at in placed.tolist()], entry[placed], rules, joins[placed])
+    _last.places = keys, entry, joins, found
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _PlacedAll:
+    """All accounts placed at once: `keys` is the very object, which nobody changes."""
+
+    keys: Sequence[AccountKey]
+    asked: _Key
+    entry: I4
+    joins: I4
+
+
+class _Last(threading.local):
+    """Of this thread's last recompute: between two ticks of a policy accounts seldom change."""
+
+    placed: _PlacedAll | None = None
+    places: tuple[Sequence[AccountKey], I4, I4, AccountPlaces] | None = None
+
+
+_last = _Last()

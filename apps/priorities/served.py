@@ -29,6 +29,7 @@ from apps.priorities.answers import AccountQuery, Query, ServedSnapshot
 from apps.priorities.lookup import LookupIndex
 from apps.priorities.models import Snapshot
 from apps.priorities.snapshots import unpack_places, unpack_snapshot
+from apps.priorities.stored import read_data
 from apps.usage.models import Source
 
 __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "load_kept", "newest", "state"]
@@ -177,12 +178,13 @@ def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot |
         return None
     if known is not None and known.snapshot_id == snapshot_id:
         return known
-    row = Snapshot.objects.filter(pk=snapshot_id).first()
-    if row is None:
+    row = Snapshot.objects.filter(pk=snapshot_id).defer("data").first()
+    data = read_data(snapshot_id)
+    if row is None or data is None:
         return known
     try:
         tree = load_tree(Policy(pk=policy.id, slug=policy.slug), row.revision_number)
-        served = _served(row.pk, row.computed_at, row.data, row.digest, tree, known)
+        served = _served(row.pk, row.computed_at, data, row.digest, tree, known)
     except (CorruptBlob, NotFound):
         logger.exception("Snapshot %s of %s can't be read; the one before is served.", row.pk, policy.slug)
         return known
@@ -191,7 +193,7 @@ def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot |
         "visibility": policy.visibility, "head_number": policy.head_number, "revision": row.revision_number,
         "computed_at": row.computed_at.isoformat(), "digest": row.digest, "tree_digest": tree.digest,
     }  # fmt: skip
-    disk.keep(head, row.data, tree)
+    disk.keep(head, data, tree)
     return served
 
 

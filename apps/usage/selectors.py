@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -28,7 +28,8 @@ _MOST_ROWS = 10_001
 class UsageArrays:
     """Buckets as columns. hour_epoch: the start of the hour in seconds since 1970.
 
-    site_code: 1 for the first of `sites`, 0 for any other site; None where no site was asked for.
+    site_code: 1 for the first of `sites`, 0 for any other site; None where no site was asked for. resources: those
+    that were loaded; the columns of others hold 0.
     """
 
     account_id: I8
@@ -42,6 +43,7 @@ class UsageArrays:
     billing: F8
     site_code: I8 | None = None
     sites: tuple[str, ...] = ()
+    resources: tuple[str, ...] = RESOURCES
 
     def taken(self, chosen: Flags) -> UsageArrays:
         """These rows only."""
@@ -90,10 +92,9 @@ class BucketRow:
 
 
 _LOAD_USAGE = """
-SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), array_agg(hour_at), array_agg(cpu_s),
-    array_agg(gpu_s), array_agg(mem_gb_s), array_agg(node_s), array_agg(billing){code}
+SELECT array_agg(account_id), array_agg(hour_at){amounts}{code}
 FROM usage_bucket {named}
-WHERE source_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz AND hour_at < %s::timestamptz
+WHERE source_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz AND hour_at < %s::timestamptz{unless_held}
 """
 _NOT_HELD = """ AND (source_id, usage_bucket.site, hour_at) NOT IN (
     SELECT held_id, site, generate_series(from_at, to_at - interval '1 hour', '1 hour') FROM usage_overlap
@@ -112,24 +113,33 @@ _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def load_usage(
-    *, sources: Sequence[int], from_at: datetime | None, to_at: datetime, sites: Sequence[str] = ()
-) -> UsageArrays:
-    """Buckets of hours that begin at `from_at` or later and before `to_at`, in no particular order; no held ones.
+    *, sources: Sequence[int], from_at: datetime | None, to_at: datetime, sites: Sequence[str] = (),
+    resources: Iterable[str] = RESOURCES, classes: bool = True,
+) -> UsageArrays:  # fmt: skip
+    """Buckets of hours that begin at `from_at` or later and before `to_at`, in no particular order; without hours that
+    are held because another source has them too.
 
-    sites: those to be told from each other and from all others; each once.
+    sites: those to be told from each other and from all others; each once. resources: those that are wanted.
+    classes: whether they are; else all have the number 0, which no class has.
     """
-    query = _LOAD_USAGE
-    given: list[Any] = [list(sources), from_at or _EARLIEST, to_at]
-    if Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists():
-        query, given = query + _NOT_HELD, [*given, list(sources)]
-    found = _columns(query, sites, given)
-    if not found:
-        none, nothing = np.zeros(0, np.int64), np.zeros(0)
-        return UsageArrays(none, none, none, none, nothing, nothing, nothing, nothing, nothing, none, tuple(sites))
-    account_id, source_id, job_class_id, hour_us, cpu_s, gpu_s, mem_gb_s, node_s, billing, *code = found
+    wanted = tuple(name for name in RESOURCES if name in set(resources))
+    told = ["source_id"] * (len(sources) > 1) + ["job_class_id"] * classes  # what one tells beforehand costs no column
+    amounts = "".join(f", array_agg({name})" for name in (*told, *wanted))
+    is_held = Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists()
+    parameters = [list(sources), from_at or _EARLIEST, to_at, *([list(sources)] if is_held else [])]
+    found = _columns(_LOAD_USAGE, sites, parameters, amounts=amounts, unless_held=_NOT_HELD if is_held else "")
+    none: list[Any] = [np.zeros(0, np.int64)]
+    columns = found or none * (2 + len(told)) + [np.zeros(0)] * len(wanted) + none
+    account_id, hour_us = columns[:2]
+    n = len(account_id)
+    given: dict[str, Any] = {
+        "source_id": np.full(n, sources[0] if sources else 0, np.int64), "job_class_id": np.zeros(n, np.int64),
+        **dict.fromkeys(RESOURCES, np.zeros(n)),
+    }  # fmt: skip
+    given.update(zip((*told, *wanted), columns[2:], strict=False))
     return UsageArrays(
-        account_id, source_id, job_class_id, hour_us // 1_000_000, cpu_s, gpu_s, mem_gb_s, node_s, billing,
-        code[0] if code else None, tuple(sites),
+        account_id=account_id, hour_epoch=hour_us // 1_000_000, **given, site_code=columns[-1] if sites else None,
+        sites=tuple(sites), resources=wanted,
     )  # fmt: skip
 
 
@@ -149,11 +159,11 @@ def load_open_records(*, sources: Sequence[int], sites: Sequence[str] = ()) -> O
     )  # fmt: skip
 
 
-def _columns(query: str, sites: Sequence[str], parameters: list[Any]) -> list[Any]:
+def _columns(query: str, sites: Sequence[str], parameters: list[Any], **parts: str) -> list[Any]:
     """With a column of site codes where sites are asked for; without any it costs nothing."""
     if not sites:
-        return fetch_columns(query.format(code="", named=""), parameters)
-    return fetch_columns(query.format(code=_CODE, named=_NAMED), [list(sites), *parameters])
+        return fetch_columns(query.format(code="", named="", **parts), parameters)
+    return fetch_columns(query.format(code=_CODE, named=_NAMED, **parts), [list(sites), *parameters])
 
 
 def watermarks() -> dict[str, int]:

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from django.db.models import Count
 
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import Account, User
 from apps.errors import Invalid, NotFound
 from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
-from apps.usage.models import Source
+from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.selectors import (
     get_source,
     list_buckets,
@@ -164,3 +165,31 @@ def test_a_made_up_cursor_is_refused(after: list[Any]) -> None:
     with pytest.raises(Invalid) as caught:
         list_buckets(after=after, actor=COMMAND)
     assert caught.value.code == "bad_cursor"
+
+
+def test_a_load_tells_sites_apart_and_leaves_out_what_nobody_asked_for(filled: Source) -> None:
+    whole = load_usage(sources=[filled.pk], from_at=None, to_at=AT)
+    some = load_usage(sources=[filled.pk], from_at=None, to_at=AT, sites=["elsewhere", "south"], resources=["gpu_s"])
+    of_site = dict(Bucket.objects.values_list("site").annotate(n=Count("id")))
+    codes = some.site_code.tolist() if some.site_code is not None else []
+    assert codes.count(2) == of_site["south"]
+    assert codes.count(0) == sum(n for site, n in of_site.items() if site != "south")
+    assert whole.site_code is None
+    assert some.resources == ("gpu_s",)
+    assert not some.cpu_s.any()
+    assert sorted(some.gpu_s.tolist()) == sorted(whole.gpu_s.tolist())
+    assert sorted(some.hour_epoch.tolist()) == sorted(whole.hour_epoch.tolist())
+
+
+def test_held_hours_are_left_out_until_somebody_says_that_they_count(filled: Source) -> None:
+    site, first_at = Bucket.objects.order_by("hour_at").values_list("site", "hour_at")[0]
+    whole = load_usage(sources=[filled.pk], from_at=None, to_at=AT)
+    row = Overlap.objects.create(
+        site=site, kept=filled, held=filled, from_at=first_at, to_at=first_at + timedelta(hours=1), found_at=AT
+    )
+    held = Bucket.objects.filter(site=site, hour_at=first_at).count()
+    assert held
+    for state, n_out in (("held", held), ("dropped", held), ("counted", 0)):
+        Overlap.objects.filter(pk=row.pk).update(state=state)
+        found = load_usage(sources=[filled.pk], from_at=None, to_at=AT)
+        assert len(found.account_id) == len(whole.account_id) - n_out

@@ -33,6 +33,7 @@ from apps.dashboard.source_pages import coverage_of, line_of, lines_of
 from apps.dashboard.undo_reports import undo_report
 from apps.dashboard.views.sources import collecting_context
 from apps.errors import Conflict, Invalid, NotAllowed, TooLarge
+from apps.policies.selectors import list_policies
 from apps.runs import services as runs
 from apps.usage import selectors, services
 from apps.usage.collectors.registry import AUTO, FORMATS
@@ -72,6 +73,7 @@ def source(request: HttpRequest, slug: str) -> HttpResponse:
         "source": line.source,
         "imports": _imports(actor, slug),
         "may_import": actor.is_admin,
+        "policies": list_policies(actor=actor) if actor.is_admin else [],
         "late": what_is_late([line], now),
         "address": request.build_absolute_uri("/"),
         **collecting_context(line.source, actor),

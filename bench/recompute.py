@@ -1,0 +1,180 @@
+"""A recompute of a policy of a million entries, end to end, beside what of it happens in memory and one raw COPY.
+
+End to end is everything between a tick and the newest numbers being served: the fingerprint, tree, accounts and usage
+out of the database, the computation, the snapshot into the database, and a process that serves taking it over. Beside
+it stand the computation on what was loaded, and a binary COPY of entry, priority, key and rank of every entry into a
+plain logged table; and, stricter, the engine alone and that COPY.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench.report import BenchLine
+
+if TYPE_CHECKING:
+    from apps.policies.models import Policy
+    from apps.priorities.assembly import Computed
+
+N_ENTRIES = 1_000_000
+ROUNDS = 5
+IDLE_PART = 0.2
+N_DAYS = 14
+GOAL, AIM = 3.0, 1.0
+SLUG = "bench-recompute"
+_TICK = timedelta(minutes=1)
+
+
+def measure() -> list[BenchLine]:
+    """The median of rounds. Each is a tick later, with usage that has changed: nothing can be taken over whole."""
+    from apps.clock import now
+
+    at = now().replace(second=0, microsecond=0)
+    policy = build(N_ENTRIES, at)
+    first = round_of(policy, at)  # of a worker that has just started: tree and accounts have to come
+    rounds = [round_of(policy, at + number * _TICK) for number in range(1, ROUNDS + 1)]
+    parts = {name: statistics.median(each[name] for each in rounds) for name in first}
+    whole = parts["load"] + parts["compute"] + parts["store"] + parts["visible"]
+    memory, engine = parts["compute"] + parts["copy"], parts["engine"] + parts["copy"]
+    told = ", ".join(f"{name} {seconds:.2f}" for name, seconds in parts.items())
+    cold = sum(first[name] for name in ("load", "compute", "store", "visible"))
+    with_site = _load_ratio(policy, at)
+    return [
+        BenchLine("recompute of 1,000,000 entries end to end / in memory + COPY of its values", whole / memory, GOAL,
+                  f"{whole:.2f} s ({told}); aim ≤ {AIM:g}"),
+        BenchLine("the same / the engine alone + COPY of its values", whole / engine, GOAL, f"{engine:.2f} s"),
+        BenchLine("the first one of a worker / in memory + COPY of its values", cold / memory, None,
+                  ", ".join(f"{name} {seconds:.2f}" for name, seconds in first.items())),
+        BenchLine("load of the buckets with codes of 3 sites / without", with_site, None),
+    ]  # fmt: skip
+
+
+def build(n_entries: int, at: datetime) -> Policy:
+    """Divisions of 100 groups of 99 users, an account for each user, and a bucket for each that isn't idle."""
+    from django.db import connection
+
+    from apps.accounts.actor import COMMAND
+    from apps.policies.models import Policy
+    from apps.policies.services import make_policy, publish_document
+    from apps.policies.trees import load_tree
+    from apps.priorities.rules import Rule
+    from apps.priorities.services import set_rules
+    from apps.usage.services import make_source
+
+    groups = [_group(number) for number in range(n_entries // 100 - n_entries // 10_000)]
+    divisions = [{"name": f"d{at}", "children": groups[at : at + 100]} for at in range(0, len(groups), 100)]
+    document = {"policy": SLUG, "root": {"name": SLUG, "children": divisions}}
+    before = at - timedelta(hours=1)
+    make_policy(slug=SLUG, name=SLUG, at=before, actor=COMMAND)
+    publish_document(policy_slug=SLUG, document=document, reason="bench", at=before, actor=COMMAND)
+    policy = Policy.objects.get(slug=SLUG)
+    root_uid = load_tree(policy).uuid(0)
+    rules = [Rule("glob", root_uid, suffix="/{project}/{group}/{user}")]
+    set_rules(policy_slug=SLUG, rules=rules, at=before, actor=COMMAND)
+    source = make_source(slug=SLUG, name=SLUG, namespace="c1", at=before, actor=COMMAND)
+    with connection.cursor() as cursor:
+        cursor.execute(_ACCOUNTS, {"n": len(groups), "at": before})
+        cursor.execute("INSERT INTO usage_jobclass (queue, partition, qos) VALUES ('bench', '', '')")
+        cursor.execute(_BUCKETS, {"source": source.pk, "at": at, "days": N_DAYS, "idle": IDLE_PART})
+        cursor.execute("ANALYZE usage_bucket")
+        cursor.execute("ANALYZE accounts_account")
+    return policy
+
+
+_ACCOUNTS = """
+INSERT INTO accounts_account (namespace, user_name, group_name, dn, fqan, project, first_seen_at)
+SELECT 'c1', 'u' || g || '-' || k, 'g' || g, '', '', 'd' || g / 100 * 100, %(at)s
+FROM generate_series(0, %(n)s - 1) AS g, generate_series(0, 98) AS k
+"""
+_BUCKETS = """
+INSERT INTO usage_bucket (source_id, account_id, site, job_class_id, hour_at, cpu_s, gpu_s, mem_gb_s, node_s, billing,
+    jobs)
+SELECT %(source)s, id, 's' || id %% 5, (SELECT max(id) FROM usage_jobclass),
+    date_trunc('hour', %(at)s::timestamptz) - (1 + id * 7919 %% (24 * %(days)s)) * interval '1 hour',
+    1 + id * 104729 %% 360000, 0, 0, 0, 0, 1
+FROM accounts_account WHERE namespace = 'c1' AND id %% 1000 >= 1000 * %(idle)s
+"""
+
+
+def _group(number: int) -> dict[str, Any]:
+    people = [{"name": f"u{number}-{k}", "kind": "user", "shares": 1 + k % 7} for k in range(99)]
+    return {"name": f"g{number}", "shares": 1 + number % 5, "children": people}
+
+
+def round_of(policy: Policy, at: datetime) -> dict[str, float]:
+    """Seconds of each part, in the order in which a worker does them."""
+    from django.db import connection, transaction
+
+    from apps.engine.algorithms import compute as compute_priorities
+    from apps.priorities import assembly, served
+
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE usage_bucket SET cpu_s = cpu_s + 1 WHERE mod(id, 1000) = 7")
+        cursor.execute("UPDATE usage_source SET watermark = watermark + 1 WHERE slug = %s", [SLUG])
+    inputs, load_s = _timed(lambda: assembly.load_inputs(policy, as_of=at))
+    computed, compute_s = _timed(lambda: assembly.compute(inputs))
+
+    def store() -> None:
+        with transaction.atomic():
+            assembly.store_result(inputs, computed, is_live=True, started_at=at, computed_at=at, run=None)
+
+    store_s, visible_s = _timed(store)[1], _timed(served.look)[1]
+    assert served.newest(SLUG).as_of == at
+    engine_tree, own = inputs.tree.engine_tree(), _own(computed, len(inputs.tree))
+    engine_s = _timed(lambda: compute_priorities(engine_tree, own, algorithm=inputs.settings.algorithm))[1]
+    copy_s = _copy(computed)
+    return {"load": load_s, "compute": compute_s, "store": store_s, "visible": visible_s, "engine": engine_s,
+            "copy": copy_s}  # fmt: skip
+
+
+def _own(computed: Computed, n: int) -> Any:
+    placed = computed.entry_of_account >= 0
+    return np.bincount(computed.entry_of_account[placed], computed.usage_of_account[placed], n).astype(np.float64)
+
+
+def _copy(computed: Computed) -> float:
+    """The same values as rows: entry, priority, key and rank."""
+    from django.db import connection
+
+    from apps.usage import pgbinary
+
+    result = computed.result
+    columns = [
+        pgbinary.int8(np.arange(len(result.rank))), pgbinary.float8(result.priority),
+        pgbinary.int8(result.scalar.astype(np.int64)), pgbinary.int4(result.rank.astype(np.int64)),
+    ]  # fmt: skip
+    payload = pgbinary.copy_payload(columns)
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE IF EXISTS bench_values")
+        cursor.execute("CREATE TABLE bench_values (entry int8, priority float8, key int8, rank int4)")
+
+    def copy() -> None:
+        with pgbinary.cursor() as found, found.copy("COPY bench_values FROM STDIN (FORMAT BINARY)") as into:
+            into.write(payload)
+
+    return _timed(copy)[1]
+
+
+def _load_ratio(policy: Policy, at: datetime) -> float:
+    from apps.usage.models import Source
+    from apps.usage.selectors import load_usage
+
+    source = Source.objects.get(slug=SLUG).pk
+    pairs = []
+    for _ in range(ROUNDS):
+        plain = _timed(lambda: load_usage(sources=[source], from_at=None, to_at=at))[1]
+        coded = _timed(lambda: load_usage(sources=[source], from_at=None, to_at=at, sites=["s1", "s2", "s3"]))[1]
+        pairs.append(coded / plain)
+    return statistics.median(pairs)
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    started = time.perf_counter()
+    found = work()
+    return found, time.perf_counter() - started

@@ -1,0 +1,70 @@
+"""Pages of charges: the arithmetic is there to be checked, for those whose it is."""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+
+import pytest
+from django.test import Client
+
+from apps import clock
+from apps.priorities.charges import HEADER
+from apps.usage.models import Record
+from tests.dashboard.grid import Grid, make_grid
+
+LIST = "/policy/grid/charges/"
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def grid(db: None) -> Grid:
+    return make_grid(clock.now())
+
+
+@pytest.fixture
+def admin_client(grid: Grid) -> Client:
+    client = Client()
+    client.force_login(grid.admin, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+@pytest.fixture
+def alice_client(grid: Grid) -> Client:
+    client = Client()
+    client.force_login(grid.alice, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+def test_my_priority_leads_to_my_jobs_and_each_to_its_arithmetic(alice_client: Client, grid: Grid) -> None:
+    assert LIST in alice_client.get("/me/priority/").content.decode()
+    page = alice_client.get(LIST).content.decode()
+    mine = Record.objects.get(account__user_name="alice")
+    assert f"{LIST}{mine.pk}/" in page
+    assert f"{LIST}{Record.objects.get(account__user_name='bob').pk}/" not in page
+    one = alice_client.get(f"{LIST}{mine.pk}/").content.decode()
+    for words in ("What it used, weighed", "Hour by hour", "Where it counts", "no rule fits", "7,200"):
+        assert words in one
+
+
+def test_jobs_of_others_are_not_found(alice_client: Client, grid: Grid) -> None:
+    other = Record.objects.get(account__user_name="bob")
+    assert alice_client.get(f"{LIST}{other.pk}/").status_code == 404
+    nothing = alice_client.get(f"{LIST}?job={other.job}").content.decode()
+    assert "No such job that you may read" in nothing
+
+
+def test_an_administrator_comes_from_a_source_and_takes_a_table_along(admin_client: Client, grid: Grid) -> None:
+    source = Record.objects.order_by("pk")[0].source
+    assert f"{LIST}?source={source.slug}" in admin_client.get(f"/usage/sources/{source.slug}/").content.decode()
+    text = b"".join(admin_client.get(f"{LIST}table.csv?source={source.slug}")).decode()
+    rows = list(csv.reader(StringIO(text)))
+    assert rows[0] == list(HEADER)
+    assert len(rows) == 1 + Record.objects.count()
+
+
+def test_the_list_alone_is_a_fragment(admin_client: Client, grid: Grid) -> None:
+    assert admin_client.get(f"{LIST}_rows").status_code == 303
+    part = admin_client.get(f"{LIST}_rows?account=carol", headers={"HX-Request": "true"}).content.decode()
+    assert part.lstrip().startswith('<section class="card" id="charge_rows"')
+    assert "carol" in part
