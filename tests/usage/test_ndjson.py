@@ -51,7 +51,7 @@ def test_local_times_are_of_the_sources_zone() -> None:
         (record(cpus=[[1]]).strip(), "wrong_type"),
         (record(cpus=-1).strip(), "negative_number"),
         (record().strip().replace("4}", "1e999}"), "bad_json"),
-        (record(end="9999-12-31T23:59:59Z").strip(), "absurd_run_time"),
+        (record(end="9999-12-31T23:59:59Z").strip(), "absurd_time"),
         (record(end="2026-10-01T07:00:00Z").strip(), "end_before_start"),
         (record(extra=1).strip(), "unknown_field"),
         (record(user="x" * 70_000).strip(), "line_too_long"),

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import orjson
 
 from apps.errors import Invalid, TooLarge
-from apps.usage.collectors.base import MOST_JOB_S, STATES, RecordBatch, RecordRow, Rejection, excerpt, joined
+from apps.usage.collectors.base import LAST_US, MOST_JOB_S, STATES, RecordBatch, RecordRow, Rejection, excerpt, joined
 from apps.usage.collectors.checked import MOST_CHARACTERS, BadRecord
 from apps.usage.collectors.lines import MOST_LINE_BYTES
 from apps.usage.collectors.records_fields import (
@@ -33,6 +33,7 @@ JSON_TYPES = ("application/json",)
 NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = datetime.fromtimestamp(LAST_US / 1e6, UTC)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|z|[+-]\d\d:\d\d)?")
 _AT_A_TIME = 5_000  # of which one that needs a closer look slows down the others
 
@@ -257,8 +258,8 @@ def _time(name: str, value: Any, zone: ZoneInfo | None) -> datetime:
         instant = instant.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise BadRecord("bad_time", f"{name} is {_shown(value)}, which no calendar has.") from error
-    if instant < _FIRST:
-        raise BadRecord("absurd_time", f"{name} ({value}) is before 1970.")
+    if not _FIRST <= instant <= _LAST:
+        raise BadRecord("absurd_time", f"{name} ({value}) is not between 1970 and 2200.")
     return instant
 
 

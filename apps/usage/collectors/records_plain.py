@@ -16,6 +16,7 @@ from apps.usage.collectors.base import (
     FINISHED,
     FIRST_US,
     I8,
+    LAST_US,
     MOST_JOB_S,
     Bytes,
     JobClassKey,
@@ -150,7 +151,7 @@ class _Columns:
         if set(map(type, told)) - {str}:
             raise _NotPlain
         instants = _whole_seconds(told)
-        if len(instants) and int(instants.min()) < FIRST_US:
+        if len(instants) and not (int(instants.min()) >= FIRST_US and int(instants.max()) <= LAST_US):
             raise _NotPlain
         if otherwise is None:
             return instants
