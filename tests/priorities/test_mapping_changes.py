@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 import pytest
+from django.apps import apps
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.intern import AccountKey
@@ -230,6 +232,18 @@ def test_a_version_whose_entries_are_archived_is_not_brought_back(site: Site) ->
     with pytest.raises(Conflict) as refused:
         change(site, Restore(number - 1))
     assert refused.value.code == "entry_gone"
+
+
+def test_what_was_mapped_before_versions_were_kept_is_the_first_one(site: Site) -> None:
+    change(site, Assign({account("alice"): UUID(uid_of(site, "/physics/bob"))}))
+    state, number = state_now(site.policy), version_of(site.policy)
+    MappingVersion.objects.all().delete()
+    import_module("apps.priorities.migrations.0004_mapping_versions").keep_what_is(apps, None)
+    assert MappingVersion.objects.get().number == number
+    change(site, ReplaceRules([]))
+    assert state_of(site.policy, number) == state
+    change(site, Restore(number))
+    assert state_now(site.policy) == state
 
 
 # --- Who may ----------------------------------------------------------------------------------------------------------
