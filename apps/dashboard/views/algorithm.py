@@ -5,24 +5,19 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
-from apps import clock
 from apps.dashboard import algorithm_words, comparison
 from apps.dashboard.actor import actor_of
 from apps.dashboard.forms import algorithm as forms
 from apps.dashboard.forms.algorithm import ParametersForm
-from apps.dashboard.htmx import SeeOther
-from apps.dashboard.views.draft_tables import put_in_draft
+from apps.dashboard.views import settings_choice
 from apps.engine.algorithms import all_algorithms
-from apps.errors import Conflict, Invalid, NotFound
-from apps.policies import services as policy_services
-from apps.policies.conflicts import EditConflict
+from apps.errors import NotFound
 from apps.priorities.selectors.comparison import (
     MOST_ALGORITHMS,
     Comparison,
@@ -31,7 +26,6 @@ from apps.priorities.selectors.comparison import (
     get_algorithm_page,
 )
 
-_MOST_REASON = 2_000
 _SHOWN_MOVERS = 8
 
 
@@ -81,40 +75,13 @@ def _decide(request: HttpRequest, policy: str) -> HttpResponse:
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     name = request.POST.get("algorithm", "")
     form = forms.bound(_known(name), request.POST)
-    reason = request.POST.get("reason", "").strip()[:_MOST_REASON]
-    more: dict[str, Any] = {"form": form, "reason": reason}
-    if form.settings is None:
-        return _show(request, current, name, status=422, **more)
-    if request.POST.get("step") == "draft":
-        try:
-            return put_in_draft(request, policy, {"algorithm": dict(form.settings)}, reason)
-        except (Invalid, Conflict) as error:
-            return _show(request, current, name, status=422, **more, refusal=_refusal(error))
-    more["effect"] = _effect(request, policy, form)
-    stated = _stated(form)
-    if request.POST.get("step") != "publish" or request.POST.get("previewed") != stated:
-        return _show(request, current, name, **more, stated=stated)
-    if not reason:
-        missing = _("Say why: the reason stands in the history, for the people it affects.")
-        return _show(request, current, name, status=422, **more, stated=stated, reason_error=missing)
-    try:
-        revision = policy_services.change_settings(
-            policy_slug=policy,
-            settings={"algorithm": dict(form.settings)},
-            reason=reason,
-            base_revision=_base(request),
-            at=clock.now(),
-            actor=actor_of(request),
-        )
-    except (Invalid, Conflict) as error:
-        status = 409 if isinstance(error, Conflict) else 422
-        return _show(request, current, name, status=status, **more, stated=stated, refusal=_refusal(error))
-    messages.success(
-        request,
-        _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")
-        % {"n": revision.number},
-    )
-    return SeeOther(page_url(policy))
+
+    def show(*, status: int = 200, **more: Any) -> HttpResponse:
+        if "stated" in more:
+            more["effect"] = _effect(request, policy, form)
+        return _show(request, current, name, status=status, form=form, **more)
+
+    return settings_choice.decide(request, policy, "algorithm", form.settings, show=show, back=page_url(policy))
 
 
 def _show(request: HttpRequest, current: PolicyAlgorithm, name: str, *, status: int = 200, **more: Any) -> HttpResponse:
@@ -163,24 +130,6 @@ def _known(name: str) -> Any:
     if found is None:
         raise NotFound(_("There is no algorithm of this name here."))
     return found
-
-
-def _stated(form: ParametersForm) -> str:
-    """What was previewed: publishing something else shows its effect first."""
-    return urlencode(sorted((key, str(value)) for key, value in (form.settings or {}).items()))
-
-
-def _base(request: HttpRequest) -> int | None:
-    text = request.POST.get("base_revision", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
-
-
-def _refusal(error: Invalid | Conflict) -> str:
-    if isinstance(error, EditConflict):
-        return _(
-            "Somebody changed these settings after you opened the page. Look at what is in force now, then decide."
-        )
-    return error.message
 
 
 def _compare_url(policy: str, name: str) -> str:
