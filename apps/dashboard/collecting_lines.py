@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.dashboard import presentation
+from apps.dashboard.forms.sources import typed_command
 from apps.runs.models import Run
 from apps.usage.models import Source
 
@@ -92,7 +92,7 @@ def _what(source: Source) -> str:
     if source.kind == Source.Kind.DIRECTORY:
         return f"{terms['folder']}/{terms['pattern']}"
     if source.kind == Source.Kind.COMMAND:
-        return shlex.join(terms["command"])
+        return typed_command(terms["command"])
     return str(terms.get("address", ""))
 
 

@@ -118,7 +118,7 @@ def collect_now(*, slug: str, at: datetime, actor: Actor) -> Run:
             raise Conflict("This source isn't collected: its records are sent here.", code="not_collected")
         if source.is_paused:
             raise Conflict("This source is paused: resume it first.", code="paused")
-        run = ask_for(source, at=at)
+        run = ask_for(source, at=at, owner=actor.user)
         audit.record(actor=actor, verb="source.collect_asked", at=at, subject=slug, details={"run": run.pk})
     return run
 

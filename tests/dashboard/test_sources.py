@@ -15,12 +15,13 @@ from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.usage.models import Source
+from apps.usage.models import Import, Source
 from apps.usage.services import make_source
 from apps.usage.sources import tag_of
 
 pytestmark = pytest.mark.django_db
 NEW = "/usage/sources/new/"
+LOG = "; UnixStartTime: 1700000000\n1 10 0 600 8 -1 -1 8 3600 -1 1 1 1 -1 1 -1 -1 -1\n"
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_a_folder_is_set_up_and_its_files_count(as_admin: Client, spool: Path) -
         **{"folder": str(spool), "pattern": "*", "files": "whole", "format": "auto", "settle_s": 0},
         **{"listing": [], "timeout_s": 300},
     }
-    (spool / "a.swf").write_text("; UnixStartTime: 1700000000\n1 10 0 600 8 -1 -1 8 3600 -1 1 1 1 -1 1 -1 -1 -1\n")
+    (spool / "a.swf").write_text(LOG)
     assert as_admin.post("/usage/sources/abisko/collect/")["Location"] == "/usage/sources/abisko/#collecting"
     assert "collecting now" in text_of(as_admin.get("/usage/sources/abisko/"))
     assert work_run_now(Run.objects.get(kind="usage_collect").pk).counts["new"] == 1
@@ -121,6 +122,8 @@ def test_a_command_is_split_into_arguments_and_shown_again_as_it_was_typed(
     assert source.collecting["command"] == ["sacct", "-S", "{from}", "--name=a b; rm -rf /", "$HOME"]
     assert (source.collecting["overlap_s"], source.collecting["look_back_s"]) == (3600, 7 * 86400)
     again = "/usage/sources/slurm/settings/"
+    shown = as_admin.get(again).context["form"]["command"].value()
+    assert shown == "sacct -S {from} '--name=a b; rm -rf /' $HOME"
     assert as_admin.post(again, typed(as_admin, again, tag=tag_of(source))).status_code == 303
     assert Source.objects.get().collecting == source.collecting
 
@@ -191,3 +194,16 @@ def test_reading_never_writes_and_only_administrators_set_up(as_bob: Client, as_
     assert not source.is_paused
     assert source.collect_due_at is not None
     assert clock.now() - source.collect_due_at < timedelta(minutes=5)
+
+
+def test_refused_lines_of_a_collection_are_read_like_those_of_an_import(as_admin: Client, spool: Path) -> None:
+    set_up(as_admin, spool, settle="0")
+    (spool / "a.swf").write_text(LOG + "1 2 3\n")
+    as_admin.post("/usage/sources/abisko/collect/")
+    run = work_run_now(Run.objects.get(kind="usage_collect").pk)
+    assert run.counts.get("rejected") == 1, (run.error, run.result)
+    page = as_admin.get(f"/usage/imports/{Import.objects.get().pk}/")
+    assert page.status_code == 200
+    assert "a.swf line 3: 3 of 18 fields" in text_of(page)
+    assert "a.swf" in text_of(as_admin.get("/usage/sources/abisko/"))
+    assert as_admin.get("/usage/quality/").status_code == 200

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -25,6 +26,7 @@ _IN_UNITS = {
 }
 _OWN = ("name", "time_zone", "origin", "namespace", "site", "cluster", "skew_tolerance_s", "names_people")
 _TERMS = ("folder", "pattern", "files", "format", "address", "version", "user", "accounting", "queue")
+_SPLITS = re.compile(r"[\s'\"\\]")
 _COMMANDS = ("command", "listing")
 SACCT = (
     "sacct -a -X -P --duplicates -S {from} -E {to} --format=JobIDRaw,Cluster,User,Account,Partition,QOS,Submit,Start,"
@@ -112,7 +114,7 @@ def initial_of(source: Source) -> dict[str, Any]:
     """A source as the form shows it."""
     terms: Mapping[str, Any] = source.collecting
     shown = {name: getattr(source, name) for name in _OWN} | {name: terms[name] for name in _TERMS if name in terms}
-    shown |= {name: shlex.join(terms[name]) for name in _COMMANDS if name in terms}
+    shown |= {name: typed_command(terms[name]) for name in _COMMANDS if name in terms}
     for name, (setting, unit) in _IN_UNITS.items():
         value = terms.get(setting, getattr(source, setting, None))
         shown[name] = None if value is None else _plain(value / unit)
@@ -125,6 +127,11 @@ def first_values(kind: str) -> dict[str, Any]:
     shown |= {"files": "whole", "settle": 60, "overlap": 60, "look_back": 7, "timeout": 300}
     shown |= {"accounting": True, "queue": True, "version": "v0.0.40"}
     return shown | ({"command": SACCT} if kind == Source.Kind.COMMAND else {})
+
+
+def typed_command(arguments: Sequence[str]) -> str:
+    """As somebody would type them, with quotation marks only where one argument would else become two."""
+    return " ".join(shlex.quote(one) if not one or _SPLITS.search(one) else one for one in arguments)
 
 
 def _arguments(line: str) -> list[str]:

@@ -22,7 +22,7 @@ MOST_ARGUMENTS = 64
 MOST_CHARACTERS = 1024
 _READ = 256 * 1024
 _MOST_ERROR = 4096
-_SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "csh", "tcsh", "fish", "busybox", "env", "sudo", "su", "doas", "xargs"}
+SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "csh", "tcsh", "fish", "busybox", "env", "sudo", "su", "doas", "xargs"}
 _PASSED_ON = ("SLURM_CONF", "SGE_ROOT", "SGE_CELL", "SGE_CLUSTER_NAME", "PBS_HOME", "PBS_EXEC", "KRB5CCNAME")
 
 
@@ -35,7 +35,7 @@ def allowed_program(name: str) -> str:
     for path in settings.FAIRSHARE_COLLECT_COMMANDS:
         if name not in (path, Path(path).name):
             continue
-        if not os.path.isabs(path) or Path(path).name in _SHELLS:
+        if not os.path.isabs(path) or Path(path).name in SHELLS:
             message = (
                 f"FAIRSHARE_COLLECT_COMMANDS names {path}: whole paths of programs that are no shells belong there."
             )

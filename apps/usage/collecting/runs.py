@@ -69,13 +69,14 @@ def _collect(source: Source, run: Run, lease: Lease, began_at: datetime) -> dict
 
 def _take(source: Source, held: Run, piece: Piece, numbers: dict[str, int], at: datetime) -> None:
     batch = piece.parsed.batch
+    unread, remembered = _unheard(piece.parsed.rejections, source.cursor.get("refused", []))
     if piece.listed_at is not None:
         counts = take_listing(source, batch, piece.listed_at, held)
     else:
-        counts = ingest_batch(source=source, rows=batch, at=at, run=held)
-    refused, remembered = _unheard([*piece.parsed.rejections, *counts.rejections], source.cursor.get("refused", []))
-    _keep_refused(source, held, piece, refused, numbers["lines"], at)
-    _count(numbers, counts, piece, len(refused))
+        counts = ingest_batch(source=source, rows=batch, at=at, run=held, n_rejected=len(unread))
+    refused, remembered = _unheard(counts.rejections, remembered)
+    _keep_refused(source, held, piece, [*unread, *refused], numbers["lines"], at)
+    _count(numbers, counts, piece, len(unread) + len(refused))
     _move_cursor(source, {**piece.cursor, "refused": remembered})
     held.cursor, held.counts, held.progress_done = {"numbers": numbers}, dict(numbers), numbers["lines"]
     held.save(update_fields=["cursor", "counts", "progress_done"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from apps.accounts.models import User
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.usage.models import Source
@@ -60,5 +61,6 @@ def ask_for_due(*, at: datetime) -> int:
     return n_asked
 
 
-def ask_for(source: Source, *, at: datetime) -> Run:
-    return enqueue_run(kind=KIND, subject=subject_of(source), arguments={"source": source.slug}, at=at)
+def ask_for(source: Source, *, at: datetime, owner: User | None = None) -> Run:
+    """Whoever asked may follow the run, unless it joins one that waits already."""
+    return enqueue_run(kind=KIND, subject=subject_of(source), arguments={"source": source.slug}, owner=owner, at=at)
