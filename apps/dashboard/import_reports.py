@@ -128,7 +128,7 @@ def size(n_bytes: int) -> str:
 
 
 def _counts(given: Mapping[str, int]) -> dict[str, int]:
-    return {"new": 0, "duplicate": 0, "corrected": 0, "late": 0, "rejected": 0, "lines": 0} | dict(given)
+    return {"new": 0, "duplicate": 0, "corrected": 0, "late": 0, "too_late": 0, "rejected": 0, "lines": 0} | dict(given)
 
 
 def _progress(run: Run, counts: Mapping[str, int], now: datetime) -> Progress:
@@ -222,17 +222,24 @@ def _contents(usage_import: Import, counts: Mapping[str, int]) -> str:
             counts["late"],
         )
         sentences.append(late % {"n": presentation.count(counts["late"])})
+    if counts["too_late"]:
+        too_late = ngettext(
+            "%(n)s record came too late: its hours are sealed. It is listed with its amount, and not counted.",
+            "%(n)s records came too late: their hours are sealed. They are listed with their amounts, and not counted.",
+            counts["too_late"],
+        )
+        sentences.append(too_late % {"n": presentation.count(counts["too_late"])})
     return " ".join(sentences)
 
 
 def _kpis(counts: Mapping[str, int], *, is_dry: bool) -> list[Kpi]:
-    total = sum(counts[name] for name in ("new", "duplicate", "corrected", "late", "rejected"))
+    total = sum(counts[name] for name in ("new", "duplicate", "corrected", "late", "too_late", "rejected"))
     rejected = presentation.percent(counts["rejected"] / total, 2) if counts["rejected"] and total else _("lines")
     return [
         Kpi(_("New"), presentation.count(counts["new"]), _("records")),
         Kpi(_("Already here"), presentation.count(counts["duplicate"]), _("ignored")),
         Kpi(_("Corrected"), presentation.count(counts["corrected"]), _("would change") if is_dry else _("changed")),
-        Kpi(_("Late"), presentation.count(counts["late"]), _("ignored")),
+        Kpi(_("Late"), presentation.count(counts["late"] + counts["too_late"]), _("ignored")),
         Kpi(_("Rejected"), presentation.count(counts["rejected"]), rejected),
     ]
 

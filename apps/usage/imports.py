@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 KIND = IMPORT
 MOST_REJECTED_KEPT = 10_000
+MOST_NAMES_KEPT = 10_000
 _NUMBERS = (*COUNTED, "lines")
 
 
@@ -196,7 +197,9 @@ class Tally:
         }
 
     def result(self) -> dict[str, Any]:
+        names = [list(one) for one in sorted(one for one in self.accounts if not isinstance(one, int))]
         return {
+            **({"names": names} if 0 < len(names) <= MOST_NAMES_KEPT else {}),  # of a dry run
             **self.numbers,
             "notes": self.notes,
             "by_code": self.by_code,

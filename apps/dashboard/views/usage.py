@@ -34,6 +34,7 @@ from apps.dashboard.undo_reports import undo_report
 from apps.dashboard.views.sources import collecting_context
 from apps.errors import Conflict, Invalid, NotAllowed, TooLarge
 from apps.policies.selectors import list_policies
+from apps.priorities import selectors as priorities
 from apps.runs import services as runs
 from apps.usage import selectors, services
 from apps.usage.collectors.registry import AUTO, FORMATS
@@ -253,6 +254,7 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
         "report": report,
         "size": size(usage_import.n_bytes),
         "undo": undo_report(usage_import),
+        "n_unmapped": None if report.is_unfinished else priorities.count_unmapped_of_import(usage_import),
         "format": FORMATS[usage_import.format].label if usage_import.format in FORMATS else "",
         "noted": noted(usage_import.run.result.get("notes", {})),
     }

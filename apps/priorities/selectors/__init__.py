@@ -17,6 +17,7 @@ from apps.priorities.selectors.unmapped import (
     UnmappedAccount,
     count_unmapped_accounts,
     count_unmapped_by_source,
+    count_unmapped_of_import,
     count_unmapped_of_source,
     unmapped_accounts,
 )
@@ -25,7 +26,9 @@ from apps.priorities.walk import WalkStep
 __all__ = [
     "EntryChange", "EntryHistory", "EntryPage", "EntryRow", "Freshness", "HistoryLine", "Hit", "InputAge", "Moment",
     "MoreRow", "MyPriority", "Overview", "PolicyView", "Publish", "RevisionDiff", "TreePage", "UnmappedAccount",
-    "WalkStep", "count_unmapped_accounts", "count_unmapped_by_source", "count_unmapped_of_source", "diff_revisions",
+    "WalkStep", "count_unmapped_accounts", "count_unmapped_by_source", "count_unmapped_of_import",
+    "count_unmapped_of_source",
+    "diff_revisions",
     "explain", "freshness", "get_entry_history", "get_entry_page", "get_my_priority", "get_overview", "get_tree_page",
     "list_snapshots", "open_view", "search_entries", "unmapped_accounts",
 ]  # fmt: skip

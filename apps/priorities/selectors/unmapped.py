@@ -16,6 +16,7 @@ from apps.policies.trees import load_tree
 from apps.priorities.mapping import UNMAPPED
 from apps.priorities.models import Snapshot, UnmappedUsage
 from apps.priorities.rulebook import load_rulebook
+from apps.usage.models import Import
 
 # An account is unmapped when it is so in every policy that was computed.
 _BY_SOURCE = """
@@ -57,7 +58,24 @@ def count_unmapped_of_source(source_slug: str) -> int:
 def count_unmapped_accounts(account_ids: Sequence[int]) -> int:
     """How many of these no policy has a place for, by the rules and trees of now: no recompute is waited for."""
     rows = Account.objects.filter(pk__in=account_ids)
-    unmapped = [AccountKey(r.namespace, r.user_name, r.group_name, r.dn, r.fqan, r.project) for r in rows]
+    return _count_unmapped([AccountKey(r.namespace, r.user_name, r.group_name, r.dn, r.fqan, r.project) for r in rows])
+
+
+def count_unmapped_of_import(usage_import: Import) -> int | None:
+    """The same for the accounts of a file; of a dry run by their names, which are nobody's yet.
+
+    None: there is no policy, or too many names to have been kept.
+    """
+    if not Policy.objects.filter(head_number__gt=0).exists():
+        return None
+    result, namespace = usage_import.run.result, usage_import.source.namespace
+    if "names" in result:
+        return _count_unmapped([AccountKey(namespace, *name) for name in result["names"]])
+    account_ids = usage_import.run.cursor.get("accounts")
+    return None if account_ids is None else count_unmapped_accounts(account_ids)
+
+
+def _count_unmapped(unmapped: list[AccountKey]) -> int:
     for policy in Policy.objects.filter(head_number__gt=0):
         if unmapped:
             tree = load_tree(policy)

@@ -15,6 +15,7 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.clock import now
 from apps.errors import FieldProblem, Invalid
+from apps.priorities.selectors import count_unmapped_of_import
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.collectors.registry import AUTO, FORMATS
@@ -64,13 +65,17 @@ class Command(OperatorCommand):
 
     def _tell(self, made: Import, run: Run, *, as_json: bool) -> None:
         rejected = RejectedLine.objects.filter(usage_import=made).order_by("line")
+        n_unmapped = count_unmapped_of_import(Import.objects.select_related("run", "source").get(pk=made.pk))
         if as_json:
             lines = list(rejected.values("line", "code", "message", "excerpt"))
-            answer = {"import": made.pk, "dry_run": made.dry_run, **run.result, "rejected_lines": lines}
+            result = {name: value for name, value in run.result.items() if name != "names"}
+            answer = {"import": made.pk, "dry_run": made.dry_run, **result, "unmapped": n_unmapped}
+            answer["rejected_lines"] = lines
             self.stdout.write(json.dumps(answer, ensure_ascii=False))
             return
         told = {**run.counts, "late": run.counts["late"] + run.counts["too_late"]}
         counts = ", ".join(f"{told[name]} {name}" for name in _COUNTS)
+        counts += f", {n_unmapped} accounts unmapped" if n_unmapped else ""
         self.stdout.write(f"{counts}{' (dry run: nothing stored)' if made.dry_run else ''}")
         for line in rejected[:_SHOWN]:
             self.stderr.write(f"line {line.line}: {line.code}: {line.message}")
