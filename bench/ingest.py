@@ -79,7 +79,7 @@ def _raw(batches: list[RecordBatch]) -> float:
     payloads = [copy_payload(record_columns(1, b, one, one, None)) for b, one in zip(batches, ones, strict=True)]
     with connection.cursor() as plain:
         plain.execute("DROP TABLE IF EXISTS bench_plain")
-        plain.execute("CREATE TABLE bench_plain (LIKE usage_record)")
+        plain.execute("CREATE TABLE bench_plain (LIKE usage_record INCLUDING DEFAULTS)")
         plain.execute("ALTER TABLE bench_plain ALTER id DROP NOT NULL")
     query = COPY.replace("usage_record", "bench_plain")
 
