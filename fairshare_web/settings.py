@@ -309,6 +309,8 @@ SPECTACULAR_SETTINGS = {
         "ChangeSetState": "apps.policies.models.ChangeSet.State",
         "EntryState": "apps.api.v1.tree.STATES",
         "Verb": "apps.policies.models.Grant.Verb",
+        "MappingRuleKind": "apps.priorities.rules.KINDS",
+        "SourceKind": "apps.usage.models.Source.Kind",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -23,13 +23,13 @@ from apps.api.v1.mapping_shapes import (
     ChangedMappingRuleSerializer,
     MappingChangeSerializer,
     MappingPlanSerializer,
+    MappingReasonSerializer,
     MappingRuleListSerializer,
     MappingRulesSerializer,
     MappingTrialSerializer,
     MappingVersionDetailSerializer,
     MappingVersionSerializer,
     NewMappingRuleSerializer,
-    ReasonSerializer,
     UnmappedAccountSerializer,
     plan_json,
     rule_json,
@@ -125,11 +125,13 @@ class MappingRuleDetailView(APIView):
         return _made(request, policy, edit, given["reason"], version)
 
     @extend_schema(
-        operation_id="remove_mapping_rule", parameters=[IF_MATCH, ReasonSerializer], responses=MappingChangeSerializer
+        operation_id="remove_mapping_rule",
+        parameters=[IF_MATCH, MappingReasonSerializer],
+        responses=MappingChangeSerializer,
     )
     def delete(self, request: Request, policy: str, position: int) -> Response:
         version = _seen(request, policy)
-        given = asked(ReasonSerializer, request)
+        given = asked(MappingReasonSerializer, request)
         return _made(request, policy, RemoveRule(position - 1), given["reason"], version)
 
 
@@ -227,7 +229,7 @@ class MappingRestoreView(APIView):
     scopes: ClassVar[Scopes] = {"POST": _WRITE}
 
     @extend_schema(
-        operation_id="restore_mapping_version", parameters=[IF_MATCH], request=ReasonSerializer,
+        operation_id="restore_mapping_version", parameters=[IF_MATCH], request=MappingReasonSerializer,
         responses={201: MappingChangeSerializer},
     )  # fmt: skip
     def post(self, request: Request, policy: str, version: int) -> Response:
@@ -235,7 +237,9 @@ class MappingRestoreView(APIView):
         seen = _seen(request, policy)
         rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
         get_version_line(rights, version)
-        return _made(request, policy, Restore(version), sent(ReasonSerializer, request)["reason"], seen, status=201)
+        return _made(
+            request, policy, Restore(version), sent(MappingReasonSerializer, request)["reason"], seen, status=201
+        )
 
 
 def _seen(request: Request, policy: str) -> int | None:

@@ -111,7 +111,7 @@ class MappingTrialSerializer(serializers.Serializer[Any]):
     restore = serializers.IntegerField(min_value=1, required=False, help_text="A version to bring back")
 
 
-class ReasonSerializer(serializers.Serializer[Any]):
+class MappingReasonSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2000)
 
 
