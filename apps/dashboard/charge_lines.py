@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.urls import reverse
+from django.utils import formats
 from django.utils.translation import gettext as _
 
 from apps.dashboard import change_words, presentation
@@ -104,11 +105,11 @@ def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
 
 
 def hours(seconds: float) -> str:
-    """A sum of the metric in hours; small ones to three digits, because the sums are there to be checked."""
+    """A sum of the metric in hours, small ones with decimals, because the sums are there to be checked."""
     value = seconds / 3600
-    if value and abs(value) < 100:
-        return presentation.shares_short(float(f"{value:.4g}"))
-    return presentation.core_hours(seconds)
+    if 0 < value < 0.005:
+        return presentation.core_hours(seconds)
+    return formats.number_format(value, 2 if value < 100 else 0, force_grouping=True) if value else "0"
 
 
 def unit_of(settings: PolicySettings) -> str:
@@ -156,7 +157,7 @@ def _hour(row: HourLine) -> HourRow:
     }  # fmt: skip
     return HourRow(
         at=datetime.fromtimestamp(row.hour_s, UTC), charged=hours(row.charged), age=presentation.age(row.age_s),
-        weight=presentation.shares_short(float(f"{row.weight:.4g}")), counted=hours(row.counted), note=notes[row.why],
+        weight=formats.number_format(row.weight, 4), counted=hours(row.counted), note=notes[row.why],
     )  # fmt: skip
 
 

@@ -1,0 +1,34 @@
+"""From my priority to the arithmetic of a job, with and without scripts, at both widths and in both themes."""
+
+from __future__ import annotations
+
+from tests.browser.conftest import WIDTHS, Open
+from tests.dashboard.grid import SLUG, Grid
+
+CHARGES = f"/policy/{SLUG}/charges/"
+
+
+def test_my_priority_leads_to_a_jobs_arithmetic_without_scripts(grid: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in("alice")
+    page = window.go("/me/priority/")
+    page.click("a:has-text('My jobs’ charges')")
+    page.click("#charge_rows tbody a")
+    assert "counts" in page.inner_text("h1")
+    assert "no rule fits" in page.inner_text("main")
+
+
+def test_a_job_is_found_by_name_and_its_page_is_clean_and_fits(grid: Grid, visit: Open) -> None:
+    for width in WIDTHS:
+        window = visit(width=width)
+        window.sign_in()
+        page = window.go(CHARGES)
+        assert "No jobs of yours yet" in page.inner_text("#charge_rows")
+        window.look()
+        page.fill("#charge-account", "carol")
+        page.click("button:has-text('Find')")
+        page.wait_for_selector("#charge_rows tbody a")
+        window.look()
+        page.click("#charge_rows tbody a")
+        page.wait_for_selector("#verdict")
+        window.look()
