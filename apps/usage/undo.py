@@ -23,6 +23,7 @@ from apps.runs.services import enqueue_run
 from apps.usage import pgbinary
 from apps.usage.authority import require_write
 from apps.usage.collectors.base import instant
+from apps.usage.ingest import IMPORT
 from apps.usage.models import Import, Repetition, ReplacedRecord, Source, TooLateRecord
 from apps.usage.overlaps import forget_hours
 from apps.usage.record_rows import undo_records
@@ -73,6 +74,8 @@ def why_not(found: Import) -> Conflict | None:
     """Why this import can't be undone, in words; None when it can."""
     if found.dry_run:
         return Conflict("A dry run has stored nothing that could be undone.", code="nothing_to_undo")
+    if found.run.kind != IMPORT:
+        return Conflict("It was collected, not imported: the next collection would bring it again.", code="collected")
     if found.run.state not in _OVER:
         return Conflict("This import is at work: stop it first.", code="still_at_work")
     return _is_sealed(found) or _is_built_upon(found)

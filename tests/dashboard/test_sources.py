@@ -15,7 +15,7 @@ from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.usage.models import Import, Source
+from apps.usage.models import Import, Record, Source
 from apps.usage.services import make_source
 from apps.usage.sources import tag_of
 
@@ -205,5 +205,8 @@ def test_refused_lines_of_a_collection_are_read_like_those_of_an_import(as_admin
     page = as_admin.get(f"/usage/imports/{Import.objects.get().pk}/")
     assert page.status_code == 200
     assert "a.swf line 3: 3 of 18 fields" in text_of(page)
+    assert "It was collected, not imported" in text_of(page)
+    refused = as_admin.post(f"/usage/imports/{Import.objects.get().pk}/undo/", {"reason": "x"})
+    assert (refused.status_code, Record.objects.count(), Import.objects.get().undone_run) == (303, 1, None)
     assert "a.swf" in text_of(as_admin.get("/usage/sources/abisko/"))
     assert as_admin.get("/usage/quality/").status_code == 200
