@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import connection, transaction
-from django.db.models import F
 
 from apps.accounts import audit
 from apps.accounts.actor import Actor
@@ -24,12 +23,10 @@ from apps.policies.models import Policy
 from apps.policies.publishing import lock_policy
 from apps.policies.trees import load_tree
 from apps.priorities.mapping import UNMAPPED
+from apps.priorities.mapping_versions import Placement, keep_version
 from apps.priorities.models import Attachment
-from apps.priorities.models import Mapping as MappingRow
-from apps.priorities.recompute import nudge
 from apps.priorities.rulebook import load_rulebook
 
-AUTHOR = "pseudonymised"
 _DAY = timedelta(days=1)
 _IDLE = """
 WITH used AS (SELECT account_id, max(hour_at) AS last_at FROM usage_bucket GROUP BY account_id),
@@ -72,18 +69,16 @@ def pseudonymise_idle(
         return Hidden(len(ids), 0)
     accounts = list(Account.objects.select_for_update().filter(pk__in=ids).order_by("pk"))
     policies = [lock_policy(pk) for pk in Policy.objects.order_by("pk").values_list("pk", flat=True)]
-    n_places = sum(_keep_places(policy, accounts, said, at) for policy in policies)
+    n_places = sum(_keep_places(policy, accounts, said, at, actor) for policy in policies)
     for account in accounts:
         _hide(account)
-    for policy in policies:
-        nudge(policy, at=at)
     details = {"accounts": len(accounts), "places": n_places, "idle_days": idle_days, "namespace": namespace}
     audit.record(actor=actor, verb="accounts.pseudonymised", at=at, subject=namespace, reason=said, details=details)
     return Hidden(len(accounts), n_places)
 
 
-def _keep_places(policy: Policy, accounts: Sequence[Account], reason: str, at: datetime) -> int:
-    """Attach each account where it counts now, unless somebody did so already."""
+def _keep_places(policy: Policy, accounts: Sequence[Account], reason: str, at: datetime, actor: Actor) -> int:
+    """Attach each account where it counts now, unless somebody did so already: a version of the mapping like others."""
     if not policy.head_number:
         return 0
     tree = load_tree(policy)
@@ -99,13 +94,14 @@ def _keep_places(policy: Policy, accounts: Sequence[Account], reason: str, at: d
                     account=account,
                     entry_uid=tree.uuid(entry),
                     reason=reason,
-                    author_name=AUTHOR,
+                    author=actor.user,
+                    author_name=actor.name,
                     created_at=at,
                 )
             )
     Attachment.objects.bulk_create(made, batch_size=5_000)
-    mapping, _made = MappingRow.objects.get_or_create(policy=policy)
-    MappingRow.objects.filter(pk=mapping.pk).update(version=F("version") + 1)
+    placed = [Placement(one.account_id, None, one.entry_uid) for one in made]
+    keep_version(policy, attached=placed, reason=reason, at=at, actor=actor)
     return len(made)
 
 
