@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,15 +14,16 @@ from apps.errors import FieldProblem, Invalid
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 
 _CLASS = ("queue", "partition", "qos")
+QUOTE = '"'
+_SPECIAL = set(',;"\t')
 
 
 def typed(settings: PolicySettings) -> dict[str, Any]:
     """What stands in the fields."""
     factors = [
-        ", ".join([*(str(each[name]) for name in _CLASS), f"{each['factor']:.10g}"])
-        for each in settings.metric["class_factors"]
+        _line([*(str(each[name]) for name in _CLASS)], each["factor"]) for each in settings.metric["class_factors"]
     ]
-    sites = [f"{each['site']}, {each['factor']:.10g}" for each in settings.metric["site_factors"]]
+    sites = [_line([each["site"]], each["factor"]) for each in settings.metric["site_factors"]]
     return {
         **{f"weight_{name}": f"{settings.metric['weights'].get(name, 0):.10g}" for name in RESOURCES},
         "class_factors": "\n".join(factors),
@@ -108,10 +110,22 @@ def _lines(
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        cells = [cell.strip() for cell in line.replace("\t", ",").replace(";", ",").split(",")]
         try:
+            cells = _cells(line)
             if len(cells) != n_cells:
                 raise ValueError
             yield cells[:-1], float(cells[-1])
-        except ValueError:
+        except (ValueError, csv.Error):
             problems.append(FieldProblem(field, message % {"n": number}))
+
+
+def _line(names: list[str], factor: float) -> str:
+    """A name that holds a comma stands in quotes."""
+    quoted = [f'"{name.replace(QUOTE, QUOTE * 2)}"' if _SPECIAL & set(name) else name for name in names]
+    return ", ".join([*quoted, f"{factor:.10g}"])
+
+
+def _cells(line: str) -> list[str]:
+    """Commas, semicolons and tabs separate, unless quotes say otherwise."""
+    plain = line if QUOTE in line else line.replace("\t", ",").replace(";", ",")
+    return [cell.strip() for cell in next(csv.reader([plain], skipinitialspace=True, strict=True))]
