@@ -8,18 +8,8 @@ from datetime import datetime
 from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo
 
-import numpy as np
-
-from apps.usage.collectors.base import (
-    COLUMNS,
-    Collector,
-    JobClassKey,
-    Parsed,
-    Reading,
-    RecordBatch,
-    Rejection,
-    Who,
-)
+from apps.usage.collectors.base import Collector, Parsed, Reading, RecordBatch, Rejection
+from apps.usage.collectors.base import joined as joined_batches
 from apps.usage.models import Source
 
 Cursor = dict[str, Any]
@@ -83,23 +73,5 @@ def joined(pieces: Sequence[Parsed]) -> Parsed:
     for piece in pieces:
         for name, n in piece.notes.items():
             notes[name] = notes.get(name, 0) + n
-    batch = _joined_batches([piece.batch for piece in pieces])
+    batch = joined_batches([piece.batch for piece in pieces])
     return Parsed(batch, rejections, notes, n_lines=sum(piece.n_lines for piece in pieces))
-
-
-def _joined_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
-    if not batches:
-        return RecordBatch.from_rows([])
-    people: dict[Who, int] = {}
-    job_classes: dict[JobClassKey, int] = {}
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    for batch in batches:
-        who = np.array([people.setdefault(one, len(people)) for one in batch.people] or [0], np.int64)
-        classes = np.array(
-            [job_classes.setdefault(one, len(job_classes)) for one in batch.job_classes] or [0], np.int64
-        )
-        for name in COLUMNS:
-            columns[name].append(getattr(batch, name))
-        columns["who"][-1], columns["job_class"][-1] = who[batch.who], classes[batch.job_class]
-    whole = {name: np.concatenate(parts) for name, parts in columns.items()}
-    return RecordBatch(**whole, people=list(people), job_classes=list(job_classes))
