@@ -26,6 +26,7 @@ SETTINGS = (
 )
 LEAST_RHYTHM_S, MOST_RHYTHM_S = 30, 366 * 86400
 MOST_SKEW_S = 86400
+NEW = "new"  # where a source is made on pages
 MOST_DAYS = 36_600
 _TEXTS = {"name": 128, "namespace": 128, "site": 128, "cluster": 128, "time_zone": 64, "origin": 64}
 _SECONDS = {
@@ -51,6 +52,8 @@ def set_up_source(*, slug: str, given: Mapping[str, Any], at: datetime, actor: A
     require_maker(actor, slug)
     if set(given) - {"name", "time_zone"}:
         _require_admin(actor, slug)
+    if slug == NEW:
+        raise Invalid("This short name is taken by a page.", fields=[FieldProblem("slug", "Take another word.")])
     made = {name: given[name] for name in ("namespace", "time_zone", "names_people") if name in given}
     with transaction.atomic():
         source = make_source(slug=slug, name=given.get("name") or slug, **made, at=at, actor=actor)

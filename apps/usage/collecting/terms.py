@@ -33,9 +33,11 @@ def checked_terms(kind: str, given: Mapping[str, Any], *, time_zone: str) -> dic
         fields = ", ".join(known) or "nothing"
         problems.append(FieldProblem(f"{PREFIX}{name[:40]}", f"A source of this kind is told {fields}."))
     terms = {name: given.get(name, default) for name, default in known.items()}
+    if "listing" in terms:
+        terms["listing"] = terms["listing"] or []
     _CHECKS[kind](terms, problems)
-    chosen = terms.get("format")
-    if chosen in FORMATS and FORMATS[str(chosen)].needs_zone and not time_zone and kind == Source.Kind.DIRECTORY:
+    chosen = FORMATS.get(str(terms.get("format")))
+    if chosen is not None and chosen.needs_zone and not time_zone and kind == Source.Kind.DIRECTORY:
         problems.append(FieldProblem("time_zone", "Times of this format name no zone: give the source its own."))
     if problems:
         raise Invalid("The source can't be collected like this.", code="bad_collecting", fields=problems)
@@ -104,7 +106,7 @@ def _times(terms: dict[str, Any], problems: Problems) -> None:
 
 
 def _format(terms: dict[str, Any], problems: Problems) -> None:
-    if terms["format"] != AUTO and terms["format"] not in FORMATS:
+    if terms["format"] not in [AUTO, *FORMATS]:
         _say(problems, "format", f"There is {AUTO}, {', '.join(FORMATS)}.")
 
 
