@@ -706,7 +706,7 @@ ROWS = [
     Row("usage/quality/", "/usage/quality/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/quality/changed.csv", "/usage/quality/changed.csv",
         "302 200 200 200 200 200 302 302 302 302 302"),
-    Row("usage/overlaps/", "/usage/overlaps/", "302 403 403 403 403 200 302 302 302 302 302"),
+    Row("usage/overlaps/", "/usage/overlaps/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("usage/overlaps/decide/", "/usage/overlaps/decide/", "302 403 403 403 403 422 302 302 302 302 302", "post"),
     Row("usage/import/", "/usage/import/", "302 403 403 403 403 200 302 302 302 302 302"),
     Row(IMPORT + "/undo/", "/usage/imports/{import_id}/undo/", "302 404 404 404 404 303 302 302 302 302 302", "post"),

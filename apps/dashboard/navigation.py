@@ -190,7 +190,9 @@ class Shell:
                 here = self._is_at("policy-files", "policy-file")
                 pages.append(Item(_("Import and export"), address, "download", current=here))
             sections.append(Section(_("Policy"), pages))
-        data = self._item(_("Usage sources"), "database-import", "sources", "source", "upload", "import")
+        data = self._item(
+            _("Usage sources"), "database-import", "sources", "source", "upload", "import", "overlaps", "overlap-decide"
+        )
         odd = self._item(_("Data quality"), "circle-check", "data-quality")
         sections.append(Section(_("Data"), [data, odd, *self._accounts()]))
         sections.append(Section(_("Operate"), [self._item(_("Audit"), "history", "audit")]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from django.urls import reverse
@@ -87,7 +87,8 @@ def _held(line: SourceLine, odd: Odd) -> Finding | None:
         "%(n)s stretches of hours also came from another source; they aren't counted until somebody decides.",
         odd.n_held,
     ) % {"n": presentation.count(odd.n_held)}
-    return _finding(_BAD, line, text, _("Say whether these are the same jobs."))
+    finding = _finding(_BAD, line, text, _("Say whether these are the same jobs."))
+    return replace(finding, url=reverse("dashboard:overlaps"))
 
 
 def _ahead(line: SourceLine, odd: Odd) -> Finding | None:

@@ -148,7 +148,7 @@ def test_only_administrators_decide_with_a_reason_about_what_there_is(upload: So
     person = Actor(user=User.objects.create(username="p"), via="page")
     with pytest.raises(NotAllowed):
         decide(counts=True, actor=person)
-    assert list_held_hours(actor=person) == []
+    assert len(list_held_hours(actor=person)) == 1
     with pytest.raises(NotFound):
         decide_overlap(
             site="south", kept_slug="upload", held_slug="peer", counts=True, reason="x", at=AT, actor=COMMAND

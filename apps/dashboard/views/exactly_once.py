@@ -12,7 +12,8 @@ from django.views.decorators.http import require_POST, require_safe
 from apps import clock
 from apps.dashboard.actor import actor_of
 from apps.dashboard.htmx import SeeOther
-from apps.errors import Conflict, Invalid, NotAllowed
+from apps.errors import Conflict, Invalid
+from apps.usage.authority import require_maker
 from apps.usage.held_hours import list_held_hours
 from apps.usage.overlaps import decide_overlap
 from apps.usage.selectors import get_import
@@ -40,6 +41,8 @@ def overlaps(request: HttpRequest) -> HttpResponse:
 @require_POST
 def overlap_decide(request: HttpRequest) -> HttpResponse:
     """Both count, or only the first does."""
+    actor = actor_of(request)
+    require_maker(actor, request.POST.get("held", ""))  # who may not decide learns nothing about a form
     given = {name: request.POST.get(name, "") for name in ("site", "kept", "held", "reason", "decision")}
     try:
         if given["decision"] not in ("count", "drop"):
@@ -51,7 +54,7 @@ def overlap_decide(request: HttpRequest) -> HttpResponse:
             counts=given["decision"] == "count",
             reason=given["reason"],
             at=clock.now(),
-            actor=actor_of(request),
+            actor=actor,
         )
     except Invalid as refusal:
         return _page(request, refused=given, why=refusal.message, status=422)
@@ -63,13 +66,12 @@ def _page(
     request: HttpRequest, *, refused: dict[str, str] | None = None, why: str = "", status: int = 200
 ) -> HttpResponse:
     actor = actor_of(request)
-    if not actor.is_admin:
-        raise NotAllowed(_("Only administrators see and decide what arrived from two sources."))
     found = list_held_hours(actor=actor)
     n_held = sum(one.state == "held" for one in found)
     context = {
         "groups": [(one, _is_about(refused, one.site, one.kept, one.held)) for one in found],
         "n_held": n_held,
+        "may_decide": actor.is_admin,
         "refused": refused,
         "why": why,
         "crumbs": [

@@ -1,0 +1,95 @@
+"""Hours from two sources, and an import taken back, in both themes and widths."""
+
+from __future__ import annotations
+
+import io
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import expect
+
+from apps import clock
+from apps.accounts.actor import COMMAND
+from apps.runs.services import work_run_now
+from apps.usage.collectors.base import RecordRow
+from apps.usage.ingest import ingest_batch
+from apps.usage.models import Import, Overlap
+from apps.usage.services import make_source, start_import
+from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.dashboard.grid import Grid
+
+LOG = "; UnixStartTime: 1132444805\n" + "".join(
+    f"{n} {n} -1 3600 4 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n" for n in range(40)
+)
+
+
+@pytest.fixture
+def twice(grid: Grid) -> None:
+    """A site that a peer and an upload tell of."""
+    at = clock.now()
+    ours = make_source(slug="north-log", name="Uploads of North", site="north", at=at, actor=COMMAND)
+    theirs = make_source(slug="north-peer", name="North by its own word", origin="north-org", at=at, actor=COMMAND)
+    start = at - timedelta(days=4)
+    for source in (ours, theirs):
+        rows = [
+            RecordRow(str(n), "ann", site="north", cpus=64.0, start_at=start, end_at=start + timedelta(hours=30))
+            for n in range(9)
+        ]
+        ingest_batch(source=source, rows=rows, at=at)
+
+
+@pytest.fixture
+def imported(twice: None) -> Import:
+    made = start_import(
+        source_slug="north-log", format="swf", file=io.BytesIO(LOG.encode()), file_name="november.swf",
+        at=clock.now(), actor=COMMAND,
+    )  # fmt: skip
+    work_run_now(made.run_id)
+    return made
+
+
+@pytest.mark.usefixtures("twice")
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_came_from_two_sources_is_decided_with_a_reason(visit: Open, theme: str, width: int) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in()
+    page = window.go(reverse("dashboard:overlaps"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("1 decision is wanted")
+    window.look()
+    _keep(page.screenshot(full_page=True), f"overlaps-{theme}-{width}")
+    page.get_by_label("Why").fill("the peer tells the same jobs")
+    page.get_by_role("button", name="Only Uploads of North counts").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Nothing waits for a decision")
+    window.look()
+    assert Overlap.objects.get().state == "dropped"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_an_import_is_taken_back(visit: Open, imported: Import, theme: str, width: int) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in()
+    page = window.go(reverse("dashboard:import", args=[imported.pk]))
+    page.get_by_text("Undo this import").click()
+    window.look()
+    _keep(page.screenshot(full_page=True), f"undo-{theme}-{width}")
+    page.get_by_label("Why").fill("the wrong month")
+    page.get_by_role("button", name="Take back 40 records").click()
+    expect(page.get_by_role("heading", name="Being undone")).to_be_visible()
+    window.look()
+    imported.refresh_from_db()
+    work_run_now(imported.undone_run_id or 0)
+    expect(page.get_by_text("40 records were removed.")).to_be_visible()
+    window.look()
+    _keep(page.screenshot(full_page=True), f"undone-{theme}-{width}")
+
+
+def _keep(picture: bytes, name: str) -> None:
+    """For a look, where somebody asks for pictures."""
+    folder = os.environ.get("PICTURES")
+    if folder:
+        (Path(folder) / f"{name}.png").write_bytes(picture)
