@@ -220,6 +220,7 @@ def push_records(
                 return _first_answer(first, digest)
         counts = ingest_batch(source=source, rows=batch, at=at, n_rejected=len(records.rejections))
         records.rejections.extend(counts.rejections)
+        records.rejections.sort(key=lambda one: one.line)
         if atomic and counts.rejections:
             raise _all_rejected(records)
         answer = _answer(counts, records)
