@@ -45,6 +45,9 @@ EXAMPLES = settings(
 FORM_TOKEN = "a" * 32
 # What generated data can't succeed with: operations that mean something, versions that were read, tokens that exist.
 NEEDS_SENSE = {
+    "POST /api/v1/usage/sources",
+    "PATCH /api/v1/usage/sources/{source}",
+    "POST /api/v1/usage/sources/{source}/collect",
     "POST /api/v1/policies/{policy}/changesets",
     "PATCH /api/v1/policies/{policy}/changesets/{change_set}",
     "POST /api/v1/policies/{policy}/changesets/{change_set}/propose",
