@@ -84,11 +84,13 @@ urlpatterns = [
     path(f"{_POLICY}/mappings/assignments", mapping_rules.AssignmentListView.as_view(), name="mapping-assignments"),
     path(f"{_POLICY}/mappings/versions", mapping_rules.MappingVersionListView.as_view(), name="mapping-versions"),
     path(
-        f"{_POLICY}/mappings/versions/<int:version>", mapping_rules.MappingVersionDetailView.as_view(),
+        f"{_POLICY}/mappings/versions/<int:version>",
+        mapping_rules.MappingVersionDetailView.as_view(),
         name="mapping-version",
     ),
     path(
-        f"{_POLICY}/mappings/versions/<int:version>/restore", mapping_rules.MappingRestoreView.as_view(),
+        f"{_POLICY}/mappings/versions/<int:version>/restore",
+        mapping_rules.MappingRestoreView.as_view(),
         name="mapping-restore",
     ),
     path(f"{_POLICY}/mappings/<int:mapping>", mappings.MappingDetailView.as_view(), name="mapping"),

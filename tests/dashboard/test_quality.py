@@ -40,8 +40,7 @@ def text_of(answer: Any) -> str:
 
 def job(number: int, end_at: datetime, *, cpus: float = 1, revision: int = 0) -> RecordRow:
     start_at = end_at - HOUR
-    times = {"submit_at": start_at, "start_at": start_at, "end_at": end_at}
-    return RecordRow(str(number), "alice", "physics", cpus=cpus, revision=revision, **times)
+    return RecordRow(str(number), "alice", "physics", start_at=start_at, end_at=end_at, cpus=cpus, revision=revision)
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ def _accounts(jobs: list[oracle.Job], policy: PolicySettings) -> AccountUsage:
     columns = [np.array([key[at] for key in keys], dtype=np.int64) for at in range(5)]
     chosen = [at for at, key in enumerate(keys) if key[3] < AS_OF]  # as the load leaves out
     account, source, job_class, hour_s, site = columns
-    used = {name: np.array(column, dtype=np.float64) for name, column in names.items()}
+    used: dict[str, Any] = {name: np.array(column, dtype=np.float64) for name, column in names.items()}
     usage = UsageArrays(account, source, job_class, hour_s, **used, site_code=site, sites=SITES)
     return usage_of_accounts(
         usage=usage.taken(np.isin(np.arange(len(keys)), chosen)), opened=_opened(jobs, ids),
