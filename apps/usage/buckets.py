@@ -127,15 +127,12 @@ bucket.source_id = %s::int8 AND bucket.account_id = given.account_id AND bucket.
 AND bucket.job_class_id = given.job_class_id AND bucket.hour_at = given.hour_at
 """
 _UPDATE = f"""
-UPDATE usage_bucket AS bucket SET {", ".join(f"{name} = bucket.{name} + given.{name}" for name in AMOUNTS)}
-FROM {_GIVEN} WHERE {_SAME}
+WITH changed AS (
+    UPDATE usage_bucket AS bucket SET {", ".join(f"{name} = bucket.{name} + given.{name}" for name in AMOUNTS)}
+    FROM {_GIVEN} WHERE {_SAME}
+    RETURNING bucket.id, {" AND ".join(f"bucket.{name} = 0" for name in AMOUNTS)} AS is_empty)
+SELECT count(*), array_agg(id) FILTER (WHERE is_empty) FROM changed
 """  # noqa: S608 - constants only
-_DROP_EMPTY = f"""
-DELETE FROM usage_bucket AS bucket USING {_GIVEN} WHERE {_SAME}
-AND {" AND ".join(f"bucket.{name} = 0" for name in AMOUNTS)}
-"""  # noqa: S608 - constants only
-
-
 _WRONG = f"(SELECT DISTINCT {_KEY} FROM usage_proof_bad WHERE NOT is_sealed) AS wrong"  # noqa: S608 - constants only
 _DROP_WRONG = f"""
 DELETE FROM usage_bucket AS bucket USING {_WRONG} WHERE bucket.source_id = %s
@@ -163,12 +160,13 @@ def _upsert(source_id: int, delta: Delta, chosen: I8) -> None:
 
 
 def _update(source_id: int, delta: Delta, chosen: I8) -> None:
-    parameters = [*_parameters(delta, chosen), source_id]
     with cursor() as found:
-        found.execute(_UPDATE, parameters)
-        if found.rowcount != len(chosen):
-            raise RuntimeError(f"{len(chosen) - found.rowcount} buckets of source {source_id} are missing.")
-        found.execute(_DROP_EMPTY, parameters)
+        row = found.execute(_UPDATE, [*_parameters(delta, chosen), source_id]).fetchone()
+        n_changed, empty = row if row is not None else (0, None)
+        if n_changed != len(chosen):
+            raise RuntimeError(f"{len(chosen) - n_changed} buckets of source {source_id} are missing.")
+        if empty is not None:
+            found.execute("DELETE FROM usage_bucket WHERE id = ANY(%s)", [empty])
 
 
 def _parameters(delta: Delta, chosen: I8) -> list[object]:
