@@ -1,7 +1,8 @@
 """What was delivered to entries between two instants: all their usage, as it was recorded.
 
-Raw core-seconds of every source: no aging, no metric, no scope, no adjustments. Accounts belong to entries by the
-policy's mapping, as in the recompute. A bucket counts in the stretch of time in which its hour begins.
+Raw core-seconds of every source, but for hours that are held: no aging, no metric, no scope, no adjustments. Accounts
+belong to entries by the policy's mapping, as in the recompute. A bucket counts in the stretch of time in which its hour
+begins.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from apps.policies.models import Policy
 from apps.policies.trees import TreeColumns
 from apps.priorities.mapping import UNMAPPED
 from apps.priorities.rulebook import load_rulebook
+from apps.usage.held_hours import NOT_HELD
 
 F8 = npt.NDArray[np.float64]
 
-_USED = """
+_USED = f"""
 SELECT account_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS stretch, sum(cpu_s)
-FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s GROUP BY account_id, stretch
-"""
+FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s{NOT_HELD} GROUP BY account_id, stretch
+"""  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True, eq=False)

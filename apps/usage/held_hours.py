@@ -9,6 +9,12 @@ from django.db import connection
 
 from apps.accounts.actor import Actor
 
+# A condition of queries on buckets: hours that another source has too don't count until somebody says that they do.
+NOT_HELD = """ AND (usage_bucket.source_id, usage_bucket.site, usage_bucket.hour_at) NOT IN (
+    SELECT held_id, site, generate_series(from_at, to_at - interval '1 hour', '1 hour') FROM usage_overlap
+    WHERE state IN ('held', 'dropped'))
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class HeldHours:

@@ -25,21 +25,23 @@ def take_listing(
 ) -> Counts:
     """Take in a whole listing of the jobs that run or wait at `at`, in the caller's transaction or one of its own.
 
-    An open record of the clusters it speaks of (the source's own where it names none) that it misses has vanished:
+    An open record of the clusters it speaks of (the source's own where it names none; of all, where it is empty and the
+    source has none) that it misses has vanished:
     a running one ends when it was last seen, a waiting one is withdrawn, both with the note "vanished". Accounting
     that tells the real end later replaces it; a listing that names the job again opens it again.
     """
     rows = batch if isinstance(batch, RecordBatch) else RecordBatch.from_rows(batch)
     with transaction.atomic():
-        lock_source(source.pk)
         counts = ingest_batch(source=source, rows=rows, at=at, run=run, is_listing=True)
+        lock_source(source.pk)  # after names have their numbers, as everywhere: or two writers wait for each other
         _close_missed(source, _clusters(rows, source), at, counts)
     return counts
 
 
 _MISSED = """
 SELECT array_agg(id) FROM usage_record
-WHERE source_id = %s AND NOT (state = 'finished') AND state IN ('pending', 'running') AND cluster = ANY(%s::text[])
+WHERE source_id = %s AND NOT (state = 'finished') AND state IN ('pending', 'running')
+    AND (cluster = ANY(%s::text[]) OR %s::text[] IS NULL)
     AND (seen_at IS NULL OR seen_at < %s) AND submit_at <= %s
 """
 _CLOSE = f"""
@@ -55,8 +57,8 @@ UPDATE usage_source SET watermark = watermark + 1, last_received_at = GREATEST(l
 """
 
 
-def _close_missed(source: Source, clusters: list[str], at: datetime, counts: Counts) -> None:
-    found = pgbinary.fetch_columns(_MISSED, [source.pk, clusters, at, at])
+def _close_missed(source: Source, clusters: list[str] | None, at: datetime, counts: Counts) -> None:
+    found = pgbinary.fetch_columns(_MISSED, [source.pk, clusters, clusters, at, at])
     if not found:
         return
     missed: I8 = found[0]
@@ -75,6 +77,8 @@ def _close_missed(source: Source, clusters: list[str], at: datetime, counts: Cou
         cursor.execute(_ADVANCE, [at, source.pk])
 
 
-def _clusters(rows: RecordBatch, source: Source) -> list[str]:
-    named = {name.decode() for name in np.unique(rows.cluster)} if len(rows) else {""}
-    return sorted({name or source.cluster for name in named})
+def _clusters(rows: RecordBatch, source: Source) -> list[str] | None:
+    """Of which it speaks; None: of all."""
+    if not len(rows):
+        return [source.cluster] if source.cluster else None
+    return sorted({name.decode() or source.cluster for name in np.unique(rows.cluster)})

@@ -18,6 +18,7 @@ from apps.errors import FieldProblem, Invalid, NotFound
 from apps.usage.authority import may_read_all, may_write
 from apps.usage.buckets import AMOUNTS, RESOURCES
 from apps.usage.collectors.base import F8, I8, Flags
+from apps.usage.held_hours import NOT_HELD
 from apps.usage.models import Import, Overlap, RejectedLine, Source
 from apps.usage.pgbinary import fetch_columns
 
@@ -96,10 +97,6 @@ SELECT array_agg(account_id), array_agg(hour_at){amounts}{code}
 FROM usage_bucket {named}
 WHERE source_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz AND hour_at < %s::timestamptz{unless_held}
 """
-_NOT_HELD = """ AND (source_id, usage_bucket.site, hour_at) NOT IN (
-    SELECT held_id, site, generate_series(from_at, to_at - interval '1 hour', '1 hour') FROM usage_overlap
-    WHERE state IN ('held', 'dropped') AND held_id = ANY(%s::int8[]))
-"""
 _LOAD_OPEN = """
 SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), array_agg((state = 'running')::int::int8),
     array_agg(COALESCE(start_at, '-infinity')), array_agg(cpus), array_agg(gpus), array_agg(mem_mb), array_agg(nodes),
@@ -126,8 +123,8 @@ def load_usage(
     told = ["source_id"] * (len(sources) > 1) + ["job_class_id"] * classes  # what one tells beforehand costs no column
     amounts = "".join(f", array_agg({name})" for name in (*told, *wanted))
     is_held = Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists()
-    parameters = [list(sources), from_at or _EARLIEST, to_at, *([list(sources)] if is_held else [])]
-    found = _columns(_LOAD_USAGE, sites, parameters, amounts=amounts, unless_held=_NOT_HELD if is_held else "")
+    parameters = [list(sources), from_at or _EARLIEST, to_at]
+    found = _columns(_LOAD_USAGE, sites, parameters, amounts=amounts, unless_held=NOT_HELD if is_held else "")
     none: list[Any] = [np.zeros(0, np.int64)]
     columns = found or none * (2 + len(told)) + [np.zeros(0)] * len(wanted) + none
     account_id, hour_us = columns[:2]

@@ -20,7 +20,7 @@ from apps.policies.allocations.periods import Period
 from apps.policies.trees import load_tree
 from apps.priorities.delivered import load_delivered
 from apps.priorities.selectors.allocations import AllocationRow, AllocationTable, get_allocation_table
-from apps.usage.models import Record
+from apps.usage.models import Overlap, Record
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
 
 UTC_ZONE = ZoneInfo("UTC")
@@ -194,3 +194,17 @@ def test_stretches_of_time_add_up_to_the_whole_to_the_last_second(site: Site, cu
         total = cursor.fetchone()[0]
     assert found.below[:, 0].sum() + found.unmapped.sum() == pytest.approx(total)
     assert found.between(0, edges[0], edges[-1]) == pytest.approx(total)
+
+
+def test_hours_that_another_source_has_too_are_not_delivered_twice(site: Site) -> None:
+    tree = load_tree(site.policy)
+    edges = [AS_OF - timedelta(hours=2200), AS_OF + timedelta(hours=6)]
+    found = load_delivered(policy=site.policy, tree=tree, entries=[0], edges=edges)
+    assert found.below.sum() == 100 * 3600
+    Overlap.objects.create(
+        site="", kept=site.source, held=site.source, from_at=edges[0], to_at=edges[1], found_at=AS_OF
+    )  # which source was first doesn't matter here
+    held = load_delivered(policy=site.policy, tree=tree, entries=[0], edges=edges)
+    assert held.below.sum() == 0
+    Overlap.objects.update(state=Overlap.State.COUNTED)
+    assert load_delivered(policy=site.policy, tree=tree, entries=[0], edges=edges).below.sum() == 100 * 3600

@@ -51,6 +51,13 @@ def test_a_job_that_runs_on_is_seen_again_and_stays_one_record(source: Source) -
     assert not Bucket.objects.exists()
 
 
+def test_an_empty_listing_closes_the_jobs_of_every_cluster_where_the_source_has_none(source: Source) -> None:
+    listed(source, 2, running(cluster="a"), running("2", cluster="b"))
+    assert listed(source, 3) == {"vanished": 2}
+    listed(source, 4, running("3", cluster="a"), running("4", cluster="b"))
+    assert listed(source, 5, running("3", cluster="a")) == {"duplicate": 1}, "it speaks of cluster a alone"
+
+
 def test_a_running_job_that_a_listing_misses_ended_when_it_was_last_seen(source: Source) -> None:
     listed(source, 2, running(), running("2"))
     listed(source, 3, running(), running("2"))
@@ -99,8 +106,11 @@ def test_a_job_that_is_listed_again_was_there_all_the_time(source: Source) -> No
 def test_a_listing_speaks_only_of_the_clusters_it_names(source: Source) -> None:
     listed(source, 2, running(cluster="a"), running("2", cluster="b"), running("3"))
     assert listed(source, 3, running(cluster="a")) == {"duplicate": 1}
-    assert listed(source, 4) == {"vanished": 1}
-    assert [state[1] for state in states()] == ["running", "running", "finished"]
+    assert [state[1] for state in states()] == ["running", "running", "running"]
+    Source.objects.filter(pk=source.pk).update(cluster="b")
+    source.refresh_from_db()
+    assert listed(source, 4) == {"vanished": 1}, "an empty one speaks of the source's own cluster"
+    assert [state[1] for state in states()] == ["running", "finished", "running"]
 
 
 def test_what_was_submitted_after_the_listing_was_taken_has_not_vanished(source: Source) -> None:
