@@ -54,7 +54,8 @@ def test_everything_that_is_wrong_is_named_with_its_remedy(admin: Caller, folder
     names = ("folder", "format", "files", "pattern", "settle_s", "more")
     assert {field["where"] for field in answer.json()["fields"]} == {f"collecting.{name}" for name in names}
     assert "FAIRSHARE_COLLECT_FOLDERS" in str(answer.json()["fields"])
-    for odd in ({"format": ["swf"]}, {"format": {}}, {"files": []}, {"settle_s": True}, {"pattern": 7}, {"listing": 5}):
+    oddities: list[dict[str, Any]] = [{"format": ["swf"]}, {"format": {}}, {"files": []}, {"settle_s": True}]
+    for odd in (*oddities, {"pattern": 7}, {"listing": 5}):
         answer = admin.post("usage/sources", watched(folder, collecting={"folder": folder, **odd}))
         assert [field["where"] for field in answer.json()["fields"]] == [f"collecting.{name}" for name in odd]
     for name in ("x" * 1000, "x/" * 500, "\x00", 7):
