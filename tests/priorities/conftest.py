@@ -76,7 +76,7 @@ class Site:
                 **fields,
             }
         )
-        ingest_batch(source=source or self.source, rows=[row], at=AS_OF)
+        ingest_batch(source=source or self.source, rows=[row], at=max(AS_OF, end_at))
 
     def running(self, user: str, group: str, *, cpus: float, since_h: float, requested_h: float | None = None) -> None:
         row = RecordRow(

@@ -180,7 +180,7 @@ def test_a_bomb_an_empty_file_and_a_file_over_the_limit_are_refused(settings: An
     with pytest.raises(Invalid, match="empty"):
         start(b"")
     with pytest.raises(Invalid, match="recognised"):
-        start(b"JobID|User\n")
+        start(b"name;colour\n")
     settings.FAIRSHARE_UPLOAD_BYTES = 1000
     with pytest.raises(TooLarge):
         start(log(1000))
