@@ -111,6 +111,12 @@ class TwoInMemory(RuleBasedStateMachine):
         assert outcome.operations[:-1] == writer.log
         writer.log, writer.undone = outcome.operations, []
 
+    @rule(place=places, mine=st.integers(0, 50), theirs=st.integers(0, 50))
+    def both_want_it(self, place: str, mine: int, theirs: int) -> None:
+        """Left to chance, two drafts hardly ever touch the same number."""
+        self.edit("manager", "set_shares", place, place, "a", mine)
+        self.edit("lead", "set_shares", place, place, "a", theirs)
+
     @rule(name=who, back=st.booleans())
     def step(self, name: str, back: bool) -> None:
         writer = self.writers[name]
