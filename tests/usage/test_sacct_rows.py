@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.errors import Invalid
@@ -40,6 +40,7 @@ def test_one_column_of_free_text_hides_no_job_wherever_it_stands(place: int, nam
     assert found.batch.cpus.tolist() == [float(job["AllocCPUS"]) for job in jobs]
 
 
+@example(places=(7, 3), names=[("\n;", ""), ("", "|")])  # a row that can't be told is not the end of a name
 @given(
     places=st.tuples(*[st.integers(1, len(NEEDED))] * 2),
     names=st.lists(st.tuples(FREE, FREE), min_size=1, max_size=6),

@@ -155,7 +155,7 @@ class _Reader:
             self._take(place, _around(fields, columns, extra))
         elif extra == 0:
             self._take(place, picker(columns)(fields))
-        elif self._goes_on(place, len(fields)):
+        elif self._goes_on(place, end, len(fields)):
             self.rows.note("lines_joined")
         else:
             self._reject(place, end, len(fields))
@@ -171,11 +171,12 @@ class _Reader:
             return False
         return fits(columns, fields[: columns.lead])
 
-    def _goes_on(self, place: int, n_fields: int) -> bool:
-        """Lines behind a whole row whose last column is free text, and had line ends in it."""
+    def _goes_on(self, place: int, end: int, n_fields: int) -> bool:
+        """Lines behind a whole row whose last column is free text, and had line ends in it. None begins like a row."""
         columns = self._columns
         is_text = bool(columns.free) and columns.free[-1] == len(columns.names) - 1 and not columns.is_trailing
-        is_other = n_fields == 1 or (columns.lead > 0 and not fits(columns, self._split[place][: columns.lead]))
+        begin = (fits(columns, fields[: columns.lead]) for fields in self._split[place:end])
+        is_other = n_fields == 1 or (columns.lead > 0 and not any(begin))
         return is_text and is_other and (bool(self._taken) or not self._is_first)
 
     def _reject(self, place: int, end: int, n_fields: int) -> None:
