@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from apps.priorities.assembly import Computed
 
 N_ENTRIES = 1_000_000
-ROUNDS = 5
+ROUNDS = 3
 IDLE_PART = 0.2
 N_DAYS = 14
 GOAL, AIM = 3.0, 1.0
