@@ -344,3 +344,18 @@ class Grant(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id or self.people} is {self.role} of {self.entry_uid}"
+
+
+class Pin(models.Model):
+    """An entry that a person wants to see first: their own choice, which nobody else is told."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="pins")
+    policy = models.ForeignKey(Policy, on_delete=models.CASCADE, related_name="pins")
+    entry_uid = models.UUIDField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "policy", "entry_uid"], name="policies_pin_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} pinned {self.entry_uid}"
