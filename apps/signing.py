@@ -1,0 +1,292 @@
+"""Documents that can be trusted wherever they lie: canonical JSON, Ed25519 keys, sign and verify.
+
+A signed document is two lines of UTF-8: the document as canonical JSON (RFC 8785), and
+`{"key":FINGERPRINT,"public":BASE64,"signature":BASE64}` in canonical JSON, whose signature is over the bytes of the
+first line. So a signature is checked before anything of the document is parsed, and survives caches and plain web
+servers.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from apps.errors import FieldProblem, Invalid
+
+MOST_DEPTH = 200
+_MOST_WHOLE = 2**53  # beyond, doubles skip whole numbers: RFC 8785 asks for I-JSON
+_SMALL = 1e-4  # below, Python writes an exponent where RFC 8785 doesn't yet
+_KEY_BYTES = 32
+_SIGNATURE_BYTES = 64
+_CONTEXT = b"fairshare signed document 1\n"  # a signature made for anything else doesn't fit
+_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
+
+
+class BadDocument(Invalid):
+    """What was sent is no signed document, or not of who it says."""
+
+    code = "bad_document"
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """Whose documents they are. `fingerprint`: SHA-256 of the key, hex, as people compare it."""
+
+    raw: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.raw).hexdigest()
+
+    @property
+    def groups(self) -> list[str]:
+        """The fingerprint as sixteen groups of four, to be read out or compared by eye."""
+        return [self.fingerprint[at : at + 4] for at in range(0, 64, 4)]
+
+    def holds(self, data: bytes, signature: bytes) -> bool:
+        try:
+            Ed25519PublicKey.from_public_bytes(self.raw).verify(signature, _CONTEXT + data)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """Signs as one authority. The raw key is a secret: whoever stores it seals it."""
+
+    raw: bytes
+
+    def __repr__(self) -> str:
+        return f"SigningKey({self.public.fingerprint[:8]}…)"
+
+    @classmethod
+    def generate(cls) -> SigningKey:
+        private = Ed25519PrivateKey.generate()
+        return cls(private.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption()))
+
+    @property
+    def public(self) -> PublicKey:
+        public = Ed25519PrivateKey.from_private_bytes(self.raw).public_key()
+        return PublicKey(public.public_bytes(Encoding.Raw, PublicFormat.Raw))
+
+    def sign(self, data: bytes) -> bytes:
+        return Ed25519PrivateKey.from_private_bytes(self.raw).sign(_CONTEXT + data)
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A document whose signature holds. digest: SHA-256 of its canonical bytes, hex."""
+
+    document: Mapping[str, Any]
+    key: PublicKey
+    digest: str
+
+
+def sign_document(document: Mapping[str, Any], key: SigningKey) -> bytes:
+    """The two lines. The same document and key give the same bytes."""
+    body = canonical(document)
+    public = key.public
+    seal = {"key": public.fingerprint, "public": _text(public.raw), "signature": _text(key.sign(body))}
+    return body + b"\n" + canonical(seal) + b"\n"
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """SHA-256 of the canonical bytes, hex: what the next version names as the one before."""
+    return hashlib.sha256(canonical(document)).hexdigest()
+
+
+def open_document(data: bytes, *, trusted: Collection[str] | None) -> Opened:
+    """Check the signature, then read what it covers.
+
+    trusted: fingerprints of keys whose documents are taken; None at a first look, when somebody compares it by eye.
+
+    Raises:
+        BadDocument: no two lines, another key, a signature that doesn't hold, or a document that isn't canonical. Codes
+            bad_document, unknown_key, bad_signature, not_canonical.
+    """
+    body, seal = _lines(data)
+    key, signature = _read_seal(seal)
+    if trusted is not None and key.fingerprint not in trusted:
+        raise BadDocument(
+            f"The document is signed with another key than the one that is trusted: {key.fingerprint[:16]}…. "
+            "Ask its authority by another way whether the key was changed.",
+            code="unknown_key",
+            fields=[FieldProblem("line 2, key", "is not a trusted key")],
+        )
+    if not key.holds(body, signature):
+        message = "The signature doesn't fit the document: it was changed after it was signed."
+        raise BadDocument(message, code="bad_signature", fields=[FieldProblem("line 2, signature", "doesn't hold")])
+    return Opened(read_canonical(body, "line 1"), key, hashlib.sha256(body).hexdigest())
+
+
+def canonical(value: Any) -> bytes:
+    """RFC 8785: keys in order of their UTF-16 units, no blanks, numbers as ECMAScript writes them.
+
+    Raises:
+        BadDocument: NaN, infinity, whole numbers of more than 53 bits, half a character pair, what is no JSON.
+    """
+    has_small: list[float] = []
+    plain = _plain(value, has_small, 0)
+    if has_small:
+        return _written(plain).encode()
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def read_canonical(body: bytes, where: str) -> dict[str, Any]:
+    """One object from canonical bytes, and only from these: what a careless parser would overlook is refused.
+
+    Raises:
+        BadDocument: code not_canonical, naming the first byte that differs.
+    """
+    _refuse_depth(body, where)
+    try:
+        found = json.loads(body.decode())
+        again = canonical(found)
+    except (ValueError, RecursionError) as error:
+        raise _bad(where, f"is no JSON: {error}") from error
+    except BadDocument as error:
+        raise _bad(where, error.message) from error
+    if not isinstance(found, dict):
+        raise _bad(where, "is no object")
+    if again != body:
+        at = next((i for i, (a, b) in enumerate(zip(again, body, strict=False)) if a != b), min(len(again), len(body)))
+        raise _bad(f"{where}, byte {at + 1}", "isn't canonical JSON: blanks, order, numbers or a key that comes twice")
+    return found
+
+
+def _plain(value: Any, has_small: list[float], depth: int) -> Any:
+    """Objects in their order and numbers as they will be written; notes floats that need care."""
+    kind = type(value)
+    if kind is str:
+        if not value.isascii():
+            _refuse_halves(value)
+        return value
+    if kind is int:
+        if not -_MOST_WHOLE <= value <= _MOST_WHOLE:
+            raise BadDocument(f"{value} has more than 53 bits: write it as text.")
+        return value
+    if value is None or kind is bool:
+        return value
+    if kind is float:
+        return _plain_float(value, has_small)
+    if depth > MOST_DEPTH:
+        raise BadDocument(f"It nests deeper than {MOST_DEPTH}.")
+    if isinstance(value, list | tuple):
+        return [_plain(inner, has_small, depth + 1) for inner in value]
+    if isinstance(value, Mapping):
+        if not all(isinstance(name, str) for name in value):
+            raise BadDocument("Keys of an object must be texts.")
+        names = sorted(value, key=_utf16)
+        return {_plain(name, has_small, depth): _plain(value[name], has_small, depth + 1) for name in names}
+    raise BadDocument(f"{kind.__name__} has no form in JSON.")
+
+
+def _plain_float(value: float, has_small: list[float]) -> int | float:
+    if value != value or value in (float("inf"), float("-inf")):
+        raise BadDocument("NaN and infinity have no form in JSON.")
+    if value.is_integer():
+        if abs(value) > _MOST_WHOLE:
+            raise BadDocument(f"{value!r} has more than 53 bits: write it as text.")
+        return int(value)
+    if abs(value) < _SMALL:
+        has_small.append(value)
+    return value
+
+
+def _utf16(name: str) -> bytes:
+    return name.encode("utf-16-be", "surrogatepass")
+
+
+def _refuse_halves(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadDocument("A text has half a character pair.") from error
+
+
+def _written(plain: Any) -> str:
+    """The same as json.dumps, with small numbers as ECMAScript writes them."""
+    if isinstance(plain, float):
+        return _ecmascript(plain)
+    if isinstance(plain, list):
+        return "[" + ",".join(map(_written, plain)) + "]"
+    if isinstance(plain, dict):
+        pairs = (f"{json.dumps(name, ensure_ascii=False)}:{_written(inner)}" for name, inner in plain.items())
+        return "{" + ",".join(pairs) + "}"
+    return json.dumps(plain, ensure_ascii=False)
+
+
+def _ecmascript(value: float) -> str:
+    """Shortest digits that give the same double: decimal down to 1e-6, then with an exponent without leading zeros.
+
+    Source: ECMA-262, Number::toString; whole numbers never come here.
+    """
+    text = repr(value)
+    if "e" not in text:
+        return text
+    mantissa, _, exponent = text.partition("e")
+    power = int(exponent)
+    if power < -6:
+        return f"{mantissa.removesuffix('.0')}e{power}"
+    sign = "-" if mantissa.startswith("-") else ""
+    digits = mantissa.removeprefix("-").replace(".", "").removesuffix("0") or "0"
+    return f"{sign}0.{'0' * (-power - 1)}{digits}"
+
+
+def _refuse_depth(body: bytes, where: str) -> None:
+    """Counted before parsing, because parsers recurse."""
+    if body.count(b"[") + body.count(b"{") <= MOST_DEPTH:
+        return
+    depth = 0
+    for match in _BRACKETS.finditer(body):
+        first = body[match.start()]
+        depth += (first in b"[{") - (first in b"]}")
+        if depth > MOST_DEPTH:
+            raise _bad(f"{where}, byte {match.start() + 1}", f"nests deeper than {MOST_DEPTH}")
+
+
+def _lines(data: bytes) -> tuple[bytes, bytes]:
+    lines = data.split(b"\n")
+    if len(lines) != 3 or lines[2]:
+        raise _bad("document", "must be two lines, each ended by a line feed: the document and its signature")
+    return lines[0], lines[1]
+
+
+def _read_seal(line: bytes) -> tuple[PublicKey, bytes]:
+    seal = read_canonical(line, "line 2")
+    if sorted(seal) != ["key", "public", "signature"]:
+        raise _bad("line 2", "must have key, public and signature, and nothing else")
+    key = PublicKey(_bytes(seal["public"], _KEY_BYTES, "line 2, public"))
+    if seal["key"] != key.fingerprint:
+        raise _bad("line 2, key", "is not the fingerprint of `public`")
+    return key, _bytes(seal["signature"], _SIGNATURE_BYTES, "line 2, signature")
+
+
+def _text(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+def _bytes(text: object, length: int, where: str) -> bytes:
+    try:
+        raw = base64.b64decode(text, validate=True) if isinstance(text, str) else b""
+    except (binascii.Error, ValueError):
+        raw = b""
+    if len(raw) != length:
+        raise _bad(where, f"must be {length} bytes in base64")
+    return raw
+
+
+def _bad(where: str, message: str) -> BadDocument:
+    code = "not_canonical" if "canonical" in message else None
+    return BadDocument(f"{where}: {message}.", code=code, fields=[FieldProblem(where, message)])

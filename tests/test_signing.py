@@ -1,0 +1,166 @@
+"""Canonical JSON after RFC 8785, and documents that nobody changed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.signing import (
+    BadDocument,
+    PublicKey,
+    SigningKey,
+    canonical,
+    digest_of,
+    open_document,
+    read_canonical,
+    sign_document,
+)
+
+KEY = SigningKey(bytes(range(32)))
+OTHER = SigningKey(bytes(range(1, 33)))
+DOCUMENT = {"issuer": "vo-a.example", "version": 41, "shares": [30, 0.1, None], "é": "ü \u20ac"}
+
+
+@pytest.mark.parametrize(
+    ("bits", "text"),
+    [
+        # Samples of RFC 8785, appendix B, that I-JSON allows and that aren't whole numbers beyond 53 bits.
+        ("0000000000000000", "0"),
+        ("8000000000000000", "0"),
+        ("0000000000000001", "5e-324"),
+        ("8000000000000001", "-5e-324"),
+        ("4340000000000000", "9007199254740992"),
+        ("c340000000000000", "-9007199254740992"),
+        ("3eb0c6f7a0b5ed8d", "0.000001"),
+        ("3eb0c6f7a0b5ed8c", "9.999999999999997e-7"),
+        ("41b3de4355555553", "333333333.3333332"),
+        ("41b3de4355555554", "333333333.33333325"),
+        ("41b3de4355555555", "333333333.3333333"),
+        ("41b3de4355555556", "333333333.3333334"),
+        ("41b3de4355555557", "333333333.33333343"),
+        ("becbf647612f3696", "-0.0000033333333333333333"),
+    ],
+)
+def test_numbers_are_written_as_rfc_8785_writes_them(bits: str, text: str) -> None:
+    (value,) = struct.unpack(">d", bytes.fromhex(bits))
+    assert canonical([value]) == f"[{text}]".encode()
+
+
+def test_keys_go_by_utf16_and_text_is_escaped_as_little_as_possible() -> None:
+    """The sample of RFC 8785, 3.2.3: a letter outside the first plane sorts before U+FB33 by its UTF-16 units."""
+    value = {"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\U0001f600": 5, "\u0080": 6, "\u00f6": 7}
+    order = ["\\r", "1", "\u0080", "\u00f6", "\u20ac", "\U0001f600", "\ufb33"]
+    assert (
+        canonical(value).decode()
+        == "{" + ",".join(f'"{n}":{value[json.loads(chr(34) + n + chr(34))]}' for n in order) + "}"
+    )
+    assert canonical('\b\t\n\f\r"\\\x01\x1f\u007f/') == b'"\\b\\t\\n\\f\\r\\"\\\\\\u0001\\u001f\x7f/"'
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False).filter(lambda x: abs(x) < 2**53))
+def test_every_double_comes_back_as_it_was(value: float) -> None:
+    text = canonical([value, {"a": value * 1e-9}]).decode()
+    assert json.loads(text) == [value, {"a": value * 1e-9}]
+    assert "E" not in text
+    assert "+" not in text
+
+
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, -math.inf, 2**53 + 1, 1e300, {1: 2}, {"a": object()}, "\ud800", {"\udfff": 1}]
+)
+def test_what_has_no_form_is_refused(value: object) -> None:
+    with pytest.raises(BadDocument):
+        canonical(value)
+
+
+def test_a_document_opens_with_its_key_and_says_its_digest() -> None:
+    data = sign_document(DOCUMENT, KEY)
+    opened = open_document(data, trusted=[KEY.public.fingerprint])
+    assert opened.document == DOCUMENT
+    assert opened.key == KEY.public
+    assert opened.digest == digest_of(DOCUMENT)
+    assert sign_document(dict(reversed(list(DOCUMENT.items()))), KEY) == data
+    assert open_document(data, trusted=None).key.fingerprint == KEY.public.fingerprint
+    assert "".join(KEY.public.groups) == KEY.public.fingerprint
+
+
+def test_another_key_is_named_before_anything_is_read() -> None:
+    with pytest.raises(BadDocument) as refused:
+        open_document(sign_document(DOCUMENT, OTHER), trusted={KEY.public.fingerprint})
+    assert refused.value.code == "unknown_key"
+    assert OTHER.public.fingerprint[:16] in refused.value.message
+
+
+def test_one_changed_byte_anywhere_is_noticed() -> None:
+    data = sign_document(DOCUMENT, KEY)
+    for at in range(len(data)):
+        changed = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+        with pytest.raises(BadDocument):
+            open_document(changed, trusted={KEY.public.fingerprint})
+
+
+def _signed(body: bytes) -> bytes:
+    seal = {
+        "key": KEY.public.fingerprint,
+        "public": base64.b64encode(KEY.public.raw).decode(),
+        "signature": base64.b64encode(KEY.sign(body)).decode(),
+    }
+    return body + b"\n" + canonical(seal) + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        (b'{"a":1,"a":1}', "line 1"),
+        (b'{"b":1,"a":1}', "line 1, byte 3"),
+        (b'{"a": 1}', "line 1, byte 6"),
+        (b'{"a":1.0}', "line 1"),
+        (b'{"a":1e2}', "line 1"),
+        (b'{"a":NaN}', "line 1"),
+        (b'{"a":1e999}', "line 1"),
+        (b'{"a":"\\u0041"}', "line 1"),
+        (b'{"a":"\xff"}', "line 1"),
+        (b"[1]", "line 1"),
+        (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "line 1, byte"),
+        (b'{"a":' + b"9" * 5000 + b"}", "line 1"),
+    ],
+)
+def test_a_signed_document_that_is_not_canonical_is_refused_with_its_place(body: bytes, where: str) -> None:
+    with pytest.raises(BadDocument) as refused:
+        open_document(_signed(body), trusted={KEY.public.fingerprint})
+    assert refused.value.fields[0].where.startswith(where)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\n", b"{}\n{}\n", b"{}", b"{}\n{}\n\n", b"\x00" * 100, b"{}\nnull\n", b'{}\n{"key":1}\n']
+)
+def test_what_is_no_signed_document_is_refused(data: bytes) -> None:
+    with pytest.raises(BadDocument):
+        open_document(data, trusted=None)
+
+
+def test_a_signature_of_something_else_does_not_fit_a_document() -> None:
+    """Signing starts with a context of its own."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    body = canonical(DOCUMENT)
+    assert not KEY.public.holds(body, Ed25519PrivateKey.from_private_bytes(KEY.raw).sign(body))
+    assert KEY.public.holds(body, KEY.sign(body))
+    assert not PublicKey(b"\x00" * 32).holds(body, KEY.sign(body))
+
+
+def test_a_key_never_prints_itself() -> None:
+    assert KEY.raw.hex() not in repr(KEY)
+    assert str(KEY.raw) not in repr(KEY)
+    assert SigningKey.generate() != SigningKey.generate()
+
+
+def test_a_hundred_thousand_entries_are_written_and_read_again() -> None:
+    document = {"entries": [[f"{n:032x}", n // 10, f"user{n}", "user", n / 7] for n in range(100_000)]}
+    assert read_canonical(canonical(document), "line 1") == document
