@@ -48,7 +48,7 @@ __all__ = [
 ]  # fmt: skip
 
 _WRITE = "policies:write"
-_SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _UNSET: Any = object()
 
 
@@ -59,7 +59,7 @@ def make_policy(
     """A policy with a root and nothing below it, in force as revision 1."""
     require_admin(actor, slug)
     problems = []
-    if not _SLUG.fullmatch(slug):
+    if not SLUG.fullmatch(slug):
         problems.append(FieldProblem("slug", "must be 1–64 of a–z, 0–9 and -, beginning with a letter or digit"))
     if visibility not in Policy.Visibility.values:
         problems.append(FieldProblem("visibility", f"must be one of {', '.join(Policy.Visibility.values)}"))

@@ -187,8 +187,8 @@ class Claim(models.Model):
 class Beginning(models.Model):
     """A first policy on its way: the tree that a file declares, and the log it is held against. Nothing is in force.
 
-    `facts`: what else the file said (its format, cluster, what was ignored). `decisions`: accounts that somebody placed,
-    each with its names and the entry's uid, "" for nowhere. One is open at a time; anybody who may go on with it can.
+    `facts`: what else the file said (its format, cluster, what was ignored). `decisions`: accounts that somebody
+    placed, each with its names and the entry's uid. One is open at a time; anybody who may go on with it can.
     """
 
     is_open = models.BooleanField(default=True)

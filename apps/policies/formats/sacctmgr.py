@@ -35,6 +35,7 @@ class Associations(Declaration):
         super().__init__()
         self.accounts: dict[str, int] = {ROOT: self.add(-1, ROOT, is_group=True)}
         self.unread: Counter[str] = Counter()
+        self.cluster = ""
 
     def account(self, name: str, parent: str, shares: float | str, line: int) -> None:
         above = self.accounts.get(parent.lower())
@@ -69,7 +70,7 @@ class Associations(Declaration):
     def declared(self) -> Declared:
         """A tree of kinds `user` and unsaid; Slurm knows no others."""
         ignored = tuple(f"{option} ({n:,} ×)" for option, n in sorted(self.unread.items()))
-        return self.finish(carries=frozenset({"kind", "shares", "is_group"}), ignored=ignored)
+        return self.finish(policy=self.cluster, carries=frozenset({"kind", "shares", "is_group"}), ignored=ignored)
 
 
 def slurm_shares(text: str) -> float | str:
@@ -108,7 +109,7 @@ def _read_dump(text: str) -> Declared:
         if word == "Cluster":
             if cluster:
                 raise wrong(line, f"a second cluster, {name!r:.140}, begins; import each by itself")
-            cluster = name
+            cluster = found.cluster = name
             found.not_read(options, frozenset())
         elif word == "Parent":
             parent = name

@@ -58,7 +58,9 @@ def _obey(found: Associations, words: list[str], line: int) -> None:
     if verb in _ONLY_SHOWN:
         return
     if kind == "cluster" and verb in _ADD:
-        found.not_read(_options(words[2:])[1], frozenset({"name", "names"}))
+        bare, options = _options(words[2:])
+        found.cluster = found.cluster or next(iter(_listed(options, "name", "names") or bare), "")
+        found.not_read(options, frozenset({"name", "names"}))
     elif kind not in ("account", "user"):
         found.unread[f"{verb} {kind}"] += 1
     elif verb in _ADD:

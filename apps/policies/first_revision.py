@@ -1,0 +1,63 @@
+"""A policy made of a whole tree at once, in force as revision 1."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from uuid import uuid4
+
+from django.db import IntegrityError, transaction
+
+from apps.accounts.actor import Actor
+from apps.errors import FieldProblem, Invalid
+from apps.policies.adoption import adopt, refuse_markup
+from apps.policies.algorithm_fit import refuse_misfit
+from apps.policies.change_sets import require_reason
+from apps.policies.columns import Node, TreeColumns
+from apps.policies.declared import Declared
+from apps.policies.formats.base import Format
+from apps.policies.models import ChangeSet, Policy
+from apps.policies.names import clean_name
+from apps.policies.publishing import NextRevision, publish
+from apps.policies.reshape import columns_of
+from apps.policies.services import SLUG, new_change_set, require_admin
+from apps.policies.settings import PolicySettings
+from apps.policies.whole_trees import summary
+
+
+def first_tree(declared: Declared, format: Format) -> TreeColumns:
+    """What a file declares as a tree of its own, all uids known, in no policy yet."""
+    nothing = columns_of([Node(uuid4(), None, declared.policy or "root")])
+    tree = adopt(declared, nothing, fitted=format.fit(nothing))
+    refuse_markup(declared, nothing, tree)
+    return tree
+
+
+def begin_policy(
+    *, slug: str, name: str, tree: TreeColumns, settings: PolicySettings, reason: str, at: datetime, actor: Actor
+) -> Policy:
+    """The policy, with this tree as its first revision. Its people see their own path, until somebody opens it."""
+    require_admin(actor, slug)
+    problems = []
+    if not SLUG.fullmatch(slug):
+        problems.append(FieldProblem("slug", "must be 1–64 of a–z, 0–9 and -, beginning with a letter or digit"))
+    try:
+        name = clean_name(name)
+    except ValueError as error:
+        problems.append(FieldProblem("name", str(error)))
+    if problems:
+        raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
+    refuse_misfit(tree, settings.algorithm)
+    said = require_reason(reason)
+    whole = replace(tree, name=[slug, *tree.name[1:]], policy_slug=slug, digest="")
+    following = NextRevision(whole, settings, [], whole.nodes(), len(whole), len(whole))
+    try:
+        with transaction.atomic():
+            policy = Policy.objects.create(slug=slug, name=name, created_at=at)
+            change_set = new_change_set(policy, 0, summary(following), said, None, actor, at, ChangeSet.Origin.IMPORT)
+            publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=said, at=at)
+            return policy
+    except IntegrityError as error:
+        if "slug" not in str(error):
+            raise
+        raise Invalid(f"There is a policy {slug!r} already.", fields=[FieldProblem("slug", "is taken")]) from error
