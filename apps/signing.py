@@ -1,9 +1,10 @@
 """Documents that can be trusted wherever they lie: canonical JSON, Ed25519 keys, sign and verify.
 
-A signed document is two lines of UTF-8: the document as canonical JSON (RFC 8785), and
-`{"key":FINGERPRINT,"public":BASE64,"signature":BASE64}` in canonical JSON, whose signature is over the bytes of the
-first line. So a signature is checked before anything of the document is parsed, and survives caches and plain web
-servers.
+A signed document is two lines of UTF-8: the document as canonical JSON (RFC 8785), and, in canonical JSON,
+`{"chain":[…],"key":FINGERPRINT,"public":BASE64,"signature":BASE64}`, whose signature is over the bytes of the first
+line. So a signature is checked before anything of the document is parsed, and survives caches and plain web servers.
+The chain says which key followed which, each link signed by the older one: whoever trusts an older key learns of the
+newer ones from the document itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import binascii
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from apps.errors import FieldProblem, Invalid
 
 MOST_DEPTH = 200
+MOST_LINKS = 64
 _MOST_WHOLE = 2**53  # beyond, doubles skip whole numbers: RFC 8785 asks for I-JSON
 _SMALL = 1e-4  # below, Python writes an exponent where RFC 8785 doesn't yet
 _KEY_BYTES = 32
@@ -84,20 +86,47 @@ class SigningKey:
         return Ed25519PrivateKey.from_private_bytes(self.raw).sign(_CONTEXT + data)
 
 
+@dataclass(frozen=True)
+class Link:
+    """An older key says which one follows it."""
+
+    older: PublicKey
+    newer: PublicKey
+    signature: bytes
+
+    @property
+    def holds(self) -> bool:
+        return self.older.holds(_succession(self.older, self.newer), self.signature)
+
+
+def hand_over(older: SigningKey, newer: PublicKey) -> Link:
+    """Made once, when a key is replaced, while the older one is still there."""
+    return Link(older.public, newer, older.sign(_succession(older.public, newer)))
+
+
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A document whose signature holds. digest: SHA-256 of its canonical bytes, hex."""
+    """A document whose signature holds. digest: SHA-256 of its canonical bytes, hex. follows: the trusted key that
+    handed over to `key`, the same where nothing was handed over, None at a first look.
+    """
 
     document: Mapping[str, Any]
     key: PublicKey
     digest: str
+    follows: str | None
 
 
-def sign_document(document: Mapping[str, Any], key: SigningKey) -> bytes:
-    """The two lines. The same document and key give the same bytes."""
+def sign_document(document: Mapping[str, Any], key: SigningKey, chain: Sequence[Link] = ()) -> bytes:
+    """The two lines. The same document, key and chain give the same bytes."""
     body = canonical(document)
     public = key.public
-    seal = {"key": public.fingerprint, "public": _text(public.raw), "signature": _text(key.sign(body))}
+    links = [
+        {"newer": _text(one.newer.raw), "older": _text(one.older.raw), "signature": _text(one.signature)}
+        for one in chain
+    ]
+    seal = {
+        "chain": links, "key": public.fingerprint, "public": _text(public.raw), "signature": _text(key.sign(body))
+    }  # fmt: skip
     return body + b"\n" + canonical(seal) + b"\n"
 
 
@@ -116,8 +145,9 @@ def open_document(data: bytes, *, trusted: Collection[str] | None) -> Opened:
             bad_document, unknown_key, bad_signature, not_canonical.
     """
     body, seal = _lines(data)
-    key, signature = _read_seal(seal)
-    if trusted is not None and key.fingerprint not in trusted:
+    key, signature, chain = _read_seal(seal)
+    follows = None if trusted is None else _trusted_before(key, chain, trusted)
+    if trusted is not None and follows is None:
         raise BadDocument(
             f"The document is signed with another key than the one that is trusted: {key.fingerprint[:16]}…. "
             "Ask its authority by another way whether the key was changed.",
@@ -127,7 +157,7 @@ def open_document(data: bytes, *, trusted: Collection[str] | None) -> Opened:
     if not key.holds(body, signature):
         message = "The signature doesn't fit the document: it was changed after it was signed."
         raise BadDocument(message, code="bad_signature", fields=[FieldProblem("line 2, signature", "doesn't hold")])
-    return Opened(read_canonical(body, "line 1"), key, hashlib.sha256(body).hexdigest())
+    return Opened(read_canonical(body, "line 1"), key, hashlib.sha256(body).hexdigest(), follows)
 
 
 def canonical(value: Any) -> bytes:
@@ -263,14 +293,49 @@ def _lines(data: bytes) -> tuple[bytes, bytes]:
     return lines[0], lines[1]
 
 
-def _read_seal(line: bytes) -> tuple[PublicKey, bytes]:
+def _read_seal(line: bytes) -> tuple[PublicKey, bytes, list[Link]]:
     seal = read_canonical(line, "line 2")
-    if sorted(seal) != ["key", "public", "signature"]:
-        raise _bad("line 2", "must have key, public and signature, and nothing else")
-    key = PublicKey(_bytes(seal["public"], _KEY_BYTES, "line 2, public"))
+    if sorted(seal) != ["chain", "key", "public", "signature"]:
+        raise _bad("line 2", "must have chain, key, public and signature, and nothing else")
+    key = _key(seal["public"], "line 2, public")
     if seal["key"] != key.fingerprint:
         raise _bad("line 2, key", "is not the fingerprint of `public`")
-    return key, _bytes(seal["signature"], _SIGNATURE_BYTES, "line 2, signature")
+    return key, _bytes(seal["signature"], _SIGNATURE_BYTES, "line 2, signature"), _read_chain(seal["chain"])
+
+
+def _read_chain(links: object) -> list[Link]:
+    if not isinstance(links, list) or len(links) > MOST_LINKS:
+        raise _bad("line 2, chain", f"must be a list of at most {MOST_LINKS} links")
+    chain = []
+    for at, link in enumerate(links):
+        where = f"line 2, chain[{at}]"
+        if not isinstance(link, dict) or sorted(link) != ["newer", "older", "signature"]:
+            raise _bad(where, "must have newer, older and signature, and nothing else")
+        keys = _key(link["older"], f"{where}.older"), _key(link["newer"], f"{where}.newer")
+        chain.append(Link(*keys, _bytes(link["signature"], _SIGNATURE_BYTES, f"{where}.signature")))
+    return chain
+
+
+def _trusted_before(key: PublicKey, chain: Sequence[Link], trusted: Collection[str]) -> str | None:
+    """The fingerprint of a trusted key that handed over to `key`, itself or link by link; None for none."""
+    older_of = {link.newer.fingerprint: link for link in chain}
+    at = key.fingerprint
+    for _ in range(len(chain) + 1):
+        if at in trusted:
+            return at
+        link = older_of.get(at)
+        if link is None or not link.holds:
+            return None
+        at = link.older.fingerprint
+    return None
+
+
+def _succession(older: PublicKey, newer: PublicKey) -> bytes:
+    return canonical({"format": "fairshare-key/1", "newer": _text(newer.raw), "older": _text(older.raw)})
+
+
+def _key(text: object, where: str) -> PublicKey:
+    return PublicKey(_bytes(text, _KEY_BYTES, where))
 
 
 def _text(raw: bytes) -> str:

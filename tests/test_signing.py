@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from apps.signing import (
     BadDocument,
+    Link,
     PublicKey,
     SigningKey,
     canonical,
     digest_of,
+    hand_over,
     open_document,
     read_canonical,
     sign_document,
@@ -107,6 +109,7 @@ def test_one_changed_byte_anywhere_is_noticed() -> None:
 
 def _signed(body: bytes) -> bytes:
     seal = {
+        "chain": [],
         "key": KEY.public.fingerprint,
         "public": base64.b64encode(KEY.public.raw).decode(),
         "signature": base64.b64encode(KEY.sign(body)).decode(),
@@ -153,6 +156,41 @@ def test_a_signature_of_something_else_does_not_fit_a_document() -> None:
     assert not KEY.public.holds(body, Ed25519PrivateKey.from_private_bytes(KEY.raw).sign(body))
     assert KEY.public.holds(body, KEY.sign(body))
     assert not PublicKey(b"\x00" * 32).holds(body, KEY.sign(body))
+
+
+THIRD = SigningKey(bytes(range(2, 34)))
+CHAIN = [hand_over(KEY, OTHER.public), hand_over(OTHER, THIRD.public)]
+
+
+def test_whoever_trusts_an_older_key_follows_it_to_the_newer_one() -> None:
+    data = sign_document(DOCUMENT, THIRD, CHAIN)
+    for trusted in (KEY, OTHER, THIRD):
+        opened = open_document(data, trusted={trusted.public.fingerprint})
+        assert opened.key == THIRD.public
+        assert opened.follows == trusted.public.fingerprint
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        [],
+        CHAIN[:1],
+        CHAIN[1:],
+        [CHAIN[0], Link(OTHER.public, THIRD.public, CHAIN[0].signature)],
+        [CHAIN[0], Link(OTHER.public, THIRD.public, THIRD.sign(b""))],
+        [hand_over(THIRD, KEY.public), hand_over(KEY, OTHER.public)],
+    ],
+)
+def test_a_chain_with_a_missing_or_forged_link_leads_nowhere(chain: list[Link]) -> None:
+    with pytest.raises(BadDocument) as refused:
+        open_document(sign_document(DOCUMENT, THIRD, chain), trusted={KEY.public.fingerprint})
+    assert refused.value.code == "unknown_key"
+
+
+def test_a_chain_that_runs_in_a_circle_ends() -> None:
+    circle = [hand_over(OTHER, THIRD.public), hand_over(THIRD, OTHER.public)]
+    with pytest.raises(BadDocument):
+        open_document(sign_document(DOCUMENT, THIRD, circle), trusted={KEY.public.fingerprint})
 
 
 def test_a_key_never_prints_itself() -> None:
