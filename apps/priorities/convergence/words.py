@@ -1,0 +1,92 @@
+"""What is said about convergence: a stable key, the values, and the text made of both, in the language in force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Values are names, numbers and days as they are; `n` makes it plural."""
+
+    key: str
+    values: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        shown = {name: _shown(value) for name, value in self.values.items()}
+        return str(_TEXTS[self.key](int(self.values.get("n", 1))) % shown)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def json(self) -> dict[str, Any]:
+        """As REST tells it."""
+        plain = {name: one.isoformat() if isinstance(one, date) else one for name, one in self.values.items()}
+        return {"key": self.key, "values": plain, "text": self.text}
+
+
+def say(key: str, **values: Any) -> Sentence:
+    return Sentence(key, values)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, date):
+        return formats.date_format(value, "j M Y")
+    if isinstance(value, int):
+        return formats.number_format(value, 0, force_grouping=True)
+    if isinstance(value, float):
+        return formats.number_format(round(value, 1), 1, force_grouping=True)
+    return str(value)
+
+
+_TEXTS: Mapping[str, Callable[[int], str]] = {
+    "all_at_target_or_idle": lambda n: ngettext(
+        "It is at its target or idle.", "All %(n)s are at their target or idle.", n
+    ),
+    "at_target_or_idle": lambda n: ngettext(
+        "%(n)s of %(of)s is at its target or idle.", "%(n)s of %(of)s are at their target or idle.", n
+    ),
+    "none_at_target": lambda _n: _("None of %(of)s is at its target or idle."),
+    "moves_away": lambda _n: _("%(name)s moves away from its target since %(since)s, now %(points)s points %(side)s."),
+    "moves_away_alone": lambda _n: _(
+        "%(name)s moves away from its target since %(since)s, now %(points)s points %(side)s:"
+        " nobody else beside it wants more."
+    ),
+    "more_move_away": lambda n: ngettext("%(n)s more moves away.", "%(n)s more move away.", n),
+    "starved": lambda n: ngettext(
+        "%(name)s has had jobs waiting below its target for %(n)s day.",
+        "%(name)s has had jobs waiting below its target for %(n)s days.",
+        n,
+    ),
+    "more_starved": lambda n: ngettext("%(n)s more waits below its target.", "%(n)s more wait below their targets.", n),
+    "approaching": lambda n: ngettext(
+        "%(n)s is off its target and comes nearer.", "%(n)s are off their targets and come nearer.", n
+    ),
+    "steady": lambda n: ngettext(
+        "%(n)s is over its target and stays there.", "%(n)s are over their targets and stay there.", n
+    ),
+    "not_told": lambda n: ngettext(
+        "%(n)s is not shown: fewer than five active members, or not yours to see.",
+        "%(n)s are not shown: fewer than five active members, or not yours to see.",
+        n,
+    ),
+    "nobody_used": lambda _n: _("Nobody has used anything in this period."),
+    "no_days": lambda _n: _("There are no days in this period yet."),
+    "one_on": lambda _n: _("%(name)s is at its target."),
+    "one_idle": lambda _n: _("%(name)s had no demand for more: nobody waits there."),
+    "one_over": lambda _n: _("%(name)s is %(points)s points over its target."),
+    "one_approaching": lambda _n: _("%(name)s is %(points)s points %(side)s its target and comes nearer."),
+    "one_unknown": lambda _n: _("Nothing is known of %(name)s on the last day."),
+}
+
+
+def side_words(side: str) -> str:
+    return _("over") if side == "over" else _("under")
