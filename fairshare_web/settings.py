@@ -36,6 +36,7 @@ FAIRSHARE_TOKEN_PATIENCE_S = 1.0  # a look-up waits so long for a database that 
 FAIRSHARE_TOKEN_PEPPERS = env_list("FAIRSHARE_TOKEN_PEPPERS") or [read_or_make_secret("token_pepper")]
 FAIRSHARE_PSEUDONYM_KEY = env_str("FAIRSHARE_PSEUDONYM_KEY", default="") or read_or_make_secret("pseudonym_key")
 FAIRSHARE_METRICS_ADDRESSES = env_list("FAIRSHARE_METRICS_ADDRESSES", default="127.0.0.1,::1")
+FAIRSHARE_METRICS_ENTRIES = env_int("FAIRSHARE_METRICS_ENTRIES", default=20)  # greatest groups of a policy; 0: none
 FAIRSHARE_UPLOAD_BYTES = env_int("FAIRSHARE_UPLOAD_BYTES", default=2 * 1024**3)
 
 # --- What is reached out to ------------------------------------------------------------------------------------------

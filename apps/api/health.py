@@ -16,13 +16,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django_celery_beat.models import PeriodicTask
 
 from apps import clock
+from apps.accounts.actor import TokenBounds
 from apps.accounts.token_cache import tokens
 from apps.api import errors
 from apps.api.authentication import PRIORITIES_READ, bearer_text, require_scope
 from apps.api.metrics import exposition
 from apps.api.rendering import dumps
 from apps.api.requests import client_address
-from apps.errors import DomainError, Unauthenticated
+from apps.errors import DomainError, NotAllowed, Unauthenticated
 from apps.policies.models import Policy
 from apps.runs.models import Run
 from apps.usage.models import Source
@@ -65,12 +66,20 @@ def metrics(request: HttpRequest) -> HttpResponse:
     try:
         text = bearer_text(request)
         if text is not None:
-            require_scope(tokens.verify(text, at=clock.now())[1], frozenset({PRIORITIES_READ}))
+            _require_whole_site(tokens.verify(text, at=clock.now())[1])
         elif not _is_allowed(client_address(request)):
             raise Unauthenticated("Send a token for priorities:read, or have your address added to the allow-list.")
     except DomainError as error:
         return errors.domain_problem(request, error)
     return HttpResponse(exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _require_whole_site(bounds: TokenBounds) -> None:
+    """A token for one place isn't told how the others do."""
+    require_scope(bounds, frozenset({PRIORITIES_READ}))
+    if bounds.policy_slug or bounds.subtree_uid or bounds.source_slug:
+        message = "Metrics tell of the whole site, and the token is for one place only: make one without a policy."
+        raise NotAllowed(message, code="token_bound")
 
 
 def _json(data: dict[str, Any], status: int = 200) -> HttpResponse:

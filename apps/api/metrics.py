@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
-from django.db.models import Count
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -17,12 +17,11 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from apps import clock
-from apps.accounts.models import Token
-from apps.policies.models import Policy
-from apps.priorities.models import Snapshot
-from apps.runs.models import Run
-from apps.usage.models import Source
+from apps.api.gauges.entries import entry_families
+from apps.api.gauges.policies import policy_families
+from apps.api.gauges.runs import run_families, token_families
+from apps.api.gauges.sources import source_families
+from apps.priorities import served
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # one more series for each counter that nobody reads
 registry = CollectorRegistry(auto_describe=False)
@@ -48,7 +47,7 @@ def count_lookup(status: int, took_s: float) -> None:
 class _Site(Collector):
     def collect(self) -> Iterator[Metric]:
         try:
-            found = [*_policies(), *_sources(), *_runs(), *_tokens()]
+            found = list(_site_families())
         except (DatabaseError, InterfaceError):
             connection.close()
             found = []
@@ -56,44 +55,13 @@ class _Site(Collector):
         yield from found
 
 
-def _policies() -> Iterator[Metric]:
-    age = GaugeMetricFamily(
-        "fairshare_snapshot_age_seconds", "Since the newest snapshot was computed", labels=["policy"]
-    )
-    took = GaugeMetricFamily("fairshare_recompute_duration_seconds", "Of the newest snapshot", labels=["policy"])
-    ranked = GaugeMetricFamily("fairshare_ranked_leaves", "In the newest snapshot", labels=["policy"])
-    revision = GaugeMetricFamily("fairshare_policy_revision", "Head revision", labels=["policy"])
-    for policy in Policy.objects.all():
-        revision.add_metric([policy.slug], policy.head_number)
-        newest = Snapshot.objects.filter(policy=policy, is_live=True).order_by("-id").defer("data").first()
-        if newest is not None:
-            age.add_metric([policy.slug], (clock.now() - newest.computed_at).total_seconds())
-            took.add_metric([policy.slug], newest.duration_s)
-            ranked.add_metric([policy.slug], newest.n_ranked)
-    yield from (age, took, ranked, revision)
-
-
-def _sources() -> Iterator[Metric]:
-    records = GaugeMetricFamily("fairshare_usage_records", "Records taken", labels=["source"])
-    lag = GaugeMetricFamily("fairshare_source_lag_seconds", "Since the end of the last job heard of", labels=["source"])
-    for source in Source.objects.all():
-        records.add_metric([source.slug], source.n_records)
-        if source.last_record_end_at is not None:
-            lag.add_metric([source.slug], (clock.now() - source.last_record_end_at).total_seconds())
-    yield from (records, lag)
-
-
-def _runs() -> Iterator[Metric]:
-    runs = GaugeMetricFamily("fairshare_runs", "Units of background work", labels=["kind", "state"])
-    for kind, state, count in Run.objects.values_list("kind", "state").annotate(n=Count("id")).order_by():
-        runs.add_metric([kind, state], count)
-    yield runs
-
-
-def _tokens() -> Iterator[Metric]:
-    at = clock.now()
-    valid = Token.objects.filter(revoked_at=None, expires_at__gt=at).count()
-    yield GaugeMetricFamily("fairshare_tokens_valid", "Tokens neither expired nor revoked", value=valid)
+def _site_families() -> Iterator[Metric]:
+    snapshots = served.state().snapshots
+    yield from policy_families(snapshots)
+    yield from entry_families(snapshots, settings.FAIRSHARE_METRICS_ENTRIES)
+    yield from source_families()
+    yield from run_families()
+    yield from token_families()
 
 
 registry.register(_Site())

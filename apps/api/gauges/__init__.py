@@ -1,0 +1,1 @@
+"""What Prometheus reads of the site's state, by noun: sources, policies, their greatest groups, runs."""
