@@ -1,10 +1,12 @@
 """Why an entry stands where it stands, what would change that, and when it ends by itself."""
 
 from apps.engine.explain.contrast import Contrast, Turn, contrast
+from apps.engine.explain.course import Course, Pace, Spell, course_in_window, fading_course, meeting, steady_rate
 from apps.engine.explain.recovery import (
     Balance,
     History,
     Recovery,
+    RecoveryRange,
     half_life_s_of,
     has_closed_form,
     recovery,
@@ -16,15 +18,23 @@ from apps.engine.explain.walk import Step, walk
 __all__ = [
     "Balance",
     "Contrast",
+    "Course",
     "History",
+    "Pace",
     "Recovery",
+    "RecoveryRange",
+    "Spell",
     "Step",
     "Turn",
     "contrast",
+    "course_in_window",
+    "fading_course",
     "half_life_s_of",
     "has_closed_form",
+    "meeting",
     "recovery",
     "recovery_in_window",
     "recovery_range",
+    "steady_rate",
     "walk",
 ]

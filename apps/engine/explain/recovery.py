@@ -95,6 +95,11 @@ def has_closed_form(window: Window) -> bool:
     return window.reach_s is None and window.aging in _GEOMETRIC
 
 
+def scales_alike(window: Window) -> bool:
+    """Does aging alone keep the proportions of what was used, for ever? Then nothing changes while nobody runs."""
+    return window.reach_s is None and window.aging in _SCALES_ALIKE
+
+
 def half_life_s_of(window: Window) -> float | None:
     """The half-life that `recovery` takes for this window, None where nothing fades; BadParameter where none fits."""
     if not has_closed_form(window):
@@ -174,7 +179,7 @@ def recovery_in_window(
     for hours in range(1, math.ceil(min(horizon_s, settled_s) / BUCKET_S) + 1):
         if _balance_after(history, hours, target, as_of_s, window, group_rate, share) * start <= 0:
             return Recovery("recovers", float(hours * BUCKET_S))
-    if group_rate == 0.0 and settled_s == math.inf and window.aging in _SCALES_ALIKE:
+    if group_rate == 0.0 and scales_alike(window):
         return Recovery("never_if_nobody_runs", None)
     if settled_s <= horizon_s or _stays(target, share, start, group_rate, window):
         return Recovery("not_at_this_pace", None)
@@ -183,8 +188,7 @@ def recovery_in_window(
 
 def _stays(target: float, share: float, sign: int, group_rate: float, window: Window) -> bool:
     """Without an end of the window, does new usage hold the entry on its side? Where aging keeps proportions."""
-    scales_alike = window.reach_s is None and window.aging in _SCALES_ALIKE
-    return scales_alike and group_rate > 0 and (share - target) * sign >= 0
+    return scales_alike(window) and group_rate > 0 and (share - target) * sign >= 0
 
 
 def _balance_after(
