@@ -4,34 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from math import isfinite
 
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from apps.dashboard.figures.bullet import USUAL_TOLERANCE, State, Tolerance
+from apps.priorities.sentences.numbers import MINUS as MINUS
+from apps.priorities.sentences.numbers import NBSP as NBSP
+from apps.priorities.sentences.numbers import UNKNOWN as UNKNOWN
+from apps.priorities.sentences.numbers import count as count
+from apps.priorities.sentences.numbers import factor as factor
+from apps.priorities.sentences.numbers import number
+from apps.priorities.sentences.numbers import percent as percent
+from apps.priorities.sentences.numbers import points as points
+from apps.priorities.sentences.numbers import points_phrase as points_phrase
+from apps.priorities.sentences.numbers import signed as signed
 
-NBSP = "\u00a0"
-MINUS = "\u2212"
-UNKNOWN = "\u2013"
 SECONDS_PER_HOUR = 3600.0
-
-
-def percent(fraction: float | None, decimals: int = 1) -> str:
-    """33.6 %; a dash when unknown; "<0.1 %" for something that is not nothing."""
-    if fraction is None or not isfinite(fraction):
-        return UNKNOWN
-    points = fraction * 100
-    smallest = 10.0**-decimals
-    if 0 < points < smallest / 2:
-        return f"<{_number(smallest, decimals)}{NBSP}%"
-    return f"{_number(points, decimals)}{NBSP}%"
-
-
-def points(fraction: float) -> str:
-    """The size of a difference of shares, without sign and unit: 8.2."""
-    return _number(abs(fraction) * 100, 1)
 
 
 def change(before: float, after: float) -> str:
@@ -39,20 +28,7 @@ def change(before: float, after: float) -> str:
     difference = round((after - before) * 100, 1)
     if difference == 0:
         return "±0"
-    return f"{'+' if difference > 0 else MINUS}{_number(abs(difference), 1)}"
-
-
-def signed(value: float | None, decimals: int = 3) -> str:
-    """A priority: +0.036, −0.315, 0.000."""
-    if value is None or not isfinite(value):
-        return UNKNOWN
-    rounded = round(value, decimals)
-    sign = "+" if rounded > 0 else MINUS if rounded < 0 else ""
-    return f"{sign}{_number(abs(rounded), decimals)}"
-
-
-def factor(value: float | None) -> str:
-    return UNKNOWN if value is None or not isfinite(value) else _number(value, 4)
+    return f"{'+' if difference > 0 else MINUS}{number(abs(difference), 1)}"
 
 
 def shares(value: float | None) -> str:
@@ -69,18 +45,14 @@ def shares_short(value: float | None) -> str:
     return shares(float(f"{value:.6g}"))
 
 
-def count(value: int) -> str:
-    return formats.number_format(value, 0, force_grouping=True)
-
-
 def core_hours(core_seconds: float | None) -> str:
     """Core-hours without unit: 214,806; one decimal below ten; <0.1 for a trace."""
     if core_seconds is None:
         return UNKNOWN
     hours = core_seconds / SECONDS_PER_HOUR
     if 0 < hours < 0.05:
-        return f"<{_number(0.1, 1)}"
-    return _number(hours, 1 if 0 < hours < 10 else 0)
+        return f"<{number(0.1, 1)}"
+    return number(hours, 1 if 0 < hours < 10 else 0)
 
 
 def signed_hours(core_seconds: float) -> str:
@@ -190,13 +162,3 @@ def _plain(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return UNKNOWN if value in (None, "") else str(value)
-
-
-def points_phrase(difference: float) -> str:
-    """8.2 points, for sentences."""
-    shown = round(abs(difference) * 100, 1)
-    return ngettext("%(n)s point", "%(n)s points", 1 if shown == 1 else 2) % {"n": points(difference)}
-
-
-def _number(value: float, decimals: int) -> str:
-    return formats.number_format(round(value, decimals), decimals, force_grouping=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -12,10 +13,11 @@ import numpy.typing as npt
 
 from apps.priorities.answers import ServedSnapshot, instant
 from apps.priorities.ordering import json_number, own_numbers
-from apps.priorities.sentences import adjustment_sentence, level_sentence, unranked_sentence
+from apps.priorities.sentences import Said, adjustment_sentence, say, text_of
 from apps.priorities.states import State, state_of
 
 I8 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,15 @@ class WalkStep:
     n_ahead: int
     n_siblings: int
     message_key: str
-    sentence: str
     columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
     adjustments: tuple[CountedAdjustment, ...] = ()
+    is_group: bool = False
+    is_suppressed: bool = False  # what was used here may not be told
+
+    @property
+    def deviation_points(self) -> float | None:
+        """actual − target in points: above 0 is over."""
+        return None if self.actual is None or self.target is None else (self.actual - self.target) * 100
 
 
 @dataclass(frozen=True)
@@ -67,20 +75,20 @@ class Walk:
     deciding: int | None
 
 
-def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
-    """Numbers as they are stored in the snapshot, never computed again."""
+def walk_to(snapshot: ServedSnapshot, entry: int, *, told: Mask | None = None) -> Walk:
+    """Numbers as they are stored in the snapshot, never computed again. told: where they may be; None for all."""
     tree = snapshot.tree
     chain = [*tree.ancestors(entry), entry][1:]
-    steps = [_step(snapshot, i) for i in chain]
+    steps = [_step(snapshot, i) if told is None or told[i] else _untold(_step(snapshot, i)) for i in chain]
     deciding = _deciding(snapshot, entry)
     return Walk(entry, chain, steps, None if deciding is None else chain.index(deciding))
 
 
-def why_unranked(snapshot: ServedSnapshot, entry: int) -> str:
-    """In a sentence, why an entry has no rank; "" for one that has."""
+def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Said]:
+    """Why an entry has no rank, and what schedulers get for it; nothing for one that has."""
     tree, values = snapshot.tree, snapshot.values
     if values.has_rank[entry]:
-        return ""
+        return []
     if tree.is_reserve[entry]:
         key = "reserve"
     elif tree.n_children[entry]:
@@ -89,22 +97,54 @@ def why_unranked(snapshot: ServedSnapshot, entry: int) -> str:
         key = "empty"
     else:
         key = "not_user"
-    return unranked_sentence(
-        key, name=tree.name[entry], kind=tree.kind_names[int(tree.kind_code[entry])],
-        algorithm=str(snapshot.algorithm["name"]), has_factor=bool(values.has_factor[entry]),
-    )  # fmt: skip
+    kind = tree.kind_names[int(tree.kind_code[entry])]
+    said = [say(f"unranked.{key}", name=tree.name[entry], kind=kind, algorithm=str(snapshot.algorithm["name"]))]
+    return said if values.has_factor[entry] else [*said, say("unranked.fallback")]
 
 
-def step_json(step: WalkStep) -> dict[str, Any]:
-    """One level as REST tells it."""
+def level_said(step: WalkStep, *, is_you: bool = False, decides: bool = False) -> list[Said]:
+    """One level in words: how it stands to its target, and how many beside it are ahead. is_you: told to whom it is."""
+    return [_standing(step, is_you=is_you, decides=decides), ahead_said(step, is_you=is_you)]
+
+
+def ahead_said(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) -> Said:
+    """How many of the others at this level go first; never which."""
+    suffix = "_you" if is_you else "_yours" if is_yours else ""
+    if not step.n_siblings or step.is_suppressed:
+        return say("ahead.alone")
+    if not step.n_ahead:
+        return say(f"ahead.nobody{suffix}")
+    return say(f"ahead.some{suffix}", n_ahead=step.n_ahead, n_siblings=step.n_siblings)
+
+
+def _standing(step: WalkStep, *, is_you: bool, decides: bool) -> Said:
+    names = {"name": step.name, "parent": step.parent_name}
+    if step.target is None:
+        return say("walk.dissolved_you" if is_you else "walk.dissolved", **names)
+    if step.is_suppressed:
+        return say("walk.suppressed", **names, target=step.target)
+    numbers = {**names, "target": step.target, "actual": step.actual}
+    key = f"walk.{step.state}"
+    if step.state in ("over", "under"):
+        numbers["points"] = abs(step.deviation_points or 0.0)
+        key += "" if is_you or not step.is_group else "_group"
+    if step.state == "on" and decides:
+        key += "_decides"
+    return say(f"{key}_you" if is_you else key, **numbers)
+
+
+def step_json(step: WalkStep, said: Sequence[Said]) -> dict[str, Any]:
+    """One level as REST tells it, with what is said of it."""
     return {
         "entry": step.path, "name": step.name, "kind": step.kind,
         "shares": "parent" if step.shares is None else step.shares, "target": step.target,
         "target_global": step.target_global, "actual": step.actual,
         "priority": json_number(step.priority),
         "columns": {name: json_number(value) for name, value in step.columns.items()},
-        "state": step.state, "n_ahead": step.n_ahead, "n_siblings": step.n_siblings,
-        "message": {"key": f"walk.{step.message_key}", "numbers": _numbers(step)}, "sentence": step.sentence,
+        "state": step.state, "n_ahead": None if step.is_suppressed else step.n_ahead, "n_siblings": step.n_siblings,
+        "message": {"key": f"walk.{step.message_key}", "numbers": _numbers(step)}, "sentence": text_of(said),
+        "sentences": [one.json() for one in said], "deviation_points": step.deviation_points,
+        "suppressed": step.is_suppressed,
         "adjustments": [
             {
                 "uid": each.uid, "resource": each.resource, "amount_s": each.amount_s, "at": instant(each.at),
@@ -130,18 +170,23 @@ def _step(snapshot: ServedSnapshot, i: int) -> WalkStep:
     parent = int(tree.parent[i])
     n_ahead, n_siblings = _siblings_ahead(snapshot, i) if competes else (0, 0)
     key = state if competes else "dissolved"
+    is_group = bool(tree.is_group[i]) or bool(tree.n_children[i])
     name, parent_name = tree.name[i], tree.name[parent]
-    numbers = {
-        "name": name, "parent": parent_name, "target": target, "actual": actual, "n_ahead": n_ahead,
-        "n_siblings": n_siblings, "deviation_points": (actual - target) * 100 if competes else None,  # type: ignore[operator]
-    }  # fmt: skip
     return WalkStep(
         uid=tree.uuid(i), name=name, parent_name=parent_name, path=snapshot.index.path(i),
         kind=tree.kind_names[int(tree.kind_code[i])], shares=None if tree.inherit[i] else float(tree.shares[i]),
         target=target, target_global=float(values.target_global[i]) if competes else None, actual=actual,
         priority=float(values.priority[i]) if competes else None, state=state, n_ahead=n_ahead,
-        n_siblings=n_siblings, message_key=key, sentence=level_sentence(key, numbers),
-        columns=own_numbers(values, i), adjustments=adjustments_of(snapshot, i),
+        n_siblings=n_siblings, message_key=key,
+        columns=own_numbers(values, i), adjustments=adjustments_of(snapshot, i), is_group=is_group,
+    )  # fmt: skip
+
+
+def _untold(step: WalkStep) -> WalkStep:
+    """Entitlements alone."""
+    return replace(
+        step, actual=None, priority=None, state="unknown", n_ahead=0, message_key="suppressed", columns={},
+        adjustments=(), is_suppressed=True,
     )  # fmt: skip
 
 
@@ -222,8 +267,6 @@ def _parted_by_place(snapshot: ServedSnapshot, own: I8) -> tuple[list[int], list
 def _numbers(step: WalkStep) -> dict[str, Any]:
     return {
         "name": step.name, "parent": step.parent_name, "target": step.target, "actual": step.actual,
-        "deviation_points": None
-        if step.actual is None or step.target is None
-        else (step.actual - step.target) * 100,
-        "n_ahead": step.n_ahead, "n_siblings": step.n_siblings,
+        "deviation_points": step.deviation_points,
+        "n_ahead": None if step.is_suppressed else step.n_ahead, "n_siblings": step.n_siblings,
     }  # fmt: skip

@@ -30,6 +30,8 @@ from apps.priorities.selectors import (
     search_entries,
     unmapped_accounts,
 )
+from apps.priorities.sentences import text_of
+from apps.priorities.walk import level_said
 from tests.priorities.conftest import AS_OF, PROJECTS, Site, children
 
 pytestmark = pytest.mark.django_db
@@ -219,9 +221,9 @@ def test_my_priority_walks_from_root_to_leaf_with_stored_numbers(site: Site, as_
     assert mine.deciding == 1, "only bob is ahead, and parts from alice at the last level"
     assert mine.priorities == (physics.priority, alice.priority)
     assert (mine.vector, mine.key, mine.algorithm, mine.operator) == ((5416, 3437), "54163437", "aequus", "relative")
-    assert alice.sentence == (
-        "alice is entitled to 50.0\u00a0% of physics and used 72.7\u00a0%: over by 22.7 points. "
-        "1 of 1 beside it is ahead."
+    assert text_of(level_said(alice)) == (
+        "alice is entitled to 50.0\u00a0% of physics and used 72.7\u00a0%. "
+        "Over by 22.7 points: it waits behind those beside it that used less of theirs. 1 of 1 other is ahead of it."
     )
 
 
@@ -261,6 +263,8 @@ def test_explain_tells_each_level_in_numbers_and_words(site: Site, as_eva: Actor
     (result,) = told["results"]
     assert (result["entry"], result["rank"], result["deciding"]) == ("/physics/alice", 2, "/physics/alice")
     assert result["sentence"] == "Rank 2 of 4. The level that decides it: alice."
+    assert result["sentences"][0]["key"] == "rank.decided"
+    assert result["sentences"][0]["values"] == {"rank": 2, "of": 4, "name": "alice"}
     step = result["steps"][0]
     assert (step["entry"], step["target"], step["actual"]) == ("/physics", 0.6, 0.55)
     assert step["message"]["key"] == "walk.on"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from apps.policies.selectors import EntryChange
 from apps.priorities.selectors.differences import RevisionDiff, diff_revisions
 from apps.priorities.selectors.entry import EntryPage, get_entry_page
+from apps.priorities.selectors.explained import explain
 from apps.priorities.selectors.freshness import Freshness, InputAge, freshness
 from apps.priorities.selectors.history import EntryHistory, HistoryLine, get_entry_history
 from apps.priorities.selectors.kept import list_snapshots
-from apps.priorities.selectors.me import MyPriority, explain, get_my_priority
+from apps.priorities.selectors.me import MyPriority, get_my_priority
 from apps.priorities.selectors.moments import Moment
 from apps.priorities.selectors.overview import Overview, Publish, get_overview
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view

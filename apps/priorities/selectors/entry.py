@@ -16,6 +16,7 @@ from apps.priorities.selectors.history import HistoryLine, history_lines
 from apps.priorities.selectors.moments import Moment, moment_of
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
+from apps.priorities.sentences import text_of
 from apps.priorities.walk import why_unranked
 
 _MOST_ROWS = 100
@@ -89,7 +90,7 @@ def _archived_in(view: PolicyView, uid: UUID) -> int | None:
 
 def _why_unranked(view: PolicyView, i: int) -> str:
     at = int(view.place[i]) if view.snapshot is not None else -1
-    return why_unranked(view.snapshot, at) if view.snapshot is not None and at > 0 else ""
+    return text_of(why_unranked(view.snapshot, at)) if view.snapshot is not None and at > 0 else ""
 
 
 def _numbered(view: PolicyView, siblings: list[int], start: int = 0) -> list[EntryRow]:

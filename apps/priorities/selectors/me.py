@@ -1,27 +1,32 @@
-"""My priority: for each of a person's accounts the verdict, the walk and the raw numbers; and the same by REST."""
+"""My priority: for each of a person's accounts where it stands, level by level, now or at an instant of the past."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+from django.utils.translation import gettext as _
+
 from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.errors import NotAllowed, NotFound
+from apps.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.columns import Mask
 from apps.policies.models import Policy
-from apps.policies.selectors import get_policy, list_policies
-from apps.priorities import served
-from apps.priorities.answers import ServedSnapshot, instant
+from apps.policies.selectors import list_policies
+from apps.priorities.answers import ServedSnapshot
 from apps.priorities.lookup import AccountQuery
-from apps.priorities.selectors.rows import newest_or_none
-from apps.priorities.sentences import rank_sentence, unranked_sentence
+from apps.priorities.selectors.freshness import freshness
+from apps.priorities.selectors.moments import Moment, moment_of
+from apps.priorities.selectors.rows import PolicyView, newest_or_none, open_view
+from apps.priorities.sentences import Said, say
 from apps.priorities.sight import own_queries, visible_in
-from apps.priorities.walk import Walk, WalkStep, step_json, walk_to, why_unranked
+from apps.priorities.walk import WalkStep, walk_to, why_unranked
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class MyPriority:
     namespace: str
     policy_slug: str
     policy_name: str
+    group: str = ""
     error: str = ""
     entry_uid: UUID | None = None
     entry_name: str = ""
@@ -47,110 +53,136 @@ class MyPriority:
     key: str = ""
     algorithm: str = ""
     operator: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)  # the algorithm with all its parameters
     revision: int | None = None
+    snapshot_id: int | None = None
     as_of: datetime | None = None
     provisional: bool = False
     compares: str = "vector"  # or "deviations", or "ranks": what of the levels decides
     levels_decide: bool = True  # one by one from the top, and not one number made of all of them
-    why_unranked: str = ""
+    why_unranked: tuple[Said, ...] = ()
+    problems: tuple[str, ...] = ()  # why these numbers may be behind
+    moment: Moment | None = None  # of the past
+
+    @property
+    def n_ahead(self) -> int | None:
+        """Ranked leaves that go first."""
+        return None if self.rank is None else self.rank - 1
+
+    @property
+    def name(self) -> str:
+        """c1:alice, as people and schedulers write it."""
+        return f"{self.namespace}:{self.account}" if self.namespace else self.account
 
 
-def get_my_priority(*, actor: Actor) -> list[MyPriority]:
-    """Best first, then what has no rank. An account that some policy knows isn't called unmapped by the others."""
+def get_my_priority(
+    *, actor: Actor, at: int | datetime | None = None, policy_slug: str | None = None
+) -> list[MyPriority]:
+    """Best first, then what has no rank. An account that some policy knows isn't called unmapped by the others.
+
+    at: an instant to look back at, or (with a policy) a revision. Rights are those of now.
+    """
     if actor.user is None or not actor.has_scope(Token.Scope.SELF_READ):
         raise NotAllowed("Sign in, or use a token with self:read, to see your own priority.")
-    policies = list_policies(actor=actor)
+    if isinstance(at, int) and policy_slug is None:
+        raise Invalid(
+            _("A revision belongs to one policy: name that too, or give a time."),
+            fields=[FieldProblem("at", _("is a revision, and no policy is named"))],
+        )
+    policies = [policy for policy in list_policies(actor=actor) if policy_slug in (None, policy.slug)]
+    opened = [_opened(policy, actor, at) for policy in policies]
     found: list[MyPriority] = []
     for query in own_queries(actor):
-        answers = [answer for policy in policies for answer in _in_policy(policy, query)]
+        answers = [answer for one in opened for answer in _in_policy(one, query)]
         known = [answer for answer in answers if answer.error != "unmapped"]
         found += known or answers[:1]
     return sorted(found, key=lambda one: (one.rank is None, -(one.factor or 0.0), one.account, one.entry_path))
 
 
-def explain(*, policy_slug: str, account: str | AccountQuery, namespace: str = "", actor: Actor) -> dict[str, Any]:
-    """The walk of an account, one object a level; what the actor may not see reads as unmapped."""
-    policy = get_policy(slug=policy_slug, actor=actor, scope=_explain_scope(actor))
-    snapshot = served.newest(policy_slug)
-    query = account if isinstance(account, AccountQuery) else AccountQuery(account, namespace=namespace)
-    seen = visible_in(policy=policy, snapshot=snapshot, at=clock.now(), actor=actor)
-    results = snapshot.lookup([query], mask=seen)
-    described = []
-    for result in results:
-        entry = snapshot.tree.index_of_path(result["entry"]) if result["entry"] is not None else None
-        described.append(result if entry is None else _explained(snapshot, result, walk_to(snapshot, entry), seen))
-    return {
-        "policy": policy_slug,
-        "snapshot": snapshot.snapshot_id,
-        "revision": snapshot.revision,
-        "as_of": instant(snapshot.as_of),
-        "results": described,
-    }
+@dataclass(frozen=True)
+class _Opened:
+    """One policy with the snapshot that is asked, and what of it may be seen; None for all of the own path."""
+
+    policy: Policy
+    snapshot: ServedSnapshot | None
+    seen: Callable[[], Mask] | None
+    moment: Moment | None
+    problems: tuple[str, ...]
 
 
-def _explained(snapshot: ServedSnapshot, result: dict[str, Any], walk: Walk, seen: Mask) -> dict[str, Any]:
-    """A token that is bound to a subtree is told nothing of the levels above it."""
-    visible = [step for step, i in zip(walk.steps, walk.chain, strict=True) if seen[i]]
-    deciding = None if walk.deciding is None or not seen[walk.chain[walk.deciding]] else walk.steps[walk.deciding]
-    return {
-        **result,
-        "steps": [step_json(step) for step in visible],
-        "deciding": None if deciding is None else deciding.path,
-        "sentence": rank_sentence(
-            result["rank"],
-            result["of"],
-            deciding.name if deciding else None,
-            why_unranked=_why_unranked(snapshot, result, walk.entry),
-        ),
-    }
-
-
-def _why_unranked(snapshot: ServedSnapshot, result: dict[str, Any], entry: int) -> str:
-    if result["rank"] is not None:
-        return ""
-    if not result.get("provisional"):
-        return why_unranked(snapshot, entry)
-    return unranked_sentence("later", name="", kind="", algorithm="", has_factor=False)
-
-
-def _explain_scope(actor: Actor) -> str:
-    return next((scope for scope in ("priorities:read", "policies:read") if actor.has_scope(scope)), "self:read")
-
-
-def _in_policy(policy: Policy, query: AccountQuery) -> list[MyPriority]:
-    about = partial(
-        MyPriority,
-        account=query.user or query.dn or query.group,
-        namespace=query.namespace,
-        policy_slug=policy.slug,
-        policy_name=policy.name,
-    )
+def _opened(policy: Policy, actor: Actor, at: int | datetime | None) -> _Opened:
+    is_bound = actor.token is not None and actor.token.subtree_uid is not None
+    if at is not None:
+        return _opened_then(policy, actor, at)
     try:
         snapshot = newest_or_none(policy.slug)
     except NotFound:
         snapshot = None
+    fresh = freshness(policy_slug=policy.slug, actor=actor)
+    problems = () if fresh.state == "ok" else tuple(fresh.problems)
+    if snapshot is None or not is_bound:
+        return _Opened(policy, snapshot, None, None, problems)
+    seen = partial(visible_in, policy=policy, snapshot=snapshot, at=clock.now(), actor=actor)
+    return _Opened(policy, snapshot, seen, None, problems)
+
+
+def _opened_then(policy: Policy, actor: Actor, at: int | datetime) -> _Opened:
+    try:
+        view = open_view(policy_slug=policy.slug, actor=actor, at=at, scope=Token.Scope.SELF_READ)
+    except NotFound:
+        if isinstance(at, int):
+            raise
+        return _Opened(policy, None, None, None, ())
+    seen = None if view.snapshot is None else partial(_seen_then, view, view.snapshot)
+    return _Opened(policy, view.snapshot, seen, moment_of(view), ())
+
+
+def _seen_then(view: PolicyView, snapshot: ServedSnapshot) -> Mask:
+    """What of the snapshot's tree the actor sees now, by the tree of the revision that was in force."""
+    place = view.place
+    seen = np.zeros(len(snapshot.tree), dtype=np.bool_)
+    here = np.flatnonzero(view.visibility.mask & (place >= 0))
+    seen[place[here]] = True
+    return seen
+
+
+def _in_policy(opened: _Opened, query: AccountQuery) -> Iterable[MyPriority]:
+    about = partial(
+        MyPriority,
+        account=query.user or query.dn or query.group,
+        namespace=query.namespace,
+        group=query.group,
+        policy_slug=opened.policy.slug,
+        policy_name=opened.policy.name,
+        moment=opened.moment,
+        problems=opened.problems,
+    )
+    snapshot = opened.snapshot
     if snapshot is None:
         return [about(error="no_snapshot")]
-    results = snapshot.lookup([query])
+    seen = None if opened.seen is None else opened.seen()
     return [
         about(error="unmapped", factor=result["factor"])
         if result["entry"] is None
-        else _of_entry(snapshot, about, result)
-        for result in results
+        else _of_entry(snapshot, about, result, seen)
+        for result in snapshot.lookup([query], mask=seen)
     ]
 
 
-def _of_entry(snapshot: ServedSnapshot, about: partial[MyPriority], result: dict[str, Any]) -> MyPriority:
+def _of_entry(
+    snapshot: ServedSnapshot, about: partial[MyPriority], result: dict[str, Any], seen: Mask | None
+) -> MyPriority:
     entry = snapshot.tree.index_of_path(result["entry"])
     if entry is None:
         raise NotFound("There is no such entry in this policy.")
     walk = walk_to(snapshot, entry)
+    shown = [at for at, i in enumerate(walk.chain) if seen is None or seen[i]]
     return about(
         entry_uid=snapshot.tree.uuid(entry),
         entry_name=snapshot.tree.name[entry],
         entry_path=result["entry"],
-        walk=tuple(walk.steps),
-        deciding=walk.deciding,
+        walk=tuple(walk.steps[at] for at in shown),
+        deciding=shown.index(walk.deciding) if walk.deciding in shown else None,
         rank=result["rank"],
         of=result["of"],
         factor=result["factor"],
@@ -160,10 +192,21 @@ def _of_entry(snapshot: ServedSnapshot, about: partial[MyPriority], result: dict
         key=result["key"] or "",
         algorithm=str(snapshot.algorithm["name"]),
         operator=str(snapshot.algorithm.get("operator", "")),
+        settings=snapshot.algorithm,
         revision=snapshot.revision,
+        snapshot_id=snapshot.snapshot_id,
         as_of=snapshot.as_of,
         provisional=bool(result.get("provisional", False)),
         compares=snapshot.order.decides,
         levels_decide=snapshot.order.is_isolated,
-        why_unranked=_why_unranked(snapshot, result, entry),
+        why_unranked=tuple(unranked_said(snapshot, result, entry)),
     )
+
+
+def unranked_said(snapshot: ServedSnapshot, result: dict[str, Any], entry: int) -> list[Said]:
+    """Why a look-up has no rank; nothing where it has one."""
+    if result["rank"] is not None:
+        return []
+    if not result.get("provisional"):
+        return why_unranked(snapshot, entry)
+    return [say("unranked.later")]

@@ -1,0 +1,117 @@
+"""What somebody can do about a priority: named cases, the one that helps most first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from apps.priorities.selectors.me import MyPriority
+from apps.priorities.sentences import Said, say
+from apps.priorities.walk import WalkStep
+
+_NEAR_FRONT = 0.1  # so small a part of all others ahead is no reason to wait
+Outcome = Literal["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """When the deciding level comes back to its target, as the forecast has it; instants only where it `recovers`."""
+
+    outcome: Outcome
+    at: datetime | None = None
+    earliest: datetime | None = None
+    latest: datetime | None = None
+
+
+def advise(mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None) -> list[Said]:
+    """For one account; others: further ones of the same person. Of the past nothing can be changed any more."""
+    if mine.error == "unmapped":
+        return [say("advice.unmapped", policy=mine.policy_name, account=mine.name, factor=mine.factor)]
+    if mine.error:
+        return [say("advice.nothing_kept" if mine.moment else "advice.no_snapshot", policy=mine.policy_name)]
+    if mine.moment is not None:
+        return []
+    stale = [say("advice.stale", problems=list(mine.problems))] if mine.problems else []
+    if mine.rank is None:
+        return [*stale, _unranked(mine), *_elsewhere(mine, others)]
+    if is_near_front(mine):
+        return [*stale, _front(mine)]
+    return [*stale, *_elsewhere(mine, others), *_waiting(mine, outlook)]
+
+
+def is_near_front(mine: MyPriority) -> bool:
+    """Whether fairshare is no reason why a job waits."""
+    return mine.rank is not None and mine.rank - 1 <= _NEAR_FRONT * max(mine.of - 1, 0)
+
+
+def better_account(mine: MyPriority, others: Sequence[MyPriority]) -> MyPriority | None:
+    """Another account of the same cluster and policy that is ahead: where jobs of this one may run as well."""
+    able = [
+        other
+        for other in others
+        if not other.error
+        and other.policy_slug == mine.policy_slug
+        and other.namespace == mine.namespace
+        and (other.account, other.group) != (mine.account, mine.group)
+        and other.rank is not None
+        and (mine.rank is None or other.rank < mine.rank)
+    ]
+    return min(able, key=lambda other: other.rank or 0, default=None)
+
+
+def _elsewhere(mine: MyPriority, others: Sequence[MyPriority]) -> list[Said]:
+    better = better_account(mine, others)
+    if better is None:
+        return []
+    account = better.name if better.account != mine.account or not better.group else f"{better.name} ({better.group})"
+    return [
+        say("advice.other_account", account=account, entry=better.entry_path, other_rank=better.rank, rank=mine.rank,
+            of=mine.of)
+    ]  # fmt: skip
+
+
+def _unranked(mine: MyPriority) -> Said:
+    if mine.provisional:
+        return say("advice.newcomer")
+    return say("advice.unranked", parent=mine.walk[-1].parent_name if mine.walk else mine.policy_name)
+
+
+def _front(mine: MyPriority) -> Said:
+    if not mine.n_ahead:
+        return say("advice.first")
+    return say("advice.front", n=mine.n_ahead, of=mine.of)
+
+
+def _waiting(mine: MyPriority, outlook: Outlook | None) -> list[Said]:
+    """What holds it back, and until when."""
+    last = mine.walk[-1] if mine.walk else None
+    deciding = None if mine.deciding is None else mine.walk[mine.deciding]
+    if last is None or deciding is None:
+        return [say("advice.balance")]
+    facts = {
+        "name": deciding.name, "parent": deciding.parent_name, "actual": deciding.actual, "target": deciding.target,
+    }  # fmt: skip
+    found = []
+    if deciding.state == "over":
+        found.append(say("advice.own_use" if deciding is last else "advice.group_waits", **facts))
+        found += _outlook(deciding, outlook)
+    elif deciding is not last and last.state == "over":
+        found.append(say("advice.other_order"))
+    elif last.state == "idle":
+        found.append(say("advice.nothing_ran"))
+    else:
+        found.append(say("advice.other_order"))
+    return found
+
+
+def _outlook(deciding: WalkStep, outlook: Outlook | None) -> list[Said]:
+    if outlook is None or outlook.outcome == "on_target":
+        return []
+    names = {"name": deciding.name, "parent": deciding.parent_name}
+    if outlook.outcome != "recovers":
+        return [say(f"advice.{outlook.outcome}", **names)]
+    if outlook.earliest is None or outlook.latest is None:
+        return [say("advice.wait_until", **names, on=outlook.at)]
+    return [say("advice.wait_between", **names, on=outlook.at, earliest=outlook.earliest, latest=outlook.latest)]

@@ -1,0 +1,8 @@
+"""The one catalogue of sentences about priorities: pages, REST and terminals say the same, each by key and values."""
+
+from __future__ import annotations
+
+from apps.priorities.sentences.amounts import adjustment_sentence, unit_of
+from apps.priorities.sentences.said import Said, say, text_of
+
+__all__ = ["Said", "adjustment_sentence", "say", "text_of", "unit_of"]

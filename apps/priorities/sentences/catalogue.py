@@ -1,0 +1,10 @@
+"""All sentences by key, as they are translated. Values are written in by `said`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from apps.priorities.sentences import advice, contrasts, levels, seen, verdicts
+
+TEXTS: Mapping[str, Any] = {**levels.TEXTS, **verdicts.TEXTS, **advice.TEXTS, **contrasts.TEXTS, **seen.TEXTS}

@@ -1,0 +1,79 @@
+"""Sentences about one level of the walk: of an entry, of a group and all in it (`_group`), and to you (`_you`)."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
+
+TEXTS = {
+    "walk.over": _(
+        "%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s. "
+        "Over by %(points)s: it waits behind those beside it that used less of theirs."
+    ),
+    "walk.over_group": _(
+        "%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s. "
+        "Over by %(points)s, so everybody in %(name)s waits behind siblings that used less."
+    ),
+    "walk.over_you": _(
+        "You are entitled to %(target)s of %(parent)s and used %(actual)s. "
+        "Over by %(points)s: you wait behind those who used less of theirs."
+    ),
+    "walk.under": _(
+        "%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s. Under by %(points)s: this helps it."
+    ),
+    "walk.under_group": _(
+        "%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s. "
+        "Under by %(points)s: this helps everybody in %(name)s."
+    ),
+    "walk.under_you": _(
+        "You are entitled to %(target)s of %(parent)s and used %(actual)s. Under by %(points)s: this helps you."
+    ),
+    "walk.on": _(
+        "%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s. This level is not the problem."
+    ),
+    "walk.on_you": _(
+        "You are entitled to %(target)s of %(parent)s and used %(actual)s. This level is not the problem."
+    ),
+    "walk.on_decides": _(
+        "%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s. "
+        "Within tolerance, yet no other level sets it apart more."
+    ),
+    "walk.on_decides_you": _(
+        "You are entitled to %(target)s of %(parent)s and used %(actual)s. "
+        "Within tolerance, yet no other level sets you apart more."
+    ),
+    "walk.idle": _(
+        "%(name)s is entitled to %(target)s of %(parent)s. "
+        "Nothing ran in the window, so nothing stands against it here."
+    ),
+    "walk.idle_you": _(
+        "You are entitled to %(target)s of %(parent)s. Nothing ran in the window, so nothing stands against you here."
+    ),
+    "walk.unknown": _("%(name)s is entitled to %(target)s of %(parent)s. Its usage is not known yet."),
+    "walk.unknown_you": _("You are entitled to %(target)s of %(parent)s. Your usage is not known yet."),
+    "walk.dissolved": _("%(name)s has no shares of its own; its members compete one level up, in %(parent)s."),
+    "walk.dissolved_you": _("You have no shares of your own in %(parent)s: you compete one level up."),
+    "walk.suppressed": _(
+        "%(name)s is entitled to %(target)s of %(parent)s. What was used there is not shown: "
+        "too few people are in it to tell their sum without telling one of them."
+    ),
+    "ahead.alone": _("Nobody else is at this level."),
+    "ahead.nobody": _("Nobody beside it is ahead."),
+    "ahead.some": ngettext_lazy(
+        "%(n_ahead)s of %(n_siblings)s other is ahead of it.",
+        "%(n_ahead)s of %(n_siblings)s others are ahead of it.",
+        "count",
+    ),
+    "ahead.nobody_yours": _("Nobody is ahead of yours."),
+    "ahead.some_yours": ngettext_lazy(
+        "%(n_ahead)s of %(n_siblings)s other is ahead of yours.",
+        "%(n_ahead)s of %(n_siblings)s others are ahead of yours.",
+        "count",
+    ),
+    "ahead.nobody_you": _("Nobody is ahead of you."),
+    "ahead.some_you": ngettext_lazy(
+        "%(n_ahead)s of %(n_siblings)s other is ahead of you.",
+        "%(n_ahead)s of %(n_siblings)s others are ahead of you.",
+        "count",
+    ),
+}

@@ -1,0 +1,79 @@
+"""Numbers as sentences carry them: shares in percent, differences in points, counts, signed priorities, instants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from math import isfinite
+
+from django.utils import formats, timezone
+from django.utils.translation import ngettext
+
+NBSP = "\u00a0"
+MINUS = "\u2212"
+UNKNOWN = "\u2013"
+
+
+def percent(fraction: float | None, decimals: int = 1) -> str:
+    """33.6 %; a dash when unknown; "<0.1 %" for something that is not nothing."""
+    if fraction is None or not isfinite(fraction):
+        return UNKNOWN
+    points = fraction * 100
+    smallest = 10.0**-decimals
+    if 0 < points < smallest / 2:
+        return f"<{number(smallest, decimals)}{NBSP}%"
+    return f"{number(points, decimals)}{NBSP}%"
+
+
+def points(fraction: float) -> str:
+    """The size of a difference of shares, without sign and unit: 8.2."""
+    return number(abs(fraction) * 100, 1)
+
+
+def points_phrase(difference: float) -> str:
+    """8.2 points, for sentences."""
+    shown = round(abs(difference) * 100, 1)
+    return ngettext("%(n)s point", "%(n)s points", 1 if shown == 1 else 2) % {"n": points(difference)}
+
+
+def signed(value: float | None, decimals: int = 3) -> str:
+    """A priority: +0.036, −0.315, 0.000."""
+    if value is None or not isfinite(value):
+        return UNKNOWN
+    rounded = round(value, decimals)
+    sign = "+" if rounded > 0 else MINUS if rounded < 0 else ""
+    return f"{sign}{number(abs(rounded), decimals)}"
+
+
+def signed_list(values: Sequence[float], decimals: int = 3) -> str:
+    """The priorities of all levels, in brackets."""
+    return f"({', '.join(signed(value, decimals) for value in values)})"
+
+
+def factor(value: float | None) -> str:
+    return UNKNOWN if value is None or not isfinite(value) else number(value, 4)
+
+
+def count(value: int) -> str:
+    return formats.number_format(value, 0, force_grouping=True)
+
+
+def number(value: float, decimals: int) -> str:
+    return formats.number_format(round(value, decimals), decimals, force_grouping=True)
+
+
+def amount(value: float) -> str:
+    """Of any size and unit, to three digits: 1,240; 0.0312."""
+    size = abs(value)
+    decimals = 0 if size >= 100 or size == 0 else 1 if size >= 10 else 2 if size >= 0.1 else 4
+    return number(value, decimals)
+
+
+def day_and_time(at: datetime) -> str:
+    """Fri 20 Nov 2026, 12:00, in the zone of the page."""
+    return formats.date_format(timezone.localtime(at), "D j M Y, H:i")
+
+
+def day(at: datetime) -> str:
+    """Thu 26 Nov."""
+    return formats.date_format(timezone.localtime(at), "D j M")
