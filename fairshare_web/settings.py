@@ -31,6 +31,7 @@ FAIRSHARE_SITE = env_str("FAIRSHARE_SITE", default="local")  # as pages show it;
 FAIRSHARE_TICK_S = env_int("FAIRSHARE_TICK_S", default=60, minimum=1)  # priorities are for instants on this grid
 FAIRSHARE_LEASE_S = env_int("FAIRSHARE_LEASE_S", default=60, minimum=1)  # a worker silent for this long loses its run
 FAIRSHARE_SWEEP_S = env_int("FAIRSHARE_SWEEP_S", default=10, minimum=1)  # how often expired leases are looked for
+FAIRSHARE_SMALLEST_GROUP = env_int("FAIRSHARE_SMALLEST_GROUP", default=5, minimum=2)  # whose sum is told without names
 FAIRSHARE_SNAPSHOT_POLL_S = 1.0  # a new snapshot is served at most 2 s after it is ready
 FAIRSHARE_TOKEN_PATIENCE_S = 1.0  # a look-up waits so long for a database that hangs; 0 asks in the caller's thread
 FAIRSHARE_TOKEN_PEPPERS = env_list("FAIRSHARE_TOKEN_PEPPERS") or [read_or_make_secret("token_pepper")]

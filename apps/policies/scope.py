@@ -87,6 +87,7 @@ class Visibility:
     divided: Mask = field(repr=False)  # entries whose children the actor may divide
     all_visible: bool
     unlocked: Mask = field(repr=False)  # entries that no lock of somebody else protects
+    outright: Mask = field(repr=False)  # entries whose numbers are told whatever they give away: the own path, by name
 
     def may_see(self, i: int) -> bool:
         return bool(self.mask[i])
@@ -118,21 +119,26 @@ def visible_entries(
     everything = reads and open_to
     mask = np.ones(len(tree), dtype=np.bool_) if everything else none.copy()
     divided = np.ones(len(tree), dtype=np.bool_) if rules else none.copy()
+    outright = mask.copy()
     if not everything:
         for own in own_entries:
             mask[[*tree.ancestors(own), own]] = True
+            outright[[*tree.ancestors(own), own]] = True
     if not rules:
-        _open_by_grants(policy, tree, actor, at, mask if reads else none, divided)
+        rights = Rights(policy, actor, at)
+        _open_by_grants(tree, rights, mask if reads else none.copy(), divided, may_write=actor.has_scope(WRITE))
+        if reads:
+            _tell_by_grants(tree, rights, outright)
     if actor.token is not None and actor.token.subtree_uid is not None:
         i = tree.index_of_uid(actor.token.subtree_uid)
         below = none if i is None else tree.subtree_mask(i)
-        mask &= below
-        divided &= below
-    return Visibility(tree, mask, divided, bool(mask.all()), _unlocked(policy, tree, actor, divided, rules=rules))
+        for each in (mask, divided, outright):
+            each &= below
+    unlocked = _unlocked(policy, tree, actor, divided, rules=rules)
+    return Visibility(tree, mask, divided, bool(mask.all()), unlocked, outright)
 
 
-def _open_by_grants(policy: Policy, tree: TreeColumns, actor: Actor, at: datetime, mask: Mask, divided: Mask) -> None:
-    rights = Rights(policy, actor, at)
+def _open_by_grants(tree: TreeColumns, rights: Rights, mask: Mask, divided: Mask, *, may_write: bool) -> None:
     divides = rights.at(Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
     by_name = rights.at(*(verb for verb in Verb if verb != Verb.VIEW_AGGREGATE))
     for uid in rights.anywhere:
@@ -142,8 +148,17 @@ def _open_by_grants(policy: Policy, tree: TreeColumns, actor: Actor, at: datetim
         below = tree.subtree_mask(i)
         mask[tree.ancestors(i)] = True
         mask |= below if uid in by_name else below & ~_members(tree)
-        if uid in divides and actor.has_scope(WRITE):
+        if uid in divides and may_write:
             divided |= _divided_from(tree, i, below)
+
+
+def _tell_by_grants(tree: TreeColumns, rights: Rights, outright: Mask) -> None:
+    """Whoever sees people by name at an entry is told everything there, and what it is measured against: the way up."""
+    for uid in rights.at(Verb.VIEW_MEMBERS):
+        i = tree.index_of_uid(uid)
+        if i is not None:
+            outright[tree.ancestors(i)] = True
+            outright |= tree.subtree_mask(i)
 
 
 def _members(tree: TreeColumns) -> Mask:

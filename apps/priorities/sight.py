@@ -12,9 +12,9 @@ from apps.accounts.models import Token
 from apps.accounts.selectors import list_accounts_of
 from apps.errors import NotAllowed
 from apps.policies.columns import Mask, TreeColumns
-from apps.policies.models import Policy
+from apps.policies.models import Grant, Policy
 from apps.policies.past import seen_then
-from apps.policies.scope import Visibility, visible_entries
+from apps.policies.scope import Rights, Visibility, visible_entries
 from apps.policies.selectors import get_policy
 from apps.policies.trees import load_tree
 from apps.priorities import served
@@ -22,6 +22,7 @@ from apps.priorities.answers import ServedSnapshot
 from apps.priorities.lookup import AccountQuery
 from apps.priorities.mapping import UNMAPPED
 from apps.priorities.rulebook import load_rulebook
+from apps.priorities.settled import told_of
 
 _READS = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.SELF_READ)
 
@@ -48,11 +49,33 @@ def served_to(*, policy_slug: str, at: datetime, actor: Actor) -> tuple[ServedSn
 
 def visible_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Mask:
     """By the one scope function, with the entries of the actor's own accounts."""
+    return _see_in(policy=policy, snapshot=snapshot, at=at, actor=actor).mask
+
+
+def told_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Mask:
+    """Entries of a snapshot whose numbers the actor may be told: usage, actual, deviation, priority, rank, factor and
+    demand. Of one that isn't the last of a finished day these are the ones told outright.
+    """
+    visibility = _see_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    return told_of(policy, snapshot, visibility, at)
+
+
+def _see_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Visibility:
     own: set[int] = set()
     if actor.has_scope(Token.Scope.SELF_READ):
         own = {entry for query in own_queries(actor) for entry in snapshot.index.find(query).entries}
-    found = visible_entries(policy=policy, tree=snapshot.tree, actor=actor, at=at, own_entries=sorted(own))
-    return found.mask
+    return visible_entries(policy=policy, tree=snapshot.tree, actor=actor, at=at, own_entries=sorted(own))
+
+
+def reads_sums(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> bool:
+    """Whether there are entries of which the actor is told sums only, and so those of finished days."""
+    everything = actor.user is None or actor.user.is_superuser or policy.visibility == Policy.Visibility.TREE
+    if everything:
+        return False
+    rights = Rights(policy, actor, at)
+    by_name = rights.at(Grant.Verb.VIEW_MEMBERS)
+    places = (tree.index_of_uid(uid) for uid in rights.anywhere - by_name)
+    return any(by_name.isdisjoint(map(tree.uuid, (*tree.ancestors(i), i))) for i in places if i is not None)
 
 
 def see(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Visibility:
@@ -72,7 +95,7 @@ def see_then(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -
     if not then.all_visible:
         mask = seen_then(then, see(policy=policy, tree=load_tree(policy), at=at, actor=actor))
     nothing = np.zeros(len(tree), dtype=np.bool_)
-    return Visibility(tree, mask, nothing, bool(mask.all()), nothing)
+    return Visibility(tree, mask, nothing, bool(mask.all()), nothing, then.outright & mask)
 
 
 def load_whole_tree(*, policy: Policy, number: int, at: datetime, actor: Actor) -> TreeColumns:

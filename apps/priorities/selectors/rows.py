@@ -25,7 +25,7 @@ from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.models import Snapshot
 from apps.priorities.ordering import own_numbers
-from apps.priorities.sight import own_queries, see, see_then
+from apps.priorities.sight import own_queries, see, see_then, told_in
 from apps.priorities.states import State, out_of_tolerance, state_of
 
 F8 = npt.NDArray[np.float64]
@@ -86,6 +86,18 @@ class PolicyView:
         return visible_entries(
             policy=self.policy, tree=self.tree, actor=self.actor, at=self.now, own_entries=self.own_entries
         )
+
+    @cached_property
+    def told(self) -> npt.NDArray[np.bool_]:
+        """Entries whose numbers the actor may be told: usage, actual, deviation, priority, rank, factor and demand.
+
+        Targets and shares are told of every entry that may be seen. False for all that has no numbers.
+        """
+        if self.snapshot is None:
+            return np.zeros(len(self.tree), dtype=np.bool_)
+        found = told_in(policy=self.policy, snapshot=self.snapshot, at=self.now, actor=self.actor)
+        told: npt.NDArray[np.bool_] = self.visibility.mask & (self.place >= 0) & found[np.maximum(self.place, 0)]
+        return told
 
     @cached_property
     def own_entries(self) -> list[int]:
