@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class NoticesConfig(AppConfig):
+    name = "apps.notices"
+    label = "notices"
+
+    def ready(self) -> None:
+        from django.db.models.signals import post_migrate
+
+        from apps.notices.defaults import make_site_rules
+
+        post_migrate.connect(make_site_rules, sender=self, dispatch_uid="notices.make_site_rules")

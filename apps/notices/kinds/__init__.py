@@ -1,0 +1,28 @@
+"""Every kind of notice, found by looking into this folder: adding one is one file and one test."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+
+from apps.errors import NotFound
+from apps.notices.kinds.base import Kind
+
+
+@cache
+def kinds() -> Mapping[str, Kind]:
+    """By name, in the order of the names."""
+    found: dict[str, Kind] = {}
+    for module in sorted(pkgutil.iter_modules(__path__), key=lambda each: each.name):
+        kind = getattr(importlib.import_module(f"{__name__}.{module.name}"), "KIND", None)
+        if isinstance(kind, Kind):
+            found[kind.name] = kind
+    return found
+
+
+def kind_of(name: str) -> Kind:
+    if name not in kinds():
+        raise NotFound(f"There is no kind of notice {name[:40]!r}; known: {', '.join(kinds())}.")
+    return kinds()[name]

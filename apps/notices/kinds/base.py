@@ -1,0 +1,118 @@
+"""What a kind of notice is made of. A kind is one file here that names its `KIND`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
+
+from django.utils import formats
+from django.utils.functional import Promise
+
+from apps.policies.columns import TreeColumns
+from apps.policies.models import Policy
+from apps.usage.models import Source
+
+if TYPE_CHECKING:
+    from apps.notices.models import Notice
+    from apps.notices.sight import Reader
+
+Words = str | Promise
+Terms = Mapping[str, float]
+Level = Literal["info", "warn", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One limit of a rule, a whole number unless said otherwise."""
+
+    name: str
+    label: Words
+    unit: Words
+    default: float
+    lowest: float
+    highest: float
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """What a notice says: a message key and its values, and the text in the reader's language."""
+
+    key: str
+    values: Mapping[str, Any]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something worth a word now. key: what it is about, within the kind. facts: JSON of what its sentence needs."""
+
+    key: str
+    level: Level
+    facts: Mapping[str, Any]
+    entry_uid: UUID | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyPlace:
+    """A policy to look at: its tree in force, and the terms that decide about each entry; None where it is off."""
+
+    policy: Policy
+    tree: TreeColumns
+    terms_at: Callable[[int], Terms | None]
+    at: datetime
+    today: date
+
+
+@dataclass(frozen=True, eq=False)
+class SourcePlace:
+    """A usage source to look at, with the terms for it."""
+
+    source: Source
+    terms: Terms
+    at: datetime
+    today: date
+
+
+@dataclass(frozen=True, eq=False)
+class SitePlace:
+    """What belongs to no policy and no source."""
+
+    terms: Terms
+    at: datetime
+    today: date
+
+
+@dataclass(frozen=True)
+class Kind:
+    """find: everything that is the case at a place now; what isn't found any more is closed.
+
+    is_for: whether a reader is told; it must hold back what the reader couldn't see on a page. leads_to: which page
+    shows the matter, as the faces call it.
+    """
+
+    name: str
+    title: Words
+    about: Words
+    watches: Literal["policy", "source", "site"]
+    find: Callable[[Any], Iterable[Finding]]
+    is_for: Callable[[Reader, Notice], bool]
+    tell: Callable[[Mapping[str, Any]], Sentence]
+    leads_to: str
+    terms: tuple[Term, ...] = field(default_factory=tuple)
+    is_on: bool = True  # until somebody says otherwise
+
+    def defaults(self) -> dict[str, float]:
+        return {term.name: term.default for term in self.terms}
+
+
+def day_words(text: str) -> str:
+    """A day as facts hold it, for a sentence: 31 Dec 2026."""
+    return str(formats.date_format(date.fromisoformat(text[:10]), "j M Y"))
+
+
+def days_until(day: date, today: date) -> int:
+    return (day - today).days

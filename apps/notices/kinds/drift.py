@@ -1,0 +1,105 @@
+"""Groups outside their band for days, with demand: starved, or over while others are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from apps.notices.daily import last_days, newest_day
+from apps.notices.drifting import drift_of
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
+from apps.policies.change_sets import settings_of
+
+if TYPE_CHECKING:
+    from apps.notices.models import Notice
+    from apps.notices.sight import Reader
+
+_LEAST_DAYS = 30  # are looked back, so that a sentence can say for how long
+
+
+def find(place: PolicyPlace) -> Iterable[Finding]:
+    """Groups that were starved, or pushed others aside, on each of the last days. Entries of people aren't told."""
+    through_on = newest_day(place.policy, place.today)
+    if through_on is None:
+        return
+    tolerance = settings_of(place.policy, place.policy.head_number).tolerance
+    for parent, groups in _families(place):
+        most = max(int(terms["days"]) for terms in groups.values())
+        rivals = [child for child in place.tree.children(parent) if not place.tree.inherit[child]]
+        uids = [place.tree.uuid(child) for child in rivals]
+        series = last_days(place.policy, uids, through_on=through_on, n_days=max(2 * most, _LEAST_DAYS))
+        if not series.days.on or series.days.on[-1] != through_on:
+            continue
+        found = drift_of(series, tolerance=tolerance)
+        at = {uid: n for n, uid in enumerate(series.uids)}
+        for i, terms in groups.items():
+            n = at.get(place.tree.uuid(i))
+            if n is not None:
+                days = int(found.starved_days[n]), int(found.pushing_days[n])
+                yield from _finding(place, i, int(terms["days"]), days, float(found.deviation[n]))
+
+
+def _families(place: PolicyPlace) -> Iterator[tuple[int, dict[int, Mapping[str, float]]]]:
+    """Each parent with those of its children that are watched."""
+    tree = place.tree
+    for parent in (i for i in range(len(tree)) if tree.n_children[i]):
+        groups = {}
+        for child in tree.children(parent):
+            terms = place.terms_at(child)
+            if terms is not None and tree.is_group[child] and not tree.inherit[child]:
+                groups[child] = terms
+        if groups:
+            yield parent, groups
+
+
+def _finding(place: PolicyPlace, i: int, least: int, days: tuple[int, int], deviation: float) -> Iterator[Finding]:
+    starved, pushing = days
+    n_days = max(starved, pushing)
+    if n_days < least:
+        return
+    facts = {"name": place.tree.name[i], "path": place.tree.path(i), "is_starved": starved >= pushing, "days": n_days,
+             "deviation": round(deviation, 4)}  # fmt: skip
+    level = "bad" if n_days >= 2 * least else "warn"
+    yield Finding(f"{place.policy.pk}:{place.tree.uuid(i)}", level, facts, place.tree.uuid(i))  # type: ignore[arg-type]
+
+
+def is_for(reader: Reader, notice: Notice) -> bool:
+    """Whoever has to do with the entry and is told its numbers; that it pushes others aside says something of these
+    too, so for that all of them must be told."""
+    sight, uid = reader.of(notice.policy), notice.entry_uid
+    if sight is None or uid is None or not sight.concerns(uid) or not sight.is_told_numbers(uid):
+        return False
+    if notice.facts["is_starved"]:
+        return True
+    tree = sight.view.tree
+    parent = int(tree.parent[tree.index_of_uid(uid) or 0])
+    return all(sight.is_told_numbers(tree.uuid(child)) for child in (tree.children(parent) if parent >= 0 else ()))
+
+
+def tell(facts: Mapping[str, Any]) -> Sentence:
+    points = formats.number_format(abs(facts["deviation"]) * 100, 1)
+    given = {"path": facts["path"], "n": facts["days"], "points": points}
+    if facts["is_starved"]:
+        text = _("%(path)s wants to run and has been under its share for %(n)s days, by %(points)s points now.")
+        return Sentence("drift.starved", facts, text % given)
+    text = _("%(path)s has been over its share for %(n)s days while others wait, by %(points)s points now.")
+    return Sentence("drift.pushing", facts, text % given)
+
+
+KIND = Kind(
+    name="drift",
+    title=gettext_lazy("Groups away from their share"),
+    about=gettext_lazy(
+        "A group is under its share though it has work, or over it while another one is: every day, for so many days."
+    ),
+    watches="policy",
+    find=find,
+    is_for=is_for,
+    tell=tell,
+    leads_to="entry",
+    terms=(Term("days", gettext_lazy("For"), gettext_lazy("days"), 7, 2, 180),),
+)

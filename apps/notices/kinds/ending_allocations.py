@@ -1,0 +1,65 @@
+"""Promises of core-hours that end with nothing after them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term, day_words, days_until
+from apps.policies.allocations.giving import allocations_of
+from apps.policies.allocations.upcoming import ending_soon
+
+if TYPE_CHECKING:
+    from apps.notices.models import Notice
+    from apps.notices.sight import Reader
+
+_CLOSE = 7
+_FURTHEST = 366
+
+
+def find(place: PolicyPlace) -> Iterable[Finding]:
+    """As the list of what ends soon has them: up to a month after the end, and none that another follows."""
+    tree = place.tree
+    everything = np.ones(len(tree), dtype=np.bool_)
+    for event in ending_soon(tree, everything, allocations_of(place.policy), place.today, _FURTHEST):
+        i = tree.index_of_uid(event.uid)
+        terms = None if i is None else place.terms_at(i)
+        if event.allocation is None or terms is None or event.is_covered:
+            continue
+        left = days_until(event.on, place.today)
+        if left <= terms["days"]:
+            facts = {"allocation": str(event.allocation.uid), "path": event.path, "ends_on": event.on.isoformat(),
+                     "core_h": event.allocation.core_h, "is_over": left < 0}  # fmt: skip
+            yield Finding(f"{event.allocation.uid}", "warn" if left <= _CLOSE else "info", facts, event.uid)
+
+
+def is_for(reader: Reader, notice: Notice) -> bool:
+    """Whoever has to do with the entry: promises are told wherever it is seen."""
+    sight = reader.of(notice.policy)
+    return sight is not None and sight.concerns(notice.entry_uid)
+
+
+def tell(facts: Mapping[str, Any]) -> Sentence:
+    given = {"path": facts["path"], "day": day_words(facts["ends_on"]), "hours": f"{facts['core_h']:,.0f}"}
+    if facts["is_over"]:
+        text = _("The %(hours)s core-hours promised to %(path)s ended on %(day)s; nothing follows.")
+        return Sentence("ending_allocations.over", facts, text % given)
+    text = _("The %(hours)s core-hours promised to %(path)s end on %(day)s; nothing follows.")
+    return Sentence("ending_allocations.ends", facts, text % given)
+
+
+KIND = Kind(
+    name="ending_allocations",
+    title=gettext_lazy("Allocations that end"),
+    about=gettext_lazy("Core-hours promised until a day within so many days, with no promise after it."),
+    watches="policy",
+    find=find,
+    is_for=is_for,
+    tell=tell,
+    leads_to="allocations",
+    terms=(Term("days", gettext_lazy("Ahead"), gettext_lazy("days"), 30, 1, _FURTHEST),),
+)

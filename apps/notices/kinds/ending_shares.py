@@ -1,0 +1,64 @@
+"""Shares and boosts that end soon, and shares that ended and were kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term, day_words, days_until
+from apps.policies.boosts import is_boost
+
+if TYPE_CHECKING:
+    from apps.notices.models import Notice
+    from apps.notices.sight import Reader
+
+_CLOSE = 7  # days: from here on it is more than to know
+
+
+def find(place: PolicyPlace) -> Iterable[Finding]:
+    """Entries with a last day within so many days; those past it keep their shares until somebody acts."""
+    tree = place.tree
+    for i, dates in tree.dates.items():
+        terms = place.terms_at(i)
+        if terms is None or dates.ends_on is None:
+            continue
+        left = days_until(dates.ends_on, place.today)
+        if left > terms["days"]:
+            continue
+        facts = {
+            "name": tree.name[i], "path": tree.path(i), "ends_on": dates.ends_on.isoformat(),
+            "is_over": left < 0, "is_boost": is_boost(dates), "at_end": dates.at_end,
+        }  # fmt: skip
+        yield Finding(f"{place.policy.pk}:{tree.uuid(i)}", "warn" if left <= _CLOSE else "info", facts, tree.uuid(i))
+
+
+def is_for(reader: Reader, notice: Notice) -> bool:
+    """Whoever divides the group it is in, or what lies below it; shares and dates are told wherever it is seen."""
+    sight = reader.of(notice.policy)
+    return sight is not None and sight.divides_around(notice.entry_uid)
+
+
+def tell(facts: Mapping[str, Any]) -> Sentence:
+    given = {"name": facts["name"], "path": facts["path"], "day": day_words(facts["ends_on"])}
+    if facts["is_over"]:
+        text = _("The shares of %(path)s ended on %(day)s and were kept: nobody has said what follows.")
+        return Sentence("ending_shares.kept", facts, text % given)
+    if facts["is_boost"]:
+        return Sentence("ending_shares.boost", facts, _("The boost of %(path)s ends on %(day)s.") % given)
+    return Sentence("ending_shares.ends", facts, _("The shares of %(path)s end on %(day)s.") % given)
+
+
+KIND = Kind(
+    name="ending_shares",
+    title=gettext_lazy("Shares that end"),
+    about=gettext_lazy("Dated shares and boosts that end within so many days, or ended and were kept."),
+    watches="policy",
+    find=find,
+    is_for=is_for,
+    tell=tell,
+    leads_to="entry",
+    terms=(Term("days", gettext_lazy("Ahead"), gettext_lazy("days"), 30, 1, 366),),
+)

@@ -1,0 +1,54 @@
+"""Collections of a usage source that fail again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from apps.notices.kinds.base import Finding, Kind, Sentence, SourcePlace, Term
+from apps.usage.collecting.schedule import n_failures
+from apps.usage.models import Source
+
+if TYPE_CHECKING:
+    from apps.notices.models import Notice
+    from apps.notices.sight import Reader
+
+
+def find(place: SourcePlace) -> Iterable[Finding]:
+    """So many in a row, up to the newest; a paused source isn't collected."""
+    source = place.source
+    if source.kind == Source.Kind.PUSH or source.is_paused:
+        return
+    n_failed = n_failures(source)
+    if n_failed >= place.terms["failures"]:
+        facts = {"source": source.name, "slug": source.slug, "n": n_failed, "error": source.collect_error[:300]}
+        yield Finding(source.slug, "bad", facts)
+
+
+def is_for(reader: Reader, _notice: Notice) -> bool:
+    """What went wrong may name machines: for whoever keeps sources."""
+    return reader.is_admin
+
+
+def tell(facts: Mapping[str, Any]) -> Sentence:
+    given = {"source": facts["source"], "n": facts["n"]}
+    text = _("The last %(n)s collections of %(source)s failed.") % given
+    if facts["error"]:
+        text += " " + _("The last one: %(error)s") % {"error": facts["error"]}
+    return Sentence("failing_collection", facts, text)
+
+
+KIND = Kind(
+    name="failing_collection",
+    title=gettext_lazy("Failing collections"),
+    about=gettext_lazy("Collecting a usage source has failed so many times in a row."),
+    watches="source",
+    find=find,
+    is_for=is_for,
+    tell=tell,
+    leads_to="source",
+    terms=(Term("failures", gettext_lazy("Failures in a row"), gettext_lazy("times"), 3, 1, 20),),
+)

@@ -1,0 +1,68 @@
+"""A usage source that says how often it sends, and hasn't."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.notices.kinds.base import Finding, Kind, Sentence, SourcePlace, Term
+
+if TYPE_CHECKING:
+    from apps.notices.models import Notice
+    from apps.notices.sight import Reader
+
+_INTERVALS = 2  # as the page of sources counts: one may be missed
+_HOUR = timedelta(hours=1)
+
+
+def find(place: SourcePlace) -> Iterable[Finding]:
+    """Late after twice its rhythm and the grace; a paused source, and one without rhythm, never is."""
+    source = place.source
+    if not source.expected_every_s or source.is_paused:
+        return
+    last_at = source.last_record_end_at or source.created_at
+    patience = timedelta(seconds=_INTERVALS * source.expected_every_s) + place.terms["grace_h"] * _HOUR
+    age = place.at - last_at
+    if age <= patience:
+        return
+    level = "bad" if age > 4 * patience else "warn"
+    facts = {"source": source.name, "slug": source.slug, "last_at": last_at.isoformat(), "hours": int(age / _HOUR),
+             "is_never": source.last_record_end_at is None}  # fmt: skip
+    yield Finding(source.slug, level, facts)  # type: ignore[arg-type]  # one of the two
+
+
+def is_for(reader: Reader, _notice: Notice) -> bool:
+    """Everybody may look at sources; whoever keeps them is told."""
+    return reader.is_admin
+
+
+def tell(facts: Mapping[str, Any]) -> Sentence:
+    hours = int(facts["hours"])
+    days = hours // 24
+    age = (
+        ngettext("%(n)s hour", "%(n)s hours", hours) % {"n": hours}
+        if hours < 48
+        else ngettext("%(n)s day", "%(n)s days", days) % {"n": days}
+    )
+    if facts["is_never"]:
+        text = _("%(source)s has sent no usage yet, for %(age)s.") % {"source": facts["source"], "age": age}
+        return Sentence("late_source.never", facts, text)
+    text = _("%(source)s is late: its newest usage is %(age)s old.") % {"source": facts["source"], "age": age}
+    return Sentence("late_source.late", facts, text)
+
+
+KIND = Kind(
+    name="late_source",
+    title=gettext_lazy("Late usage sources"),
+    about=gettext_lazy("A source that says how often it sends has been silent for over twice as long, and the grace."),
+    watches="source",
+    find=find,
+    is_for=is_for,
+    tell=tell,
+    leads_to="source",
+    terms=(Term("grace_h", gettext_lazy("Grace"), gettext_lazy("hours"), 1, 0, 8784),),
+)

@@ -1,0 +1,68 @@
+"""Usage of accounts that no entry is for, above a part of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Count, Sum
+from django.utils import formats
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.errors import Unavailable
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
+from apps.policies.scope import Verb
+from apps.priorities import served
+from apps.priorities.models import UnmappedUsage
+
+if TYPE_CHECKING:
+    from apps.notices.models import Notice
+    from apps.notices.sight import Reader
+
+
+def find(place: PolicyPlace) -> Iterable[Finding]:
+    """In the newest snapshot: unmapped / (mapped + unmapped), in the policy's metric and window."""
+    terms = place.terms_at(0)
+    if terms is None:
+        return
+    try:
+        newest = served.newest(place.policy.slug)
+    except Unavailable:
+        return
+    rows = UnmappedUsage.objects.filter(snapshot_id=newest.snapshot_id).aggregate(n=Count("pk"), usage=Sum("usage"))
+    unmapped = float(rows["usage"] or 0.0)
+    whole = unmapped + float(newest.values.usage[0])
+    part = unmapped / whole if whole > 0 else 0.0
+    if part * 100 > terms["percent"]:
+        facts = {"policy": place.policy.name, "n": rows["n"], "fraction": part}
+        yield Finding(str(place.policy.pk), "warn", facts, place.tree.uuid(0))
+
+
+def is_for(reader: Reader, notice: Notice) -> bool:
+    """Whoever says for the whole policy which account counts where."""
+    sight = reader.of(notice.policy)
+    return sight is not None and sight.holds_over_all(Verb.MAP_ACCOUNTS)
+
+
+def tell(facts: Mapping[str, Any]) -> Sentence:
+    n = int(facts["n"])
+    text = ngettext(
+        "%(part)s %% of the usage in %(policy)s is of %(n)s account that no entry is for.",
+        "%(part)s %% of the usage in %(policy)s is of %(n)s accounts that no entry is for.",
+        n,
+    )
+    part = formats.number_format(facts["fraction"] * 100, 1)
+    return Sentence("unmapped_usage", facts, text % {"part": part, "policy": facts["policy"], "n": n})
+
+
+KIND = Kind(
+    name="unmapped_usage",
+    title=gettext_lazy("Usage without an entry"),
+    about=gettext_lazy("Accounts that no entry is for used more than this part of everything that counts."),
+    watches="policy",
+    find=find,
+    is_for=is_for,
+    tell=tell,
+    leads_to="mappings",
+    terms=(Term("percent", gettext_lazy("More than"), gettext_lazy("%"), 5, 0, 100, is_whole=False),),
+)

@@ -1,0 +1,73 @@
+"""Changes to review and requests from below that have waited for days."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
+from apps.policies.models import ChangeSet
+from apps.policies.request_rules import OPEN
+
+if TYPE_CHECKING:
+    from apps.notices.models import Notice
+    from apps.notices.sight import Reader
+
+_LONG = 3  # times what the rule says
+
+
+def find(place: PolicyPlace) -> Iterable[Finding]:
+    """Sent and undecided, since it was last touched; what is approved for a time to come doesn't wait."""
+    for one in ChangeSet.objects.filter(policy=place.policy, state__in=OPEN).order_by("pk"):
+        if one.state == ChangeSet.State.APPROVED and one.effective_at is not None and not one.held_for:
+            continue
+        uid = one.asks_entry_uid or place.tree.uuid(0)
+        terms = place.terms_at(place.tree.index_of_uid(uid) or 0)
+        waited = place.at - one.updated_at
+        if terms is None or waited < timedelta(days=terms["days"]):
+            continue
+        facts = {"change_set": one.pk, "who": one.author_name, "days": waited.days,
+                 "is_request": one.origin == ChangeSet.Origin.REQUEST}  # fmt: skip
+        level = "bad" if waited >= _LONG * timedelta(days=terms["days"]) else "warn"
+        yield Finding(str(one.pk), level, facts, uid)  # type: ignore[arg-type]  # one of the two
+
+
+def is_for(reader: Reader, notice: Notice) -> bool:
+    """Whoever can decide it now."""
+    sight = reader.of(notice.policy)
+    one = ChangeSet.objects.filter(pk=notice.facts["change_set"]).first() if sight else None
+    if sight is None or one is None or not sight.decider.may_decide_at_all:
+        return False
+    if notice.facts["is_request"]:
+        return one.asks_entry_uid is not None and sight.decider.decides_shares_of(one.asks_entry_uid)
+    return sight.decider.may_approve(one) or (one.author_id != reader.user_id and sight.decider.may_publish(one))
+
+
+def tell(facts: Mapping[str, Any]) -> Sentence:
+    days = int(facts["days"])
+    given = {"who": facts["who"], "n": days}
+    if facts["is_request"]:
+        text = ngettext(
+            "A request by %(who)s has waited for %(n)s day.", "A request by %(who)s has waited for %(n)s days.", days
+        )
+        return Sentence("waiting_decisions.request", facts, text % given)
+    text = ngettext(
+        "A change by %(who)s has waited for %(n)s day.", "A change by %(who)s has waited for %(n)s days.", days
+    )
+    return Sentence("waiting_decisions.review", facts, text % given)
+
+
+KIND = Kind(
+    name="waiting_decisions",
+    title=gettext_lazy("Reviews and requests that wait"),
+    about=gettext_lazy("Nobody has decided about a change or a request from below for so many days."),
+    watches="policy",
+    find=find,
+    is_for=is_for,
+    tell=tell,
+    leads_to="change_set",
+    terms=(Term("days", gettext_lazy("Waited for"), gettext_lazy("days"), 3, 1, 366),),
+)

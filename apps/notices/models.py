@@ -1,0 +1,225 @@
+"""Rules that watch, notices they open, who has read them, what went out by mail and webhook, and kept statements."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q
+
+
+class Rule(models.Model):
+    """What is watched where, and from when on it is worth a word. The nearest rule above a thing decides about it.
+
+    Without policy and source it is the site's; with an entry it decides about what lies below that entry.
+    """
+
+    kind = models.CharField(max_length=32)
+    policy = models.ForeignKey("policies.Policy", null=True, on_delete=models.CASCADE, related_name="notice_rules")
+    entry_uid = models.UUIDField(null=True)
+    source = models.ForeignKey("usage.Source", null=True, on_delete=models.CASCADE, related_name="notice_rules")
+    is_on = models.BooleanField(default=True)
+    terms = models.JSONField(default=dict)  # by name; what is left out is as the kind says
+    version = models.PositiveIntegerField(default=1)  # its ETag
+    changed_at = models.DateTimeField()
+    author_name = models.CharField(max_length=256, blank=True, default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "policy", "entry_uid", "source"], name="notices_rule_once", nulls_distinct=False
+            ),
+            models.CheckConstraint(
+                condition=Q(entry_uid=None) | Q(policy__isnull=False), name="notices_rule_entry_in_policy"
+            ),
+            models.CheckConstraint(condition=Q(policy=None) | Q(source=None), name="notices_rule_one_place"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {'on' if self.is_on else 'off'}"
+
+
+class Notice(models.Model):
+    """One thing that somebody should look at, from when it was found until its cause is gone."""
+
+    class Level(models.TextChoices):
+        INFO = "info", "To know"
+        WARN = "warn", "To look at"
+        BAD = "bad", "To act on"
+
+    kind = models.CharField(max_length=32)
+    key = models.CharField(max_length=200)  # what it is about: the same thing is never open twice
+    level = models.CharField(max_length=8, choices=Level.choices)
+    facts = models.JSONField(default=dict)  # what its sentence is made of
+    policy = models.ForeignKey("policies.Policy", null=True, on_delete=models.CASCADE, related_name="notices")
+    entry_uid = models.UUIDField(null=True)
+    source = models.ForeignKey("usage.Source", null=True, on_delete=models.CASCADE, related_name="notices")
+    opened_at = models.DateTimeField()
+    news_at = models.DateTimeField()  # opened, or became worse: from then on it is unread again
+    changed_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "key"], condition=Q(closed_at=None), name="notices_notice_open_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(closed_at=None) | Q(closed_at__gte=F("opened_at")), name="notices_notice_closed_after"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["-news_at"], condition=Q(closed_at=None), name="notices_notice_open"),
+            models.Index(fields=["closed_at"], condition=~Q(closed_at=None), name="notices_notice_closed"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"
+
+
+class Mark(models.Model):
+    """What one person did with a notice; nobody else is told."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_marks")
+    notice = models.ForeignKey(Notice, on_delete=models.CASCADE, related_name="marks")
+    read_at = models.DateTimeField(null=True)
+    snoozed_until = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "notice"], name="notices_mark_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} on {self.notice_id}"
+
+
+class Preference(models.Model):
+    """How somebody wants to be written to; without a row: daily, if the site sends mail at all."""
+
+    class Rhythm(models.TextChoices):
+        OFF = "off", "Never"
+        AT_ONCE = "at_once", "At once"
+        DAILY = "daily", "Once a day"
+        WEEKLY = "weekly", "Once a week, on Mondays"
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_preference")
+    rhythm = models.CharField(max_length=8, choices=Rhythm.choices, default=Rhythm.DAILY)
+    hour = models.PositiveSmallIntegerField(default=8)  # in FAIRSHARE_TIME_ZONE
+    muted = ArrayField(models.CharField(max_length=32), default=list)  # kinds that are left out of mail
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(hour__lte=23), name="notices_preference_hour")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id}: {self.rhythm}"
+
+
+class Mail(models.Model):
+    """One message to one person about one period: written down before it is sent, so that there is only one."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "To be sent"
+        SENT = "sent", "Sent"
+        EMPTY = "empty", "Nothing to tell"
+        FAILED = "failed", "Given up"
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_mails")
+    period = models.CharField(max_length=40)  # 2026-11-20, 2026-W47, or the instant of the news told at once
+    news_until = models.DateTimeField()  # what it tells is from before
+    state = models.CharField(max_length=8, choices=State.choices, default=State.WAITING)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    due_at = models.DateTimeField()
+    error = models.CharField(max_length=256, blank=True, default="")
+    created_at = models.DateTimeField()
+    sent_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "period"], name="notices_mail_once")]
+        indexes = [models.Index(fields=["due_at"], condition=Q(state="waiting"), name="notices_mail_due")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} {self.period} {self.state}"
+
+
+class Webhook(models.Model):
+    """An address that is told of notices: those that its owner may see, at a place and below it."""
+
+    name = models.CharField(max_length=128)
+    url = models.CharField(max_length=2048)
+    secret = models.TextField()  # sealed; shown once
+    policy = models.ForeignKey("policies.Policy", null=True, on_delete=models.CASCADE, related_name="webhooks")
+    entry_uid = models.UUIDField(null=True)
+    kinds = ArrayField(models.CharField(max_length=32), default=list)  # none: all
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="webhooks")
+    is_on = models.BooleanField(default=True)
+    off_because = models.CharField(max_length=256, blank=True, default="")  # why we turned it off
+    n_failed = models.PositiveIntegerField(default=0)  # deliveries given up in a row
+    told_until = models.DateTimeField()  # news up to here are written down as deliveries
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Delivery(models.Model):
+    """One event for one webhook, with what became of it. `uid` stays the same with every attempt."""
+
+    class Event(models.TextChoices):
+        OPENED = "opened", "Opened"
+        CLOSED = "closed", "Closed"
+        TEST = "test", "Test"
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "To be sent"
+        SENT = "sent", "Taken"
+        FAILED = "failed", "Given up"
+        DROPPED = "dropped", "Not sent"
+
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
+    uid = models.UUIDField(default=uuid.uuid4, unique=True)
+    event = models.CharField(max_length=8, choices=Event.choices)
+    notice = models.ForeignKey(Notice, null=True, on_delete=models.CASCADE, related_name="deliveries")
+    news_at = models.DateTimeField()  # which news of the notice
+    state = models.CharField(max_length=8, choices=State.choices, default=State.WAITING)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    due_at = models.DateTimeField()
+    status = models.PositiveSmallIntegerField(null=True)  # of the last answer
+    error = models.CharField(max_length=256, blank=True, default="")
+    created_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["webhook", "notice", "event", "news_at"], name="notices_delivery_once",
+                condition=Q(notice__isnull=False),
+            ),
+        ]  # fmt: skip
+        indexes = [
+            models.Index(fields=["due_at"], condition=Q(state="waiting"), name="notices_delivery_due"),
+            models.Index(fields=["webhook", "-id"], name="notices_delivery_log"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} {self.uid} {self.state}"
+
+
+class Statement(models.Model):
+    """A group's month as it was when the month was closed. What is found later is a correction beside it."""
+
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="statements")
+    entry_uid = models.UUIDField()
+    month_on = models.DateField()  # its first day
+    figures = models.JSONField()
+    closed_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["policy", "entry_uid", "month_on"], name="notices_statement_once"),
+            models.CheckConstraint(condition=Q(month_on__day=1), name="notices_statement_first_day"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.entry_uid} {self.month_on:%Y-%m}"

@@ -1,0 +1,137 @@
+"""Who is told what: the one place that decides it for pages, REST, mail and webhooks alike."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cached_property
+from uuid import UUID
+
+import numpy as np
+
+from apps.accounts.actor import Actor
+from apps.errors import DomainError
+from apps.notices.kinds import kinds
+from apps.notices.models import Notice
+from apps.policies.access import GrantLine, list_grants
+from apps.policies.columns import Mask
+from apps.policies.deciding import Decider
+from apps.policies.models import Policy
+from apps.policies.scope import Rights, Verb, require_policy, rules_all
+from apps.priorities.selectors.rows import PolicyView, open_view
+
+
+class PolicySight:
+    """What one reader may be told about one policy; each part is worked out when it is first asked for."""
+
+    def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
+        self.policy, self._actor, self._at = policy, actor, at
+        self.rights = Rights(policy, actor, at)
+        self.rules = rules_all(actor, "policies:read")
+
+    @cached_property
+    def view(self) -> PolicyView:
+        return open_view(policy_slug=self.policy.slug, actor=self._actor)
+
+    @cached_property
+    def decider(self) -> Decider:
+        return Decider(self.policy, self._actor, self._at)
+
+    @cached_property
+    def grants(self) -> dict[int, GrantLine]:
+        """Those that the reader may know of, by number."""
+        lines = list_grants(policy_slug=self.policy.slug, at=self._at, actor=self._actor)
+        return {line.grant.pk: line for line in lines}
+
+    @cached_property
+    def _concerned(self) -> Mask:
+        """Entries at or below a right of the reader, and the way to the own ones: the rest is not theirs."""
+        tree = self.view.tree
+        mask: Mask = np.full(len(tree), self.rules, dtype=np.bool_)
+        for uid in self.rights.anywhere:
+            i = tree.index_of_uid(uid)
+            if i is not None:
+                mask |= tree.subtree_mask(i)
+        for own in self.view.own_entries:
+            mask[[*tree.ancestors(own), own]] = True
+        return mask
+
+    def concerns(self, uid: UUID | None) -> bool:
+        """Whether the reader sees the entry and has to do with it."""
+        i = None if uid is None else self.view.tree.index_of_uid(uid)
+        return i is not None and self.view.visibility.may_see(i) and bool(self._concerned[i])
+
+    def is_told_numbers(self, uid: UUID | None) -> bool:
+        """Whether a page would tell the reader what the entry used."""
+        i = None if uid is None else self.view.tree.index_of_uid(uid)
+        return i is not None and bool(self._told[i])
+
+    @cached_property
+    def _told(self) -> Mask:
+        told = getattr(self.view, "told", None)
+        if told is not None:
+            return told
+        mask = self.view.visibility.mask & (self.rules or self.policy.visibility == Policy.Visibility.TREE)
+        tree = self.view.tree
+        for uid in self.rights.at(Verb.VIEW_MEMBERS):
+            i = tree.index_of_uid(uid)
+            if i is not None:
+                mask |= tree.subtree_mask(i)
+        for own in self.view.own_entries:
+            mask[[*tree.ancestors(own), own]] = True
+        return mask
+
+    def divides_around(self, uid: UUID | None) -> bool:
+        """Whether the reader divides the group that the entry is in, or what lies below it."""
+        i = None if uid is None else self.view.tree.index_of_uid(uid)
+        if i is None:
+            return False
+        sees, parent = self.view.visibility, int(self.view.tree.parent[i])
+        return sees.may_see(i) and (sees.may_divide(i) or (parent >= 0 and sees.may_divide(parent)))
+
+    def holds_over_all(self, verb: Verb) -> bool:
+        return self.rules or self.view.tree.uuid(0) in self.rights.at(verb)
+
+
+class Reader:
+    """One person (or the system) who reads notices at one instant."""
+
+    def __init__(self, actor: Actor, at: datetime) -> None:
+        self.actor, self.at = actor, at
+        self._known: dict[int, PolicySight | None] = {}
+
+    @property
+    def is_admin(self) -> bool:
+        return self.actor.is_admin and not self._is_bound
+
+    @property
+    def user_id(self) -> int | None:
+        return self.actor.user.pk if self.actor.user else None
+
+    @property
+    def _is_bound(self) -> bool:
+        """A token for one policy, entry or source is told nothing of the site at large."""
+        token = self.actor.token
+        return token is not None and bool(token.policy_slug or token.subtree_uid or token.source_slug)
+
+    def of(self, policy: Policy | None) -> PolicySight | None:
+        """None where the reader may not know of the policy."""
+        if policy is None:
+            return None
+        if policy.pk not in self._known:
+            self._known[policy.pk] = self._open(policy)
+        return self._known[policy.pk]
+
+    def _open(self, policy: Policy) -> PolicySight | None:
+        try:
+            require_policy(self.actor, policy.slug)
+            sight = PolicySight(policy, self.actor, self.at)
+            return sight if sight.view.tree is not None else None
+        except DomainError:
+            return None
+
+    def is_told(self, notice: Notice) -> bool:
+        """Whether the notice is for this reader. A kind that is gone is told to nobody."""
+        kind = kinds().get(notice.kind)
+        if kind is None or (self.actor.user is not None and not self.actor.user.is_active):
+            return False
+        return kind.is_for(self, notice)

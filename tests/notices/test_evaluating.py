@@ -1,0 +1,232 @@
+"""Notices are opened once, change with their cause, close with it, and reach whom they concern."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from apps.accounts.actor import SYSTEM, Actor
+from apps.accounts.models import User
+from apps.errors import Invalid, NotAllowed, NotFound
+from apps.notices import evaluating, reading
+from apps.notices.evaluating import evaluate
+from apps.notices.kinds import kinds
+from apps.notices.models import Mark, Notice, Rule
+from apps.notices.watching import NEW, Place, set_rule
+from apps.policies.models import Grant, Policy
+from apps.usage.models import Source
+from tests.api.small_site import Site
+from tests.notices.conftest import AT
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+def page(user: User) -> Actor:
+    return Actor(user=user, via="page")
+
+
+def late(hours: float = 12) -> Source:
+    """cluster-a, whose rhythm is an hour and whose newest usage is so old."""
+    Source.objects.update(expected_every_s=3600, last_record_end_at=AT - hours * HOUR)
+    return Source.objects.get()
+
+
+def of_kind(name: str, **more: Any) -> Notice:
+    return Notice.objects.get(kind=name, **more)
+
+
+def test_a_cause_opens_one_notice_however_often_it_is_looked_at(site: Site) -> None:
+    late(6)
+    assert evaluate(at=AT) == 1
+    assert evaluate(at=AT) == 0
+    assert evaluate(at=AT + HOUR) == 0
+    notice = of_kind("late_source")
+    assert notice.opened_at == notice.news_at == AT
+    assert notice.facts["hours"] == 7
+    assert (
+        reading.kind_of("late_source").tell(notice.facts).text == "Cluster A is late: its newest usage is 7 hours old."
+    )
+
+
+def test_it_closes_by_itself_when_the_cause_is_gone_and_opens_anew_when_it_is_back(site: Site) -> None:
+    late()
+    evaluate(at=AT)
+    late(0)
+    evaluate(at=AT + HOUR)
+    assert of_kind("late_source").closed_at == AT + HOUR
+    late(12)
+    assert evaluate(at=AT + 2 * HOUR) == 1
+    assert Notice.objects.filter(kind="late_source").count() == 2
+    assert of_kind("late_source", closed_at=None).opened_at == AT + 2 * HOUR
+
+
+def test_what_became_worse_is_news_and_what_went_on_is_not(site: Site) -> None:
+    late(4)
+    evaluate(at=AT)
+    line = reading.list_open_notices(page(site.admin), AT)[0]
+    reading.mark_read(ids=[line.notice.pk], at=AT, actor=page(site.admin))
+    evaluate(at=AT + HOUR)
+    assert reading.count_unread(at=AT + HOUR, actor=page(site.admin)) == 0
+    evaluate(at=AT + 20 * HOUR)
+    assert of_kind("late_source").level == "bad"
+    assert reading.count_unread(at=AT + 20 * HOUR, actor=page(site.admin)) == 1
+
+
+def test_the_database_itself_refuses_a_second_open_notice(site: Site) -> None:
+    late()
+    evaluate(at=AT)
+    notice = of_kind("late_source")
+    notice.pk = None
+    with pytest.raises(IntegrityError), transaction.atomic():
+        notice.save(force_insert=True)
+
+
+def test_a_kind_that_breaks_holds_up_no_other(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    late()
+    real = evaluating._settle
+
+    def settle(kind: Any, *more: Any) -> int:
+        if kind.name == "ending_roles":
+            raise RuntimeError("broken")
+        return real(kind, *more)
+
+    monkeypatch.setattr(evaluating, "_settle", settle)
+    assert evaluate(at=AT) == 1
+
+
+def test_notices_that_closed_long_ago_are_forgotten(site: Site) -> None:
+    late()
+    evaluate(at=AT)
+    late(0)
+    evaluate(at=AT + HOUR)
+    evaluate(at=AT + 89 * DAY)
+    assert Notice.objects.filter(closed_at=AT + HOUR).exists()
+    evaluate(at=AT + 91 * DAY)
+    assert not Notice.objects.filter(closed_at=AT + HOUR).exists()
+
+
+def test_every_kind_has_its_rule_from_the_start(db: None) -> None:
+    assert set(Rule.objects.values_list("kind", flat=True)) == set(kinds())
+
+
+def test_turned_off_it_says_nothing_and_closes_what_it_said(site: Site) -> None:
+    source = late()
+    evaluate(at=AT)
+    set_rule(kind="late_source", place=Place(source=source), is_on=False, terms={}, version=NEW, at=AT, actor=SYSTEM)
+    evaluate(at=AT + HOUR)
+    assert of_kind("late_source").closed_at == AT + HOUR
+
+
+def test_the_rule_of_a_source_goes_before_that_of_the_site(site: Site) -> None:
+    source = late(4)
+    terms = {"grace_h": 5}
+    set_rule(kind="late_source", place=Place(source=source), is_on=True, terms=terms, version=NEW, at=AT, actor=SYSTEM)
+    assert evaluate(at=AT) == 0
+    late(8)
+    assert evaluate(at=AT) == 1
+
+
+def test_a_rule_at_an_entry_decides_below_it_and_not_about_it(site: Site) -> None:
+    """Whoever divides physics can't silence that physics itself is watched from above."""
+    for path in ("/physics", "/physics/bob"):
+        grant(site, path, site.nobody, AT + 20 * DAY)
+    place = Place(policy=site.policy, entry_uid=site.uid("/physics"))
+    set_rule(kind="ending_roles", place=place, is_on=False, terms={}, version=NEW, at=AT, actor=page(site.pia))
+    evaluate(at=AT)
+    assert [each.facts["path"] for each in Notice.objects.filter(kind="ending_roles")] == ["/physics"]
+
+
+def grant(site: Site, path: str, user: User, expires_at: Any, role: str = "viewer") -> Grant:
+    return Grant.objects.create(
+        policy=site.policy, entry_uid=site.uid(path), user=user, role=role, verbs=["view_aggregate"],
+        created_at=AT, expires_at=expires_at, reason="test",
+    )  # fmt: skip
+
+
+def test_only_those_who_rule_a_place_set_rules_there(site: Site) -> None:
+    physics = Place(policy=site.policy, entry_uid=site.uid("/physics"))
+    ask: dict[str, Any] = {"kind": "ending_roles", "is_on": False, "terms": {}, "version": NEW, "at": AT}
+    with pytest.raises(NotFound):
+        set_rule(place=physics, actor=page(site.nobody), **ask)
+    with pytest.raises((NotAllowed, NotFound)):
+        set_rule(place=physics, actor=page(site.ben), **ask)
+    for place in (Place(), Place(policy=site.policy)):
+        with pytest.raises(NotAllowed):
+            set_rule(place=place, actor=page(site.pia), **ask)
+    set_rule(place=physics, actor=page(site.pia), **ask)
+
+
+@pytest.mark.parametrize(
+    ("kind", "terms", "message"),
+    [
+        ("drift", {"days": 1}, "a whole number from 2 to 180"),
+        ("drift", {"days": 7.5}, "a whole number"),
+        ("drift", {"days": True}, "a whole number"),
+        ("drift", {"weeks": 1}, "is unknown; known: days"),
+        ("unmapped_usage", {"percent": float("nan")}, "a number from 0 to 100"),
+    ],
+)
+def test_limits_that_are_none_are_refused_at_their_place(site: Site, kind: str, terms: Any, message: str) -> None:
+    with pytest.raises(Invalid, match=message) as refusal:
+        set_rule(kind=kind, place=Place(policy=site.policy), is_on=True, terms=terms, version=NEW, at=AT, actor=SYSTEM)
+    assert refusal.value.fields[0].where.startswith("terms.")
+    assert not Rule.objects.filter(policy=site.policy).exists()
+
+
+def test_notices_reach_whom_they_concern(site: Site) -> None:
+    late()
+    held = grant(site, "/physics/bob", site.nobody, AT + 20 * DAY)
+    evaluate(at=AT)
+    told = {
+        user.username: {line.notice.kind for line in reading.list_open_notices(page(user), AT)}
+        for user in (site.admin, site.pia, site.ben, site.alice, site.nobody)
+    }
+    assert told["admin"] >= {"late_source", "ending_roles"}
+    assert told["pia"] == told["nobody"] == {"ending_roles"}  # who may change it, and who holds it
+    assert told["ben"] == told["alice"] == set()
+    hidden = of_kind("ending_roles")
+    with pytest.raises(NotFound):
+        reading.mark_read(ids=[hidden.pk], at=AT, actor=page(site.ben))
+    assert held.pk == hidden.facts["grant"]
+
+
+def test_what_one_reads_and_puts_off_stays_ones_own(site: Site) -> None:
+    late()
+    other = User.objects.create_superuser("other")
+    evaluate(at=AT)
+    notice = of_kind("late_source")
+    reading.snooze(id=notice.pk, until=AT + DAY, at=AT, actor=page(site.admin))
+    assert reading.list_open_notices(page(site.admin), AT) == []
+    assert [line.notice for line in reading.list_notices(state="snoozed", at=AT, actor=page(site.admin))] == [notice]
+    assert reading.count_unread(at=AT, actor=page(site.admin)) == 0
+    assert reading.count_unread(at=AT, actor=page(other)) == 1
+    assert reading.count_unread(at=AT + 25 * HOUR, actor=page(site.admin)) == 1
+    assert Mark.objects.count() == 1
+
+
+@pytest.mark.parametrize("until", [AT, AT - DAY, AT + 400 * DAY])
+def test_it_is_put_off_to_a_time_ahead(site: Site, until: Any) -> None:
+    late()
+    evaluate(at=AT)
+    with pytest.raises(Invalid):
+        reading.snooze(id=of_kind("late_source").pk, until=until, at=AT, actor=page(site.admin))
+
+
+def test_all_read_leaves_what_came_since(site: Site) -> None:
+    late()
+    evaluate(at=AT)
+    seen = of_kind("late_source").pk
+    grant(site, "/physics", site.nobody, AT + 20 * DAY)
+    evaluate(at=AT)
+    assert reading.mark_all_read(up_to=seen, at=AT, actor=page(site.admin)) == 1
+    assert reading.count_unread(at=AT, actor=page(site.admin)) == 1
+
+
+def test_a_policy_nobody_may_see_tells_nothing(site: Site) -> None:
+    Policy.objects.filter(pk=site.policy.pk).update(visibility="path")
+    assert reading.list_open_notices(page(site.nobody), AT) == []
+    with pytest.raises(Invalid, match="state is one of"):
+        reading.list_notices(state="all", at=AT, actor=page(site.admin))
