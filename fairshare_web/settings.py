@@ -28,6 +28,7 @@ FAIRSHARE_CLOCK = env_str("FAIRSHARE_CLOCK", default="")
 
 # --- What a site decides ---------------------------------------------------------------------------------------------
 FAIRSHARE_SITE = env_str("FAIRSHARE_SITE", default="local")  # as pages show it; own sources are those without an origin
+FAIRSHARE_ISSUER = env_str("FAIRSHARE_ISSUER", default="")  # our name as an authority, as in hpc.example.org
 FAIRSHARE_TICK_S = env_int("FAIRSHARE_TICK_S", default=60, minimum=1)  # priorities are for instants on this grid
 FAIRSHARE_LEASE_S = env_int("FAIRSHARE_LEASE_S", default=60, minimum=1)  # a worker silent for this long loses its run
 FAIRSHARE_SWEEP_S = env_int("FAIRSHARE_SWEEP_S", default=10, minimum=1)  # how often expired leases are looked for
@@ -74,6 +75,7 @@ INSTALLED_APPS = [
     "apps.policies",
     "apps.usage",
     "apps.priorities",
+    "apps.federation",
     "apps.notices",
     "apps.dashboard",
     "apps.api",

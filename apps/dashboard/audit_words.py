@@ -75,6 +75,9 @@ SENTENCES = {
     "usage.records_let_go": gettext_lazy("let old records go: %(what)s"),
     "usage.sealed": gettext_lazy("sealed old usage of %(what)s"),
     "recompute.requested": gettext_lazy("asked for a recompute of %(what)s"),
+    "federation.published": gettext_lazy("began to tell others of a subtree: %(what)s"),
+    "federation.publication_changed": gettext_lazy("changed how others are told of %(what)s"),
+    "federation.key_rotated": gettext_lazy("replaced the %(what)s, which signs what others are told"),
 }
 # The same for attempts that were refused.
 WANTED = {

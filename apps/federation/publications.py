@@ -1,0 +1,179 @@
+"""Subtrees that are told to others: which, and the series of signed documents of each."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import zstandard
+from django.conf import settings
+from django.db import transaction
+
+from apps.accounts import audit
+from apps.accounts.actor import Actor
+from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.federation.keys import OwnKeys, load_keys
+from apps.federation.models import Publication, PublishedDocument
+from apps.federation.wire import Head, clean_issuer, write_policy
+from apps.policies.selectors import get_policy
+from apps.policies.trees import TreeColumns, load_tree
+from apps.signing import digest_of, sign_document
+
+_KEPT = 100  # versions of a publication
+_LEAST_S, _MOST_S = 3_600, 366 * 86_400
+SUFFIX = ".fairshare"
+
+
+@dataclass(frozen=True)
+class Issued:
+    """The document in force of a publication; is_new: made just now."""
+
+    publication: Publication
+    document: PublishedDocument
+    is_new: bool
+
+    @property
+    def data(self) -> bytes:
+        """The signed document as it is sent."""
+        return zstandard.ZstdDecompressor().decompress(bytes(self.document.data))
+
+
+@transaction.atomic
+def make_publication(
+    *, policy_slug: str, entry: str, name: str, expires_after_s: int = 7 * 86_400, is_open: bool = False,
+    at: datetime, actor: Actor,
+) -> Publication:  # fmt: skip
+    """Tell others of an entry (a path) and all below it, under a name.
+
+    Raises:
+        NotAllowed: only administrators decide what leaves the site.
+        Invalid, NotFound, Conflict: the name, the entry, or the name is taken.
+    """
+    _require_admin(actor)
+    try:
+        clean_issuer(name)
+    except ValueError as error:
+        raise Invalid(f"The name {error}.", fields=[FieldProblem("name", str(error))]) from error
+    if not _LEAST_S <= expires_after_s <= _MOST_S:
+        message = f"must be from {_LEAST_S} to {_MOST_S} seconds"
+        raise Invalid(f"expires_after_s {message}.", fields=[FieldProblem("expires_after_s", message)])
+    policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
+    tree = load_tree(policy)
+    i = tree.index_of_path(entry)
+    if i is None:
+        raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug}.")
+    same = Publication.objects.filter(name=name).first()
+    if same is not None and (same.policy_id, same.entry_uid) != (policy.pk, tree.uuid(i)):
+        raise Conflict(f"The name {name!r} is that of another publication: choose one of its own.", code="name_taken")
+    values = {"name": name, "expires_after_s": expires_after_s, "is_open": is_open}
+    found, is_new = Publication.objects.update_or_create(
+        policy=policy, entry_uid=tree.uuid(i), defaults=values, create_defaults={**values, "made_at": at}
+    )
+    verb = "federation.published" if is_new else "federation.publication_changed"
+    audit.record(actor=actor, verb=verb, at=at, policy_slug=policy.slug, subject=name, details={"entry": entry})
+    return found
+
+
+@transaction.atomic
+def issue(publication: Publication, *, at: datetime) -> Issued:
+    """The document in force; a new version where the tree has changed, or half of the last one's time is over."""
+    row = Publication.objects.select_for_update(of=("self",)).select_related("policy").get(pk=publication.pk)
+    keys = load_keys(at=at)
+    last = PublishedDocument.objects.filter(publication=row).order_by("-version").first()
+    tree = load_tree(row.policy)
+    i = tree.index_of_uid(row.entry_uid)
+    if i is None:
+        raise NotFound(f"The entry that {row.name} tells of is no longer in {row.policy.slug}.", code="entry_gone")
+    content = digest_of({"root": write_policy(_head(row, None, at), tree, i)["root"]})
+    if last is not None and _still_holds(last, content, keys, at):
+        return Issued(row, last, is_new=False)
+    return Issued(row, _make(row, last, tree, i, content, keys, at), is_new=True)
+
+
+def issue_into(folder: Path, publications: Sequence[Publication], *, at: datetime) -> list[tuple[Path, Issued]]:
+    """Write each document as a file that any web server may hand out; a reader never sees half of one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for publication in publications:
+        issued = issue(publication, at=at)
+        path = folder / f"{publication.name}{SUFFIX}"
+        if not path.is_file() or path.read_bytes() != issued.data:
+            _replace(path, issued.data)
+        written.append((path, issued))
+    return written
+
+
+def list_publications(*, actor: Actor) -> list[Publication]:
+    _require_admin(actor)
+    return list(Publication.objects.select_related("policy").order_by("name"))
+
+
+def own_name() -> str:
+    """Raises Invalid where the site hasn't been given a name that others know it by."""
+    try:
+        return clean_issuer(settings.FAIRSHARE_ISSUER)
+    except ValueError as error:
+        message = f"Set FAIRSHARE_ISSUER to the name under which others know this authority: it {error}."
+        raise Invalid(message, code="no_issuer", fields=[FieldProblem("FAIRSHARE_ISSUER", str(error))]) from error
+
+
+def _head(row: Publication, last: PublishedDocument | None, at: datetime) -> Head:
+    return Head(
+        issuer=own_name(),
+        publication=row.name,
+        version=last.version + 1 if last else 1,
+        previous=last.digest if last else None,
+        issued_at=at,
+        expires_at=at + timedelta(seconds=row.expires_after_s),
+    )
+
+
+def _still_holds(last: PublishedDocument, content: str, keys: OwnKeys, at: datetime) -> bool:
+    half = last.issued_at + (last.expires_at - last.issued_at) / 2
+    same_key = last.key_fingerprint == keys.key.public.fingerprint
+    return last.content_digest == content and same_key and last.issued_at <= at < half
+
+
+def _make(
+    row: Publication, last: PublishedDocument | None, tree: TreeColumns, i: int, content: str, keys: OwnKeys,
+    at: datetime,
+) -> PublishedDocument:  # fmt: skip
+    document = write_policy(_head(row, last, at), tree, i)
+    data = sign_document(document, keys.key, keys.chain)
+    made = PublishedDocument.objects.create(
+        publication=row,
+        version=document["version"],
+        digest=digest_of(document),
+        content_digest=content,
+        revision_number=tree.number,
+        n_entries=sum(len(level) for level in tree.subtree(i)),
+        issued_at=at,
+        expires_at=at + timedelta(seconds=row.expires_after_s),
+        key_fingerprint=keys.key.public.fingerprint,
+        data=zstandard.ZstdCompressor(level=3).compress(data),
+    )
+    PublishedDocument.objects.filter(publication=row, version__lte=made.version - _KEPT).delete()
+    return made
+
+
+def _replace(path: Path, data: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)  # a web server reads it
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _require_admin(actor: Actor) -> None:
+    if not actor.is_admin:
+        raise NotAllowed("Only administrators decide what this site tells others.")

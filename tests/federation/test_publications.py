@@ -1,0 +1,185 @@
+"""A subtree as a series of signed documents, and the keys that sign them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.conf import LazySettings
+from django.core.management import CommandError, call_command
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import AuditEvent, User
+from apps.errors import Conflict, Invalid, NotAllowed, NotFound, Unavailable
+from apps.federation.keys import list_keys, load_keys, rotate_key
+from apps.federation.models import Publication, PublishedDocument
+from apps.federation.publications import Issued, issue, issue_into, make_publication
+from apps.federation.wire import PolicyDocument, PolicyLimits, read_policy
+from apps.policies.at_once import publish_operations
+from apps.policies.models import Policy
+from apps.signing import Opened, open_document
+from tests.federation.conftest import AT
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def publication(policy: Policy) -> Publication:
+    return make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=COMMAND)
+
+
+def opened(issued: Issued) -> tuple[Opened, PolicyDocument]:
+    found = open_document(issued.data, trusted={load_keys(at=AT).key.public.fingerprint})
+    return found, read_policy(found.document, PolicyLimits())
+
+
+def set_shares(shares: float) -> None:
+    operation = {"op": "set_shares", "entry": "/VO-A/P-A2", "shares": shares}
+    publish_operations(policy_slug="grid", operations=[operation], reason="More.", at=AT + DAY / 24, actor=COMMAND)
+
+
+def test_the_first_document_has_the_entry_and_all_below_it(publication: Publication) -> None:
+    issued = issue(publication, at=AT)
+    _, document = opened(issued)
+    assert issued.is_new
+    assert (document.head.issuer, document.head.publication, document.head.version) == ("vo-a.example", "vo-a", 1)
+    assert document.head.expires_at == AT + 7 * DAY
+    assert document.tree.name == ["VO-A", "P-A1", "P-A2", "rest", "anna"]
+    assert document.tree.uuid(0) == publication.entry_uid
+    assert issued.document.n_entries == 5
+
+
+def test_a_version_follows_the_one_before_by_its_digest_and_only_when_something_changed(
+    publication: Publication,
+) -> None:
+    first = issue(publication, at=AT)
+    again = issue(publication, at=AT + DAY)
+    assert not again.is_new
+    assert again.data == first.data
+    set_shares(40)
+    second = issue(publication, at=AT + DAY)
+    _, document = opened(second)
+    assert (document.head.version, document.head.previous) == (2, opened(first)[0].digest)
+    assert document.tree.shares[document.tree.name.index("P-A2")] == 40
+
+
+def test_a_change_elsewhere_in_the_policy_is_no_new_version(publication: Publication) -> None:
+    issue(publication, at=AT)
+    operation = {"op": "set_shares", "entry": "/VO-B", "shares": 71}
+    publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT + DAY / 24, actor=COMMAND)
+    assert not issue(publication, at=AT + DAY).is_new
+    operation = {"op": "set_shares", "entry": "/VO-A", "shares": 31}  # whoever mounts it decides that one
+    publish_operations(policy_slug="grid", operations=[operation], reason="A.", at=AT + DAY / 24, actor=COMMAND)
+    assert not issue(publication, at=AT + DAY).is_new
+
+
+def test_at_half_its_time_a_document_is_made_anew_so_that_none_expires_unnoticed(publication: Publication) -> None:
+    issue(publication, at=AT)
+    assert not issue(publication, at=AT + 3 * DAY).is_new
+    renewed = issue(publication, at=AT + 4 * DAY)
+    assert (renewed.document.version, renewed.document.expires_at) == (2, AT + 11 * DAY)
+
+
+def test_a_new_key_is_followed_by_whoever_trusts_the_old_one(publication: Publication) -> None:
+    old = load_keys(at=AT).key.public.fingerprint
+    issue(publication, at=AT)
+    new = rotate_key(reason="The old one was on a lost laptop.", at=AT, actor=COMMAND).fingerprint
+    issued = issue(publication, at=AT)
+    assert issued.is_new
+    found = open_document(issued.data, trusted={old})
+    assert (found.key.fingerprint, found.follows) == (new, old)
+    rotate_key(reason="And again.", at=AT, actor=COMMAND)
+    assert open_document(issue(publication, at=AT).data, trusted={old}).follows == old
+    assert [row.number for row in list_keys()] == [1, 2, 3]
+    assert AuditEvent.objects.filter(verb="federation.key_rotated").count() == 2
+
+
+def test_private_keys_lie_sealed_and_an_exchanged_secret_key_is_told(policy: Policy, settings: LazySettings) -> None:
+    raw = load_keys(at=AT).key.raw
+    (sealed,) = (row.sealed for row in list_keys())
+    assert raw.hex() not in sealed
+    before = settings.SECRET_KEY
+    settings.SECRET_KEY = "another one"
+    with pytest.raises(Unavailable, match="SECRET_KEY_FALLBACKS"):
+        load_keys(at=AT)
+    settings.SECRET_KEY_FALLBACKS = [before]
+    assert load_keys(at=AT).key.raw == raw
+
+
+def test_only_administrators_decide_what_leaves_the_site(policy: Policy) -> None:
+    anna = Actor(user=User.objects.create_user(username="anna"), via="page")
+    with pytest.raises(NotAllowed):
+        make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=anna)
+    with pytest.raises(NotAllowed):
+        rotate_key(reason="", at=AT, actor=anna)
+    assert not Publication.objects.exists()
+
+
+def test_bad_names_entries_and_times_are_refused(publication: Publication) -> None:
+    def make(entry: str = "/VO-B", name: str = "vo-b", expires_after_s: int = 86_400) -> Publication:
+        return make_publication(
+            policy_slug="grid", entry=entry, name=name, expires_after_s=expires_after_s, at=AT, actor=COMMAND
+        )
+
+    wrong: list[tuple[type[Exception], Callable[[], Publication]]] = [
+        (Invalid, lambda: make(name="../x")),
+        (Invalid, lambda: make(expires_after_s=1)),
+        (NotFound, lambda: make(entry="/nowhere")),
+        (Conflict, lambda: make(name="vo-a")),
+    ]
+    for error, ask in wrong:
+        with pytest.raises(error):
+            ask()
+    assert Publication.objects.count() == 1
+
+
+def test_a_site_without_a_name_publishes_nothing(publication: Publication, settings: LazySettings) -> None:
+    settings.FAIRSHARE_ISSUER = ""
+    with pytest.raises(Invalid, match="FAIRSHARE_ISSUER"):
+        issue(publication, at=AT)
+    assert not PublishedDocument.objects.exists()
+
+
+def test_an_entry_that_is_gone_is_told_and_its_last_document_stays(publication: Publication) -> None:
+    issue(publication, at=AT)
+    operation = {"op": "archive", "entry": "/VO-A"}
+    publish_operations(policy_slug="grid", operations=[operation], reason="Over.", at=AT + DAY / 24, actor=COMMAND)
+    with pytest.raises(NotFound, match="no longer"):
+        issue(publication, at=AT + DAY)
+    assert PublishedDocument.objects.count() == 1
+
+
+def test_a_file_is_replaced_whole_and_only_when_it_differs(publication: Publication, tmp_path: Path) -> None:
+    ((path, issued),) = issue_into(tmp_path, [publication], at=AT)
+    assert path == tmp_path / "vo-a.fairshare"
+    assert path.read_bytes() == issued.data
+    first = path.stat().st_ino
+    issue_into(tmp_path, [publication], at=AT)
+    assert path.stat().st_ino == first
+    set_shares(10)
+    issue_into(tmp_path, [publication], at=AT)
+    assert path.stat().st_ino != first
+    assert [each.name for each in tmp_path.iterdir()] == ["vo-a.fairshare"]
+
+
+def test_the_command_publishes_prints_keys_and_replaces_them(
+    policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call_command("federation", "publish", "--to", str(tmp_path))
+    assert "Nothing is published yet" in capsys.readouterr().out
+    call_command(
+        "federation", "publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a"
+    )
+    assert "version 1 (new), 5 entries of revision 2" in capsys.readouterr().out
+    call_command("federation", "publish", "--to", str(tmp_path))
+    assert "version 1 (as before)" in capsys.readouterr().out
+    call_command("federation", "rotate-key", "--reason", "yearly")
+    call_command("federation", "keys")
+    first, second = capsys.readouterr().out.strip().splitlines()[-2:]
+    told = open_document((tmp_path / "vo-a.fairshare").read_bytes(), trusted={first.split()[-1]})
+    assert told.document["version"] == 1
+    assert second.split()[-1] == load_keys(at=AT).key.public.fingerprint
+    with pytest.raises(CommandError, match="no entry"):
+        call_command("federation", "publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/x", "--name", "x")
