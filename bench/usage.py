@@ -19,7 +19,7 @@ from bench.report import BenchLine
 MILLION = 1_000_000
 GOAL_GROWTH_MB = 50.0
 GOAL_RECOMPUTE = 1.1
-ROUNDS = 3
+ROUNDS = 5
 _ENDED_AT = datetime(2005, 12, 15, tzinfo=UTC)  # behind the last job of the log
 _ROOT = Path(__file__).resolve().parent.parent
 
