@@ -78,7 +78,7 @@ class MyPriority:
 def get_my_priority(
     *, actor: Actor, at: int | datetime | None = None, policy_slug: str | None = None
 ) -> list[MyPriority]:
-    """Best first, then what has no rank. An account that some policy knows isn't called unmapped by the others.
+    """Best first, then what has no rank. An account that some policy knows isn't called unknown by the others.
 
     at: an instant to look back at, or (with a policy) a revision. Rights are those of now.
     """
@@ -94,8 +94,9 @@ def get_my_priority(
     found: list[MyPriority] = []
     for query in own_queries(actor):
         answers = [answer for one in opened for answer in _in_policy(one, query)]
-        known = [answer for answer in answers if answer.error != "unmapped"]
-        found += known or answers[:1]
+        known = [answer for answer in answers if not answer.error]
+        waiting = [answer for answer in answers if answer.error == "no_snapshot"]
+        found += known or waiting or answers[:1]
     return sorted(found, key=lambda one: (one.rank is None, -(one.factor or 0.0), one.account, one.entry_path))
 
 
@@ -128,7 +129,7 @@ def _opened(policy: Policy, actor: Actor, at: int | datetime | None) -> _Opened:
 
 def _opened_then(policy: Policy, actor: Actor, at: int | datetime) -> _Opened:
     try:
-        view = open_view(policy_slug=policy.slug, actor=actor, at=at, scope=Token.Scope.SELF_READ)
+        view = open_view(policy_slug=policy.slug, actor=actor, at=at, scope=Token.Scope.SELF_READ, is_live=True)
     except NotFound:
         if isinstance(at, int):
             raise

@@ -1,0 +1,62 @@
+"""The walk root→leaf as REST tells it, level by level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from apps.api.v1.priorities import NumberField
+from apps.api.v1.sentences import SaidSerializer, ValuesField
+
+_NUMBER: dict[str, Any] = {
+    "oneOf": [{"type": "number"}, {"type": "string", "enum": ["Infinity", "-Infinity"]}],
+    "nullable": True,
+}
+
+
+@extend_schema_field({"type": "object", "additionalProperties": _NUMBER})
+class ColumnsField(serializers.DictField):
+    """The algorithm's own numbers, by its scheduler's names."""
+
+
+@extend_schema_field({"oneOf": [{"type": "number"}, {"type": "string", "enum": ["parent"]}]})
+class SharesField(serializers.CharField):
+    """A number, or `parent`."""
+
+
+class MessageSerializer(serializers.Serializer[Any]):
+    key = serializers.CharField()
+    numbers = ValuesField()
+
+
+class AdjustmentTellingSerializer(serializers.Serializer[Any]):
+    uid = serializers.CharField()
+    resource = serializers.CharField()
+    amount_s = serializers.FloatField()
+    at = serializers.DateTimeField()
+    note = serializers.CharField()
+    counted = serializers.FloatField(help_text="After aging")
+    sentence = serializers.CharField()
+
+
+class WalkStepSerializer(serializers.Serializer[Any]):
+    entry = serializers.CharField()
+    name = serializers.CharField()
+    kind = serializers.CharField()
+    shares = SharesField()
+    target = serializers.FloatField(allow_null=True, help_text="Of its parent, 0..1")
+    target_global = serializers.FloatField(allow_null=True)
+    actual = serializers.FloatField(allow_null=True, help_text="Of what its siblings used together, 0..1")
+    deviation_points = serializers.FloatField(allow_null=True, help_text="(actual − target) · 100: above 0 is over")
+    priority = NumberField(allow_null=True)
+    columns = ColumnsField()
+    state = serializers.ChoiceField(["over", "under", "on", "idle", "unknown"])
+    n_ahead = serializers.IntegerField(allow_null=True, help_text="Of the others at this level")
+    n_siblings = serializers.IntegerField()
+    message = MessageSerializer()
+    sentence = serializers.CharField()
+    sentences = SaidSerializer(many=True)
+    adjustments = AdjustmentTellingSerializer(many=True)
+    suppressed = serializers.BooleanField(help_text="true: what was used here is not told; its numbers are null")

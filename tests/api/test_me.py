@@ -1,0 +1,94 @@
+"""GET /me and /me/explain: one's own priorities in numbers, keys and sentences."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from apps.accounts.models import User
+from tests.api.conftest import AT, Caller
+from tests.api.small_site import Site
+
+
+def test_a_token_that_reads_its_own_alone_is_enough(computed: Site) -> None:
+    caller = Caller(token=computed.token("self:read", user=computed.alice))
+    me = caller.get("me").json()
+    assert (me["username"], me["token"]["scopes"], me["at"]) == ("alice", ["self:read"], None)
+    (line,) = me["accounts"]
+    assert (line["account"], line["policy"], line["entry"]) == ("alice", "grid", "/physics/alice")
+    assert (line["rank"], line["of"], line["error"]) == (3, 3, None)
+    assert line["sentence"] == "Rank 3 of 3. The level that decides it: physics."
+    assert caller.get("me/explain").json()["accounts"][0]["entry"] == "/physics/alice"
+
+
+def test_other_scopes_do_not_reach_it(computed: Site) -> None:
+    for path in ("me", "me/explain"):
+        assert Caller(token=computed.token("priorities:read")).get(path).status_code == 403
+        assert Caller().get(path).status_code == 401
+
+
+def test_every_sentence_comes_as_key_values_and_text(computed: Site) -> None:
+    (told,) = Caller(user=computed.alice).get("me/explain").json()["accounts"]
+    levels = [one for step in told["steps"] for one in step["sentences"]]
+    said = [*told["sentences"], *told["advice"], told["number"], *levels]
+    kinds = {"verdict", "reason", "own", "advice", "number", "walk", "ahead"}
+    assert {one["key"].split(".")[0] for one in said} == kinds
+    assert all(set(one) == {"key", "values", "text"} and "%(" not in one["text"] for one in said)
+    physics, alice = told["steps"]
+    assert (physics["entry"], physics["decides"], alice["decides"]) == ("/physics", True, False)
+    assert physics["target"] == 0.6
+    assert physics["deviation_points"] == pytest.approx((physics["actual"] - 0.6) * 100)
+    assert alice["sentences"][0]["text"].startswith("You are entitled to")
+    assert json.dumps(told, allow_nan=False)
+
+
+def test_one_account_can_be_chosen(computed: Site) -> None:
+    caller = Caller(user=computed.alice)
+    assert len(caller.get("me/explain", {"account": "alice", "namespace": "a"}).json()["accounts"]) == 1
+    assert caller.get("me/explain", {"account": "bob"}).json()["accounts"] == []
+    assert caller.get("me/explain", {"entry": "/physics/bob"}).json()["accounts"] == []
+
+
+def test_somebody_unknown_is_told_what_to_do(computed: Site) -> None:
+    (told,) = Caller(user=computed.nobody).get("me", {"policy": "grid"}).json()["accounts"]
+    assert (told["error"], told["entry"]) == ("unmapped", None)
+    assert [one["key"] for one in told["advice"]] == ["advice.unmapped"]
+
+
+def test_a_past_instant_is_told_from_the_snapshot_of_then(computed: Site) -> None:
+    caller = Caller(user=computed.alice)
+    then = (AT + timedelta(hours=1)).isoformat()
+    (told,) = caller.get("me", {"at": then}).json()["accounts"]
+    assert (told["rank"], told["moment"]["revision"], told["moment"]["reconstructed"]) == (3, 2, False)
+    assert told["advice"] == [], "the past can't be changed"
+    (before,) = caller.get("me", {"at": (AT - timedelta(days=400)).isoformat(), "policy": "grid"}).json()["accounts"]
+    assert (before["error"], before["rank"]) == ("no_snapshot", None)
+
+
+def test_a_revision_without_policy_and_a_time_without_zone_are_refused_with_their_place(computed: Site) -> None:
+    caller = Caller(user=computed.alice)
+    revision = caller.get("me", {"at": "2"})
+    assert (revision.status_code, revision.json()["fields"][0]["where"]) == (422, "at")
+    assert caller.get("me", {"at": "2", "policy": "grid"}).status_code == 200
+    assert caller.get("me", {"at": "9", "policy": "grid"}).status_code == 404
+    assert caller.get("me", {"at": "2026-01-01T00:00:00"}).status_code == 400
+    assert caller.get("me", {"until": "x"}).status_code == 400
+
+
+def test_a_token_of_a_subtree_is_told_nothing_of_the_levels_above(computed: Site) -> None:
+    bound = {"policy_slug": "grid", "subtree_uid": computed.uid("/physics/alice")}
+    caller = Caller(token=computed.token("self:read", user=computed.alice, **bound))
+    (told,) = caller.get("me/explain").json()["accounts"]
+    assert [step["entry"] for step in told["steps"]] == ["/physics/alice"]
+    other = {"policy_slug": "grid", "subtree_uid": computed.uid("/biology")}
+    caller = Caller(token=computed.token("self:read", user=computed.alice, **other))
+    assert [one["error"] for one in caller.get("me").json()["accounts"]] == ["unmapped"]
+
+
+def test_an_administrator_has_no_accounts_of_others(computed: Site) -> None:
+    User.objects.filter(pk=computed.admin.pk).update(first_name="Ada", last_name="Min")
+    me = Caller(user=User.objects.get(pk=computed.admin.pk)).get("me", {"policy": "grid"}).json()
+    assert me["name"] == "Ada Min"
+    assert [one["error"] for one in me["accounts"]] == ["unmapped"]
