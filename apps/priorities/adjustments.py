@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from apps.accounts.actor import Actor
 from apps.engine.errors import BadParameter
-from apps.errors import Conflict
+from apps.errors import Conflict, NotAllowed
 from apps.policies.adjusting import read_adjustment
 from apps.policies.columns import TreeColumns
 from apps.policies.models import Adjustment
@@ -116,6 +116,8 @@ def preview_adjustment(
     view = open_view(policy_slug=policy_slug, actor=actor)
     i, snapshot = view.require(entry_uid), view.snapshot
     at = int(view.place[i])
+    if view.is_suppressed(i):
+        raise NotAllowed("You may not be told what this entry used: ask whoever leads it.", code="suppressed")
     if snapshot is None or at < 0:
         raise Conflict("Nothing has been computed for this entry yet: try again in a minute.", code="no_snapshot")
     correction = Correction(uuid4(), entry_uid, wanted.resource, wanted.amount_s, wanted.at.timestamp())

@@ -58,7 +58,7 @@ def _moves(
     rank = np.where(before >= 0, values.rank[before], 0)
     factor = np.where((before >= 0) & values.has_factor[before], values.factor[before], np.nan)
     factor_after = np.where(result.has_factor, result.factor, np.nan)
-    sees = np.where(place >= 0, view.visibility.mask[place], False)
+    sees = np.where(place >= 0, view.told[place], False)
     is_leaf = result.is_ranked | ((before >= 0) & values.is_ranked[before])
     is_same = (rank == result.rank) & ((factor == factor_after) | (np.isnan(factor) & np.isnan(factor_after)))
     moved = np.flatnonzero(is_leaf & sees & ~is_same)

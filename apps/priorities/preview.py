@@ -82,5 +82,5 @@ def _row(
         target_after=None if dissolved else float(prepared.spread(prepared.target)[i]),
         actual=before.actual,
         rank_before=before.rank,
-        rank_after=int(result.rank[i]) if result is not None and result.has_rank[i] else None,
+        rank_after=int(result.rank[i]) if result is not None and result.has_rank[i] and view.told[i] else None,
     )

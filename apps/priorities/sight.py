@@ -39,11 +39,12 @@ def own_queries(actor: Actor) -> list[AccountQuery]:
 
 
 def served_to(*, policy_slug: str, at: datetime, actor: Actor) -> tuple[ServedSnapshot, Mask | None]:
-    """The newest snapshot, and which of its entries the actor may see; None for all of them."""
+    """The newest snapshot, and of which of its entries the actor is told what it is now; None for all of them."""
     scope = next((scope for scope in _READS if actor.has_scope(scope)), Token.Scope.PRIORITIES_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot = served.newest(policy.slug)
-    mask = visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    visibility = _see_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    mask: Mask = visibility.mask & visibility.outright
     return snapshot, None if mask.all() else mask
 
 

@@ -24,7 +24,7 @@ MOST_ENTRIES = 20_000
 STATES = ("over", "under", "on", "idle", "unknown")
 _COLUMNS = (
     "uid", "name", "path", "kind", "shares", "target", "target_global", "actual", "priority", "rank", "factor",
-    "usage_core_s", "state", "locked", "n_children", "hidden_children",
+    "usage_core_s", "state", "suppressed", "locked", "n_children", "hidden_children",
 )  # fmt: skip
 
 
@@ -49,8 +49,12 @@ class EntrySerializer(serializers.Serializer[Any]):
     columns = serializers.DictField(
         child=NumberField(allow_null=True), help_text="What the algorithm has of its own, by its scheduler's names"
     )
-    usage_core_s = serializers.FloatField()
+    usage_core_s = serializers.FloatField(allow_null=True, help_text="null: not told")
     state = serializers.ChoiceField(STATES)
+    suppressed = serializers.BooleanField(
+        help_text="Its usage, and what follows from it, isn't told to you: fewer than five active members, one who "
+        "used more than four fifths, or a difference of told numbers that would be as small"
+    )
     scope = serializers.CharField(allow_blank=True)
     mount = serializers.CharField(allow_null=True)
     locked = serializers.BooleanField()

@@ -162,12 +162,12 @@ def _misfit(view: PolicyView, settings: Mapping[str, Any]) -> str:
 
 
 def _leaves(view: PolicyView, results: Sequence[PriorityResult | None]) -> tuple[I8, I8]:
-    """Visible entries that at least one of them ranks as leaves, in the order of the tree, and how far they move."""
+    """Entries told of that at least one of them ranks as leaves, in the order of the tree, and how far they move."""
     ranked = np.zeros(len(view.tree), dtype=np.bool_)
     for result in results:
         if result is not None:
             ranked |= result.is_ranked
-    leaves = np.flatnonzero(ranked & view.visibility.mask)
+    leaves = np.flatnonzero(ranked & view.visibility.mask if view.snapshot is None else ranked & view.told)
     if not len(leaves):
         return leaves, np.zeros(0, dtype=np.int64)
     ranks = np.ma.masked_equal(_ranks(results, leaves, missing=0), 0)

@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+
 from apps.accounts.actor import Actor
 from apps.errors import NotFound
 from apps.policies.change_sets import settings_of
@@ -23,7 +25,7 @@ from apps.policies.settings import PolicySettings
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.selectors.tree import MOST_MATCHES, MOST_ROWS, OPENED_ROWS, PAGE, MoreRow, offset
-from apps.priorities.sight import see
+from apps.priorities.sight import see, told_in
 
 _SAME = 1e-12
 
@@ -112,6 +114,15 @@ class DraftView:
     @cached_property
     def snapshot(self) -> ServedSnapshot | None:
         return newest_or_none(self.policy.slug)
+
+    @cached_property
+    def _told(self) -> Mask:
+        """Entries of the snapshot whose numbers the actor may be told."""
+        if self.snapshot is None:
+            return np.zeros(0, dtype=np.bool_)
+        if self.actor.user is None or (self.visibility.all_visible and self.visibility.outright.all()):
+            return np.ones(len(self.snapshot.tree), dtype=np.bool_)
+        return told_in(policy=self.policy, snapshot=self.snapshot, at=self.at, actor=self.actor)
 
     def places(self, uid: UUID) -> Sequence[Place]:
         return self.tree.places(uid, self.mask)
@@ -203,12 +214,14 @@ class DraftView:
     def _usage(self, node: Node) -> tuple[float | None, bool]:
         if self.snapshot is None:
             return None, False
-        if node.parent_uid is None:
-            return 1.0, True
         at = self.snapshot.tree.index_of_uid(node.uid)
         if at is None:
+            return (1.0, True) if node.parent_uid is None else (None, False)
+        if not self._told[at]:
             return None, False
         values = self.snapshot.values
+        if node.parent_uid is None:
+            return 1.0, True
         used = bool(values.usage[at] > 0 or values.has_demand[at])
         return (float(values.actual[at]) if values.competes[at] else None), used
 

@@ -37,7 +37,7 @@ class EntryPage:
     children: list[EntryRow]
     n_children: int
     siblings: list[EntryRow]
-    usage_core_s: float
+    usage_core_s: float | None
     history: list[HistoryLine]
     may_change: bool
     why_not: str

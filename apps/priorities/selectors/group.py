@@ -80,7 +80,7 @@ def get_group_page(
     cursor: str | None = None,
 ) -> GroupPage:  # fmt: skip
     """For whoever divides the entry. operations: what the lead is about to change, shown beside what is in force."""
-    view = open_view(policy_slug=policy_slug, actor=actor)
+    view = open_view(policy_slug=policy_slug, actor=actor, is_live=True)  # a lead acts on what is known now
     i = view.require(uid)
     holding, lineage, until = _require_lead(view, uid, at)
     seen = view.visible_children(i)

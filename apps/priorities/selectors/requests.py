@@ -20,6 +20,7 @@ from apps.priorities import served
 from apps.priorities.change_effects import simulate_change_set
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+from apps.priorities.sight import told_in
 from apps.priorities.states import State, state_of
 
 WEEKS = (4, 3, 2, 1)
@@ -154,6 +155,8 @@ def _week(view: PolicyView, pk: int, uid: UUID) -> Week | None:
     i, values = snapshot.tree.index_of_uid(uid), snapshot.values
     if i is None or not values.competes[i]:
         return None
+    if view.tells_sums and not told_in(policy=view.policy, snapshot=snapshot, at=view.now, actor=view.actor)[i]:
+        return None
     target, actual = float(values.target[i]), float(values.actual[i])
     state = state_of(
         target=target, actual=actual, has_usage=bool(values.usage[i] > 0), has_demand=bool(values.has_demand[i]),
@@ -163,7 +166,7 @@ def _week(view: PolicyView, pk: int, uid: UUID) -> Week | None:
 
 
 def _state(view: PolicyView, i: int | None, row: EntryRow | None, target: float | None) -> State:
-    if i is None or row is None or view.snapshot is None:
+    if i is None or row is None or view.snapshot is None or row.suppressed:
         return "unknown"
     at = int(view.place[i])
     return state_of(

@@ -18,6 +18,7 @@ from apps.accounts.actor import Actor
 from apps.policies.checks import Check, list_checks
 from apps.policies.columns import Mask, Node, TreeColumns
 from apps.policies.review import Review, open_review
+from apps.policies.scope import Visibility
 from apps.policies.target_moves import TargetMoves
 from apps.priorities.effect_runs import Effect, effect_ahead
 from apps.priorities.projection import Projection
@@ -103,7 +104,11 @@ class ReviewPage:
     # --- What may be seen ---------------------------------------------------------------------------------------------
     @cached_property
     def sees_before(self) -> Mask:
-        return see(policy=self.review.policy, tree=self.review.before, at=self.now, actor=self.actor).mask
+        return self._sight_before.mask
+
+    @cached_property
+    def _sight_before(self) -> Visibility:
+        return see(policy=self.review.policy, tree=self.review.before, at=self.now, actor=self.actor)
 
     @cached_property
     def sees(self) -> Mask:
@@ -171,7 +176,7 @@ class ReviewPage:
         after, before = _places(found, self.review.after), _places(found, self.review.before)
         seen = np.where(after >= 0, self.sees[after], np.where(before >= 0, self.sees_before[before], False))
         moves = (found.rank_without != found.rank_with).any(axis=0)
-        rows = np.flatnonzero(seen & moves)
+        rows = np.flatnonzero(seen & self._told(found) & moves)
         now, week = _distance(found, 0)[rows], _distance(found, min(2, len(found.horizons_days) - 1))[rows]
         rows = rows[np.lexsort((-week, -now))]
         return rows, after[rows], before[rows]
@@ -195,16 +200,26 @@ class ReviewPage:
     def histogram(self) -> list[tuple[int, int]]:
         """(power of ten of the places moved, signed; how many leaves): −2 is a hundred places back or more, 0 the same.
 
-        Of all ranked leaves that have a rank on both sides, whoever may see them: a number tells nobody's place.
+        Of the ranked leaves that have a rank on both sides and that this person is told of: whoever may try out changes
+        could else find out, one by one, who used more than whom.
         """
         found = self.effect.projection
         if found is None:
             return []
-        both = (found.rank_without[0] > 0) & (found.rank_with[0] > 0)
+        both = (found.rank_without[0] > 0) & (found.rank_with[0] > 0) & self._told(found)
         moved = (found.rank_without[0] - found.rank_with[0])[both]
         size = np.minimum(np.floor(np.log10(np.maximum(np.abs(moved), 1))), 2) + 1
         counts = Counter((np.sign(moved) * size).astype(int).tolist())
         return [(step, counts[step]) for step in range(-3, 4)]
+
+    def _told(self, found: Projection) -> Mask:
+        """Leaves of the projection whose ranks this person may be told. One that the change brings has used nothing."""
+        see_before = self._sight_before
+        if (see_before.outright | ~see_before.mask).all() and see_before.all_visible:
+            return np.ones(len(found.uid), dtype=np.bool_)
+        before, after = _places(found, self.review.before), _places(found, self.review.after)
+        fresh = (before < 0) & (after >= 0) & self.sees[after]
+        return np.asarray(fresh | ((before >= 0) & see_before.outright[before]), dtype=np.bool_)
 
     # --- Lines --------------------------------------------------------------------------------------------------------
     def _edit(self, index: int, operation: Mapping[str, Any]) -> StatedEdit:

@@ -16,7 +16,7 @@ from apps import clock
 from apps.accounts.actor import Actor
 from apps.engine.algorithms.inputs import prepare
 from apps.errors import Unavailable
-from apps.policies.models import Policy
+from apps.policies.models import Policy, Revision
 from apps.policies.scope import Visibility, visible_entries
 from apps.policies.selectors import get_policy, get_revision
 from apps.policies.settings import PolicySettings
@@ -25,7 +25,8 @@ from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.models import Snapshot
 from apps.priorities.ordering import own_numbers
-from apps.priorities.sight import own_queries, see, see_then, told_in
+from apps.priorities.settled import settled_before, told_of
+from apps.priorities.sight import own_queries, reads_sums, see, see_then, told_in
 from apps.priorities.states import State, out_of_tolerance, state_of
 
 F8 = npt.NDArray[np.float64]
@@ -56,12 +57,13 @@ class EntryRow:
     priority: float | None
     rank: int | None
     factor: float | None
-    usage_core_s: float
+    usage_core_s: float | None  # None where it isn't told
     has_usage: bool
     locked: bool
     may_change: bool
     columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
     adjusted: float = 0.0  # what adjustments at it come to in its usage; below 0: given back
+    suppressed: bool = False  # it has numbers, and this person isn't told them
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +97,24 @@ class PolicyView:
         """
         if self.snapshot is None:
             return np.zeros(len(self.tree), dtype=np.bool_)
+        seen = self.visibility.mask & (self._there >= 0)
+        if not self.tells_sums:
+            return seen
+        if self.snapshot.tree is self.tree:
+            return seen & told_of(self.policy, self.snapshot, self.visibility, self.now)
         found = told_in(policy=self.policy, snapshot=self.snapshot, at=self.now, actor=self.actor)
-        told: npt.NDArray[np.bool_] = self.visibility.mask & (self.place >= 0) & found[np.maximum(self.place, 0)]
+        told: npt.NDArray[np.bool_] = seen & found[np.maximum(self._there, 0)]
         return told
+
+    def is_suppressed(self, i: int) -> bool:
+        """Whether it has numbers that the actor isn't told."""
+        return self.snapshot is not None and bool(self._there[i] >= 0) and not self.told[i]
+
+    @property
+    def tells_sums(self) -> bool:
+        """Whether some of what is seen is told by sums only, if at all."""
+        visibility = self.visibility
+        return bool((visibility.mask & ~visibility.outright).any())
 
     @cached_property
     def own_entries(self) -> list[int]:
@@ -109,7 +126,11 @@ class PolicyView:
 
     @cached_property
     def place(self) -> npt.NDArray[np.int64]:
-        """Where each entry of this tree is in the snapshot's; −1 where it isn't."""
+        """Where each entry of this tree is in the snapshot's; −1 where it isn't, or its numbers aren't told."""
+        return self._there if self.snapshot is None else np.where(self.told, self._there, -1)
+
+    @cached_property
+    def _there(self) -> npt.NDArray[np.int64]:
         here, there = self.tree, self.snapshot.tree if self.snapshot else self.tree
         if here is there or here.digest == there.digest != "":
             return np.arange(len(here))
@@ -196,6 +217,8 @@ class PolicyView:
                   "has_usage": False, "columns": {}}  # fmt: skip
         at = int(self.place[i]) if self.snapshot is not None else -1
         if self.snapshot is None or at < 0:
+            if self.is_suppressed(i):
+                found["usage_core_s"], found["suppressed"] = None, True
             return found
         values = self.snapshot.values
         usage, has_rank = float(values.usage[at]), bool(values.has_rank[at])
@@ -234,21 +257,35 @@ class PolicyView:
 
 
 def open_view(
-    *, policy_slug: str, actor: Actor, at: int | datetime | None = None, scope: str = "policies:read"
-) -> PolicyView:
-    """The head with the newest snapshot; for a past revision or instant, that revision with the snapshot of then."""
+    *, policy_slug: str, actor: Actor, at: int | datetime | None = None, scope: str = "policies:read",
+    is_live: bool = False,
+) -> PolicyView:  # fmt: skip
+    """The head with the newest snapshot; for a past revision or instant, that revision with the snapshot of then.
+
+    Whoever is told sums gets the snapshot of the last finished day (see `settled`), unless `is_live`: then what is told
+    outright alone is told, as it is now.
+    """
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
-    revision = get_revision(policy=policy, at=at)
+    revision, now = get_revision(policy=policy, at=at), clock.now()
+    tree = load_tree(policy, revision.number)
+    snapshot: ServedSnapshot | None
+    if not is_live and reads_sums(policy=policy, tree=tree, at=now, actor=actor):
+        snapshot = _settled(policy, revision.number, at, now)
+    else:
+        snapshot = newest_or_none(policy.slug) if at is None else _of_then(policy, revision.number, at)
     return PolicyView(
-        policy=policy,
-        revision=revision.number,
-        settings=PolicySettings.from_stored(revision.settings),
-        tree=load_tree(policy, revision.number),
-        snapshot=newest_or_none(policy.slug) if at is None else _of_then(policy, revision.number, at),
-        actor=actor,
-        now=clock.now(),
-        asked=at,
-    )
+        policy=policy, revision=revision.number, settings=PolicySettings.from_stored(revision.settings), tree=tree,
+        snapshot=snapshot, actor=actor, now=now, asked=at,
+    )  # fmt: skip
+
+
+def _settled(policy: Policy, number: int, at: int | datetime | None, now: datetime) -> ServedSnapshot | None:
+    """Of the day before an instant, or before the end of a revision."""
+    if isinstance(at, int):
+        after = Revision.objects.filter(policy=policy, number=number + 1).values_list("published_at", flat=True)
+        at = after.first()
+    found = settled_before(policy, now if at is None else min(at, now))
+    return None if found is None else served.load_kept(policy.slug, found)
 
 
 def newest_or_none(slug: str) -> ServedSnapshot | None:
