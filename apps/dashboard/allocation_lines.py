@@ -127,6 +127,8 @@ def pace_of(row: AllocationRow) -> Balance:
         return Balance(State.IDLE, "", _("no usage"))
     if row.pace == "not_begun":
         return Balance(State.IDLE, "", _("not begun"))
+    if row.suppressed:
+        return presentation.not_shown()
     if row.pace == "unknown" or row.pace_part is None:
         return Balance(State.NO_DATA, "", _("no data") if row.delivered_core_h is None else _("no measure"))
     amount = presentation.percent(abs(row.pace_part), 0)
@@ -213,6 +215,8 @@ def kpis(table: AllocationTable) -> list[dict[str, str]]:
 
 
 def _delivered_note(group: AllocationRow) -> str:
+    if group.suppressed:
+        return _("not shown: you see sums only here")
     if group.delivered_core_h is None:
         return _("no usage known yet")
     if group.pace in ("ahead", "behind"):

@@ -45,6 +45,8 @@ class Line:
     @property
     def label(self) -> str:
         """For a bar that stands alone."""
+        if self.entry.suppressed:
+            return presentation.why_not_shown()
         return bar_label(*self.numbers, self.tolerance)
 
     @property
@@ -56,6 +58,11 @@ class Line:
     def exact_target(self) -> str:
         """For the tooltip."""
         return presentation.percent(self.numbers[1], decimals=4)
+
+    @property
+    def why_not(self) -> str:
+        """Why its numbers aren't there."""
+        return presentation.why_not_shown() if self.entry.suppressed else ""
 
     @property
     def guides(self) -> int:
@@ -218,6 +225,8 @@ def bar_label(actual: float | None, target: float | None, tolerance: Tolerance) 
 
 
 def _balance(entry: EntryRow, actual: float | None, target: float, of: str, tolerance: Tolerance) -> Balance:
+    if entry.suppressed:
+        return presentation.not_shown()
     if of == OF_TOTAL or entry.state not in {"over", "under"}:
         unknown = None if entry.state == "unknown" else actual
         return presentation.balance(unknown, target, has_usage=entry.state != "idle", tolerance=tolerance)

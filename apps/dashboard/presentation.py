@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
+from django.conf import settings
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from apps.dashboard.figures.bullet import USUAL_TOLERANCE, State, Tolerance
 from apps.priorities.sentences.numbers import MINUS as MINUS
@@ -140,6 +142,22 @@ def balance(
     if difference > 0:
         return Balance(State.OVER, points(difference), _("over"))
     return Balance(State.UNDER, points(difference), _("under"))
+
+
+def not_shown() -> Balance:
+    """In the place of a balance that isn't told."""
+    return Balance(State.NO_DATA, "", _("not shown"))
+
+
+def why_not_shown() -> str:
+    """Why a sum isn't told to who sees sums only."""
+    return ngettext(
+        "Not shown: it would tell what single people used. A group’s usage is told where at least %(n)s member was "
+        "active and none used more than four fifths of it.",
+        "Not shown: it would tell what single people used. A group’s usage is told where at least %(n)s members were "
+        "active and none used more than four fifths of it.",
+        settings.FAIRSHARE_SMALLEST_GROUP,
+    ) % {"n": settings.FAIRSHARE_SMALLEST_GROUP}
 
 
 def field_conflict(path: str, field: str, *, base: object, theirs: object, mine: object) -> str:

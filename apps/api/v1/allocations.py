@@ -141,6 +141,7 @@ class AllocationRowSerializer(serializers.Serializer[Any]):
     delivered_core_h = serializers.FloatField(allow_null=True, help_text="Raw usage, by now")
     remaining_core_h = serializers.FloatField(allow_null=True)
     pace = serializers.ChoiceField(_PACES)
+    suppressed = serializers.BooleanField(help_text="What was delivered isn't told to you: you see sums only here")
 
 
 class AllocationTableSerializer(serializers.Serializer[Any]):

@@ -60,6 +60,7 @@ class AllocationRow:
     pace_part: float | None  # delivered / due − 1
     hands_out: bool
     may_give: bool
+    suppressed: bool = False  # delivered, and what follows from it, isn't told to this person
 
 
 @dataclass(frozen=True)
@@ -255,7 +256,9 @@ def _row(sums: _Sums, used: Delivered, i: int, level: int) -> AllocationRow:
     expected = whole_expected = delivered = None
     if target is not None and told.capacity_core_h is not None:
         expected, whole_expected = target * told.capacity_by_now_core_h, target * told.capacity_core_h
-    if used.has_any:
+    # Any days can be asked for, so that sums of any days would tell what one person used: outright, or not at all.
+    suppressed = used.has_any and not view.visibility.outright[i]
+    if used.has_any and not suppressed:
         delivered = sum(used.between(i, *each) for each in told.instants) / _SECONDS
     pace, part = _pace(due or expected, delivered, begun=told.instants[0][0] < view.now)
     days = sums.days.get(i)
@@ -270,7 +273,7 @@ def _row(sums: _Sums, used: Delivered, i: int, level: int) -> AllocationRow:
         due_core_h=due, delivered_core_h=delivered,
         remaining_core_h=None if own is None or delivered is None else own - delivered,
         pace=pace, pace_part=part, hands_out=bool(whole.hands_out[i]),
-        may_give=sums.may_give(i),
+        may_give=sums.may_give(i), suppressed=suppressed,
     )  # fmt: skip
 
 
