@@ -1,0 +1,134 @@
+"""A document laid over a tree changes what lies below its mount, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.federation.landing import Landing, lay_over
+from apps.federation.wire import Head, PolicyDocument, PolicyLimits, read_policy, write_policy
+from apps.policies.columns import Node, TreeColumns
+from apps.policies.reshape import columns_of
+from apps.signing import BadDocument
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HEAD = Head("vo-a.example", "vo-a", 1, None, AT, AT + timedelta(days=7))
+SITE, MOUNT, OTHER, OLD = (UUID(int=n) for n in range(1, 5))
+VO, P1, P2, ANNA = (UUID(int=n) for n in range(11, 15))
+
+
+def site() -> TreeColumns:
+    return columns_of([
+        Node(SITE, None, "site"),
+        Node(MOUNT, SITE, "vo-a-here", "vo", 30.0, locked=True),
+        Node(OTHER, SITE, "local", "group", 70.0),
+        Node(UUID(int=5), OTHER, "kim", "user", 1.0, is_group=False),
+    ])  # fmt: skip
+
+
+def told(*nodes: Node, scope: str = "") -> PolicyDocument:
+    tree = columns_of([Node(VO, None, "VO-A", scope=scope), *nodes])
+    return read_policy(write_policy(HEAD, tree, 0), PolicyLimits())
+
+
+PROJECTS = (
+    Node(P1, VO, "P-A1", "project", 50.0),
+    Node(P2, VO, "P-A2", "project", 30.0),
+    Node(ANNA, P1, "anna", "user", 1.0, is_group=False),
+)
+
+
+def laid(head: TreeColumns, document: PolicyDocument, elsewhere: Collection[UUID] = ()) -> Landing:
+    return lay_over(head, MOUNT, document, lived_elsewhere=lambda uids: [uid for uid in uids if uid in elsewhere])
+
+
+def test_what_the_document_says_lies_below_the_mount_which_stays_ours() -> None:
+    landing = laid(site(), told(*PROJECTS, scope="global"))
+    tree = landing.tree
+    assert [tree.path(i) for i in range(len(tree))] == [
+        "/", "/local", "/vo-a-here", "/local/kim", "/vo-a-here/P-A1", "/vo-a-here/P-A2", "/vo-a-here/P-A1/anna",
+    ]  # fmt: skip
+    mount = tree.node(tree.index_of_path("/vo-a-here") or 0)
+    assert (mount.uid, mount.shares, mount.locked, mount.scope) == (MOUNT, 30.0, True, "global")
+    assert tree.uuid(tree.index_of_path("/vo-a-here/P-A1/anna") or 0) == ANNA
+    assert (landing.n_added, landing.n_gone, landing.n_changed) == (3, 0, 1)
+
+
+def test_the_same_again_changes_nothing() -> None:
+    once = laid(site(), told(*PROJECTS)).tree
+    again = laid(once, told(*PROJECTS))
+    assert again.is_empty
+    assert again.tree.same_as(once)
+    assert again.furthest_points == 0
+
+
+def test_the_next_version_moves_renames_and_takes_away_by_uid() -> None:
+    once = laid(site(), told(*PROJECTS)).tree
+    following = (Node(P2, VO, "P-A2 renamed", "project", 45.0), Node(ANNA, P2, "anna", "user", 1.0, is_group=False))
+    landing = laid(once, told(*following))
+    assert (landing.n_added, landing.n_gone, landing.n_changed) == (0, 1, 2)
+    assert landing.tree.index_of_path("/vo-a-here/P-A2 renamed/anna") is not None
+    assert landing.tree.index_of_uid(P1) is None
+    assert landing.furthest_points == pytest.approx(100 * (1 - 30 / 80))
+
+
+@pytest.mark.parametrize(("uid", "path"), [(OTHER, "/local"), (SITE, "/"), (MOUNT, "the mount itself")])
+def test_an_entry_of_somebody_else_cannot_be_described(uid: UUID, path: str) -> None:
+    with pytest.raises(BadDocument, match=path) as refused:
+        laid(site(), told(Node(uid, VO, "mine now")))
+    assert refused.value.code == "foreign_uid"
+    assert refused.value.fields[0].where == "/mine now"
+
+
+def test_nor_can_one_that_this_policy_had_elsewhere() -> None:
+    document = told(Node(OLD, VO, "back again"))
+    assert laid(site(), document).n_added == 1
+    with pytest.raises(BadDocument):
+        laid(site(), document, elsewhere=[OLD])
+
+
+def test_a_mount_that_is_gone_or_too_deep_is_told() -> None:
+    with pytest.raises(BadDocument, match="no longer"):
+        lay_over(site(), UUID(int=99), told(), lived_elsewhere=lambda uids: ())
+    chain: list[Node] = []
+    above = VO
+    for n in range(1000, 1032):
+        chain.append(Node(UUID(int=n), above, "x"))
+        above = UUID(int=n)
+    deep: list[Node] = [Node(SITE, None, "site")]
+    at = SITE
+    for n in range(2000, 2040):
+        deep.append(Node(UUID(int=n), at, "y"))
+        at = UUID(int=n)
+    deep.append(Node(MOUNT, at, "mount"))
+    with pytest.raises(BadDocument, match="levels"):
+        laid(columns_of(deep), told(*chain))
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data())
+def test_nothing_outside_of_the_mount_ever_changes(data: st.DataObject) -> None:
+    """Random documents one after another, over one tree: names, uids and places of all others stay."""
+    head = site()
+    outside = [node for node in head.nodes() if node.uid != MOUNT]
+    for _ in range(data.draw(st.integers(1, 3))):
+        head = laid(head, told(*_some(data), scope=data.draw(st.sampled_from(["", "local", "global"])))).tree
+        now: dict[UUID, Any] = {node.uid: node for node in head.nodes()}
+        assert [now[node.uid] for node in outside] == outside
+        below = head.subtree_mask(head.index_of_uid(MOUNT) or 0)
+        assert len(head) - int(below.sum()) == len(outside)
+
+
+def _some(data: st.DataObject) -> list[Node]:
+    uids = data.draw(st.lists(st.integers(100, 130), unique=True, max_size=12))
+    nodes: list[Node] = []
+    for n in uids:
+        above = data.draw(st.sampled_from([VO, *(node.uid for node in nodes)]))
+        nodes.append(Node(UUID(int=n), above, f"e{n}", shares=data.draw(st.sampled_from([None, 0.0, 1.0, 2.5]))))
+    return nodes
