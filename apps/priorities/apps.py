@@ -16,11 +16,13 @@ class PrioritiesConfig(AppConfig):
         from apps.priorities import effect_runs, recompute
         from apps.priorities.checks import check_packages
         from apps.priorities.receivers import nudge_after_publish, own_accounts_after_sign_in
+        from apps.priorities.series import runs
         from apps.runs.registry import register
 
         register_check(check_packages)
         register(recompute.KIND, recompute.work_recompute)
         register(effect_runs.KIND, effect_runs.work_effect)
+        register(runs.KIND, runs.work_series, is_patient=True)
         register_rank_count(effect_runs.count_rank_moves)
         policy_published.connect(nudge_after_publish, dispatch_uid="priorities.nudge_after_publish")
         user_logged_in.connect(own_accounts_after_sign_in, dispatch_uid="priorities.own_accounts_after_sign_in")

@@ -6,6 +6,7 @@ from celery import shared_task
 
 from apps import clock
 from apps.priorities import membership, recompute, retention
+from apps.priorities.series import runs
 
 
 @shared_task(name="apps.priorities.tasks.recompute_stale")
@@ -24,3 +25,9 @@ def prune_snapshots() -> int:
 def apply_rules_for_members() -> int:
     """In how many policies somebody joined, came back or was archived by rule; safe to run twice and at once."""
     return len(membership.apply_members(at=clock.now()))
+
+
+@shared_task(name="apps.priorities.tasks.build_series_stale")
+def build_series_stale() -> int:
+    """How many daily series lacked a day, or weren't what they would be now."""
+    return len(runs.build_series_stale(at=clock.now()))

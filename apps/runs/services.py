@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ from apps.accounts.models import User
 from apps.errors import DomainError, NotFound
 from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
-from apps.runs.registry import handler_of, kinds
+from apps.runs.registry import handler_of, kinds, patient_kinds
 
 __all__ = ["Lease", "LeaseLost", "RunCancelled", "cancel_run", "claim_run", "enqueue_run", "fail_run", "finish_run"]
 
@@ -54,7 +54,7 @@ WHERE id = (
         AND NOT EXISTS (
             SELECT FROM runs_run AS other WHERE other.kind = wanted.kind AND other.subject = wanted.subject
                 AND other.state = 'running' AND other.id <> wanted.id)
-    ORDER BY due_at, id
+    ORDER BY kind = ANY(%(patient)s), due_at, id
     FOR NO KEY UPDATE SKIP LOCKED
     LIMIT 1)
 RETURNING id, fence
@@ -142,13 +142,25 @@ def may_see(run: Run, actor: Actor) -> bool:
     return actor.is_admin or (actor.user is not None and run.owner_id == actor.user.pk)
 
 
-def claim_run(*, at: datetime, run_id: int | None = None, clock: Callable[[], datetime] = clock.now) -> Lease | None:
-    """The next due run that nobody works on (or the one named), or None.
+def claim_run(
+    *,
+    at: datetime,
+    run_id: int | None = None,
+    clock: Callable[[], datetime] = clock.now,
+    without: Sequence[str] = (),
+) -> Lease | None:
+    """The next due run that nobody works on (or the one named), or None; of no kind of `without`, patient ones last.
 
     While one of its kind and subject is at work it waits. Overdue leases are retaken under the next fence.
     """
     give_up_lost(at=at)
-    wanted: dict[str, Any] = {"at": at, "kinds": kinds(), "run_id": run_id, "lease_s": settings.FAIRSHARE_LEASE_S}
+    wanted: dict[str, Any] = {
+        "at": at,
+        "kinds": [kind for kind in kinds() if kind not in without],
+        "patient": patient_kinds(),
+        "run_id": run_id,
+        "lease_s": settings.FAIRSHARE_LEASE_S,
+    }
     for _ in range(3):
         try:
             with transaction.atomic(), connection.cursor() as cursor:
@@ -178,6 +190,15 @@ def work_due_runs(*, clock: Callable[[], datetime]) -> int:
     n_worked = 0
     while (lease := claim_run(at=clock(), clock=clock)) is not None:
         work_lease(lease)
+        n_worked += 1
+    return n_worked
+
+
+def let_others_go_first(lease: Lease) -> int:
+    """Between two steps of a patient run: work on all that is due and isn't patient, here; how many it was."""
+    n_worked = 0
+    while (other := claim_run(at=lease.clock(), clock=lease.clock, without=patient_kinds())) is not None:
+        work_lease(other)
         n_worked += 1
     return n_worked
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from apps.runs.faults import fault_point
+from apps.usage import changed_hours
 from apps.usage.collectors.base import F8, I8, Bytes
 from apps.usage.pgbinary import Float8Array, Int8Array, TextArray, TimestamptzArray, cursor
 
@@ -101,8 +102,14 @@ def amounts_of(delta: Delta) -> F8:
     return delta.amounts / scale
 
 
-def apply_delta(source_id: int, delta: Delta) -> None:
-    """Add to the stored buckets, in the caller's transaction and under its lock of the source."""
+def apply_delta(source_id: int, delta: Delta, *, since_hour: int | None = None) -> None:
+    """Add to the stored buckets, in the caller's transaction and under its lock of the source.
+
+    since_hour: the first hour in which one of the jobs waited, which is noted as changed as well.
+    """
+    if len(delta.hour):
+        first = int(delta.hour.min())
+        changed_hours.note_hour(source_id, first if since_hour is None else min(first, since_hour))
     takes = (delta.amounts < 0).any(axis=1)
     if takes.any():
         _update(source_id, delta, np.flatnonzero(takes))
@@ -148,7 +155,9 @@ SELECT %s::int8, {_KEY}, {", ".join(AMOUNTS)} FROM usage_proof_sum JOIN {_WRONG}
 def rewrite(source_id: int) -> int:
     """The buckets that a proof found wrong (see proof.py), from its sums of the records; how many."""
     with cursor() as found:
-        n_wrong = found.execute(f"SELECT count(*) FROM {_WRONG}").fetchone()  # noqa: S608 - constants only
+        n_wrong = found.execute(f"SELECT count(*), min(hour_at) FROM {_WRONG}").fetchone()  # noqa: S608 - constants only
+        if n_wrong and n_wrong[0]:
+            changed_hours.note_change(source_id, n_wrong[1])
         found.execute(_DROP_WRONG, [source_id])
         found.execute(_WRITE_RIGHT, [source_id])
     return int(n_wrong[0]) if n_wrong else 0

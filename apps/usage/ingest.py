@@ -12,9 +12,10 @@ from django.db import connection, transaction
 from apps.accounts.intern import AccountKey, account_ids
 from apps.runs.faults import fault_point
 from apps.runs.models import Run
-from apps.usage import buckets, overlaps, repetitions, skew, too_late
+from apps.usage import buckets, changed_hours, overlaps, repetitions, skew, too_late
 from apps.usage.collectors.base import (
     I8,
+    PENDING,
     RUNNING,
     Bytes,
     Flags,
@@ -197,12 +198,21 @@ def _write(
         fault_point("usage.ingest.after_replacing")
     copy_records(source.pk, written.batch, *names, run_id, at)
     fault_point("usage.ingest.after_copy")
+    waited_from = _first_hour_of_waiting(written.batch)
     if not len(change):
+        if waited_from is not None:
+            changed_hours.note_hour(source.pk, waited_from)
         return 0.0, None
     delta = buckets.delta_of(change)
-    buckets.apply_delta(source.pk, delta)
+    buckets.apply_delta(source.pk, delta, since_hour=waited_from)
     overlaps.note_hours(source, delta, written.batch, has_rivals=limits.has_rivals, at=at)
     return float(delta.amounts[:, 0].sum()) / buckets.QUANTA, int(change.start_us.min())
+
+
+def _first_hour_of_waiting(batch: RecordBatch) -> int | None:
+    """Since 1970, of the jobs that wait or waited; None where none did, as far as it is told."""
+    waited = (batch.submit_us < batch.start_us) | (batch.state == PENDING)
+    return int(batch.submit_us[waited].min()) // buckets.HOUR_US if waited.any() else None
 
 
 _SEEN = """

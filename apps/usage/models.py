@@ -359,6 +359,20 @@ class SiteDay(models.Model):
         return f"{self.site} on {self.day} by {self.source_id}"
 
 
+class ChangedHour(models.Model):
+    """From `from_hour_at` on buckets of the source changed with the commit of `watermark`: see changed_hours."""
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_index=False)
+    watermark = models.BigIntegerField()
+    from_hour_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["source", "from_hour_at"], name="usage_changed_hour")]
+
+    def __str__(self) -> str:
+        return f"{self.source_id} from {self.from_hour_at} on"
+
+
 class Repetition(models.Model):
     """Records of an import that came again, and change nothing until it is undone: then they would be lost."""
 

@@ -20,6 +20,7 @@ from django.db import connection, transaction
 from apps.accounts import audit
 from apps.accounts.actor import Actor
 from apps.errors import FieldProblem, Invalid, NotFound
+from apps.usage import changed_hours
 from apps.usage.authority import require_maker
 from apps.usage.buckets import RESOURCES, Delta
 from apps.usage.collectors.base import I8, RecordBatch
@@ -144,7 +145,10 @@ def _hold(other_id: int, source_id: int, site: str, hours: set[int], at: datetim
             made.decided_at, made.decided_by_id = beside.decided_at, beside.decided_by_id
         made.save()
         known.append(made)
-    return int(held_id) if hours - covered else 0
+    if not hours - covered:
+        return 0
+    changed_hours.note_hour(held_id, min(hours - covered))
+    return int(held_id)
 
 
 def bump(source_ids: Iterable[int]) -> None:
@@ -179,6 +183,7 @@ def decide_overlap(
     n = rows.update(state=state, decided_at=at, decided_by=actor.user, reason=reason.strip())
     if not n:
         raise NotFound(f"{held_slug[:64]!r} and {kept_slug[:64]!r} don't overlap at {site[:64]!r}.")
+    changed_hours.note_change(held.pk, min(rows.values_list("from_at", flat=True)))
     bump([held.pk])
     details = {"site": site, "kept": kept_slug, "counts": counts, "reason": reason.strip()}
     audit.record(actor=actor, verb="usage.overlap_decided", at=at, subject=held_slug, details=details)
@@ -204,6 +209,7 @@ WHERE (held_id = %(source)s OR kept_id = %(source)s) AND state = 'held' AND NOT 
     SELECT FROM usage_siteday AS a JOIN usage_siteday AS b ON b.site = a.site AND b.day = a.day
     WHERE a.source_id = held_id AND b.source_id = kept_id AND a.site = overlap.site AND a.hours & b.hours <> 0
         AND a.day >= (from_at AT TIME ZONE 'UTC')::date AND a.day <= (to_at AT TIME ZONE 'UTC')::date)
+RETURNING held_id, from_at
 """
 
 
@@ -214,6 +220,11 @@ def forget_hours(source_id: int, *, from_at: datetime, to_at: datetime) -> None:
     with connection.cursor() as plain:
         plain.execute(_AGAIN, given)
         plain.execute(_SETTLED, given)
+        settled: dict[int, datetime] = {}
+        for held_id, since_at in plain.fetchall():
+            settled[held_id] = min(settled.get(held_id, since_at), since_at)
+    for held_id, since_at in sorted(settled.items()):
+        changed_hours.note_change(held_id, since_at)
 
 
 def _hour(at: datetime) -> int:

@@ -46,7 +46,7 @@ class UsageArrays:
     sites: tuple[str, ...] = ()
     resources: tuple[str, ...] = RESOURCES
 
-    def taken(self, chosen: Flags) -> UsageArrays:
+    def taken(self, chosen: Flags | I8) -> UsageArrays:
         """These rows only."""
         names = ("account_id", "source_id", "job_class_id", "hour_epoch", *RESOURCES)
         code = None if self.site_code is None else self.site_code[chosen]

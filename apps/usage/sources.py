@@ -15,6 +15,7 @@ from apps.accounts.actor import Actor
 from apps.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.runs.models import Run
 from apps.usage.authority import require_maker, require_write
+from apps.usage.changed_hours import note_all
 from apps.usage.collecting.schedule import ask_for
 from apps.usage.collecting.terms import checked_terms
 from apps.usage.models import Source
@@ -87,6 +88,7 @@ def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime
         if {"kind", "collecting", "collect_every_s"} & set(changed):
             source.collect_due_at = _first_due(source, at)
         if before["origin"] != after["origin"]:
+            note_all([source.pk])
             source.watermark += 1  # whose usage counts where has changed: priorities follow
         source.save()
         details = {

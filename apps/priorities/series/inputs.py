@@ -1,0 +1,67 @@
+"""What a series was built from, and from which day on that isn't so any more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.db import connection
+
+from apps import engine
+from apps.policies.models import Policy, Revision
+from apps.policies.trees import load_tree
+from apps.priorities.models import Mapping as MappingRow
+from apps.priorities.models import Series
+from apps.priorities.rulebook import people_digest
+from apps.priorities.series.calendar import day_at
+from apps.usage.changed_hours import earliest_change
+from apps.usage.selectors import watermarks
+
+LAYOUT = 1  # of tiles: another one makes everything again
+
+
+def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
+    """As the database stands now, as JSON."""
+    mapping = MappingRow.objects.filter(policy=policy).values_list("version", flat=True).first()
+    return {
+        "layout": LAYOUT,
+        "zone": zone.key,
+        "engine": engine.VERSION,
+        "mapping": mapping or 0,
+        "people": people_digest(load_tree(policy)),
+        "head": policy.head_number,
+        "watermarks": watermarks(),
+    }
+
+
+def first_day(policy: Policy, zone: ZoneInfo) -> date:
+    """Of the first usage of all, or of the first revision where that is earlier."""
+    first_at = Revision.objects.filter(policy=policy).order_by("number").values_list("published_at", flat=True)[0]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT min(hour_at) FROM usage_bucket")
+        hour_at = cursor.fetchone()[0]
+    return day_at(first_at if hour_at is None else min(first_at, hour_at), zone).on
+
+
+def stale_from(policy: Policy, series: Series | None, now: Mapping[str, Any], zone: ZoneInfo) -> date | None:
+    """The first day that is to be made again, or for the first time; None where all that is there still holds."""
+    if series is None or series.through_on is None or series.first_on is None:
+        return first_day(policy, zone)
+    then = series.inputs
+    if any(then.get(name) != now[name] for name in ("layout", "zone", "engine", "mapping", "people")):
+        return min(first_day(policy, zone), series.first_on)
+    found = [] if series.redo_from_on is None else [series.redo_from_on]
+    changed_at = earliest_change(then["watermarks"])
+    if changed_at is not None:
+        found.append(max(day_at(max(changed_at, _EARLIEST), zone).on, first_day(policy, zone)))
+    later = Revision.objects.filter(policy=policy, number__gt=then["head"]).order_by("published_at")
+    published_at = later.values_list("published_at", flat=True).first()
+    if published_at is not None:
+        found.append(day_at(published_at, zone).on)
+    earliest = min(found, default=None)
+    return earliest if earliest is not None and earliest <= series.through_on else None
+
+
+_EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)

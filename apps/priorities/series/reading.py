@@ -1,0 +1,107 @@
+"""The series of some entries as arrays: two queries, whatever the size of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from uuid import UUID
+
+import numpy as np
+from django.db.models import Q
+
+from apps.policies.models import Entry, Policy
+from apps.priorities.assembly import one_view
+from apps.priorities.models import Series, SeriesDay
+from apps.priorities.series.calendar import site_zone
+from apps.priorities.series.columns import DailySeries, SeriesDays, SeriesState
+from apps.priorities.series.fields import AMOUNTS, COMPETES, EXISTS, KNOWS_WAITING
+from apps.priorities.series.inputs import read_inputs, stale_from
+from apps.priorities.series.runs import KIND, subject_of
+from apps.priorities.series.tiles import BLOCK, Month, empty_month, find_slots, read_tiles
+from apps.runs.models import Run
+
+_ON = ("on", "ends_at", "revision_number", "is_before_first", "root_used", "root_decayed")
+
+
+def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: date) -> DailySeries:
+    """Of these entries in their order, on the days from `from_on` to `to_on`, both included, as far as they are built.
+
+    An entry that the series doesn't know is there with zeros and `exists` false.
+    """
+    with one_view():
+        days = _days(policy, from_on, to_on)
+        slots = find_slots(policy, uids)
+        months = sorted({on.replace(day=1) for on in days.on})
+        tiles = read_tiles(policy, months, {slot // BLOCK for slot in slots.values()}) if slots and months else {}
+    found = empty_month(len(uids), len(days.on))
+    for month_on in months:
+        there = np.array([at for at, on in enumerate(days.on) if on.replace(day=1) == month_on])
+        rows = np.array([days.on[at].day - 1 for at in there.tolist()])
+        for place, uid in enumerate(uids):
+            slot = slots.get(uid)
+            tile = None if slot is None else tiles.get((slot // BLOCK, month_on))
+            if slot is not None and tile is not None:
+                _take(found, tile, place, there, rows, slot % BLOCK)
+    return _series(uids, days, found)
+
+
+def load_children(policy: Policy, parent_uid: UUID, *, from_on: date, to_on: date) -> DailySeries:
+    """Of all entries that were children of it on any of these days, by name."""
+    found = SeriesDay.objects.filter(policy=policy, on__range=(from_on, to_on))
+    revisions = sorted(set(found.values_list("revision_number", flat=True)))
+    if not revisions:
+        return load_series(policy, (), from_on=from_on, to_on=to_on)
+    entries = Entry.objects.filter(policy=policy, parent_uid=parent_uid, since__lte=revisions[-1])
+    spans = entries.filter(Q(until=None) | Q(until__gt=revisions[0])).order_by("name", "since")
+    uids = {
+        uid: None
+        for uid, since, until in spans.values_list("uid", "since", "until")
+        if any(since <= number and (until is None or number < until) for number in revisions)
+    }
+    return load_series(policy, list(uids), from_on=from_on, to_on=to_on)
+
+
+def series_state(policy: Policy) -> SeriesState:
+    """How far it is built and whether it still holds; builds nothing."""
+    series = Series.objects.filter(policy=policy).defer("carry").first()
+    runs = Run.objects.filter(kind=KIND, subject=subject_of(policy), state__in=(Run.State.QUEUED, Run.State.RUNNING))
+    run = runs.order_by("-state", "-id").first()  # the one at work before the one that waits
+    progress = None if run is None else run.progress_done / run.progress_total if run.progress_total else 0.0
+    run_id = None if run is None else run.pk
+    if series is None or series.through_on is None:
+        return SeriesState(run_id=run_id, progress=progress)
+    zone = site_zone()
+    stale_on = stale_from(policy, series, read_inputs(policy, zone), zone)
+    return SeriesState(series.first_on, series.through_on, stale_on, run_id, progress)
+
+
+def _days(policy: Policy, from_on: date, to_on: date) -> SeriesDays:
+    rows = SeriesDay.objects.filter(policy=policy, on__range=(from_on, to_on)).order_by("on").values_list(*_ON)
+    on, ends_at, revision, is_first, used, decayed = zip(*rows, strict=True) if rows else ((),) * len(_ON)
+    return SeriesDays(
+        on=tuple(on),
+        ends_s=np.array([at.timestamp() for at in ends_at], np.float64),
+        revision=np.array(revision, np.int32),
+        is_before_first=np.array(is_first, np.bool_),
+        root_used=np.array(used, np.float64),
+        root_decayed=np.array(decayed, np.float64),
+    )
+
+
+def _take(found: Month, tile: Month, place: int, there: np.ndarray, rows: np.ndarray, column: int) -> None:
+    for name, values in tile.items():
+        found[name][place, there] = values[rows, column]
+
+
+def _series(uids: Sequence[UUID], days: SeriesDays, found: Month) -> DailySeries:
+    n = len(days.on)
+    flags = found["flags"][:, :n]
+    return DailySeries(
+        uids=tuple(uids),
+        days=days,
+        exists=(flags & EXISTS) > 0,
+        competes=(flags & COMPETES) > 0,
+        knows_waiting=(flags & KNOWS_WAITING) > 0,
+        n_active=found["n_active"][:, :n],
+        **{name: found[name][:, :n] for name in AMOUNTS},
+    )
