@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from apps.priorities.sentences import advice, contrasts, levels, seen, verdicts
+from apps.priorities.sentences import advice, contrasts, forecasts, levels, seen, verdicts
 
-TEXTS: Mapping[str, Any] = {**levels.TEXTS, **verdicts.TEXTS, **advice.TEXTS, **contrasts.TEXTS, **seen.TEXTS}
+TEXTS: Mapping[str, Any] = {
+    **levels.TEXTS,
+    **verdicts.TEXTS,
+    **advice.TEXTS,
+    **contrasts.TEXTS,
+    **seen.TEXTS,
+    **forecasts.TEXTS,
+}

@@ -77,3 +77,14 @@ def day_and_time(at: datetime) -> str:
 def day(at: datetime) -> str:
     """Thu 26 Nov."""
     return formats.date_format(timezone.localtime(at), "D j M")
+
+
+def span(seconds: float) -> str:
+    """How long something takes, as one would say it: 5 hours, 3½ days, 40 days."""
+    hours = seconds / 3600
+    if hours < 36:
+        n = max(round(hours), 1)
+        return ngettext("%(n)s hour", "%(n)s hours", n) % {"n": count(n)}
+    halves = round(hours / 12)
+    whole, half = divmod(halves, 2) if halves < 28 else (round(hours / 24), 0)
+    return ngettext("%(n)s day", "%(n)s days", 2 if half else whole) % {"n": f"{count(whole)}{'½' if half else ''}"}

@@ -22,6 +22,8 @@ _WRITTEN: Mapping[str, Callable[[Any], str]] = {
     "parts": lambda values: f"({', '.join(map(str, values))})",
     "at": numbers.day_and_time, "on": numbers.day, "earliest": numbers.day, "latest": numbers.day,
     "hours": numbers.amount, "shares": numbers.amount, "wished_shares": numbers.amount,
+    "share": numbers.percent, "in_s": numbers.span, "soonest_s": numbers.span, "latest_s": numbers.span,
+    "horizon_s": numbers.span, "window_s": numbers.span,
     "problems": lambda problems: ", ".join(problems),
 }  # fmt: skip
 

@@ -1,0 +1,30 @@
+"""When a level comes back to its target if things go on as they do, for who may be told."""
+
+from __future__ import annotations
+
+from apps.priorities.forecast.asking import (
+    Forecast,
+    ForecastLevel,
+    days_to_draw,
+    forecast_of,
+    get_forecasts,
+    get_my_forecasts,
+)
+from apps.priorities.forecast.outlook import HORIZON_DAYS, CurvePoint, Outlook, Standing, foresee
+from apps.priorities.forecast.past import PACE_DAYS, LevelPast
+
+__all__ = [
+    "HORIZON_DAYS",
+    "PACE_DAYS",
+    "CurvePoint",
+    "Forecast",
+    "ForecastLevel",
+    "LevelPast",
+    "Outlook",
+    "Standing",
+    "days_to_draw",
+    "forecast_of",
+    "foresee",
+    "get_forecasts",
+    "get_my_forecasts",
+]

@@ -1,0 +1,74 @@
+"""Where the past of a path comes from: the daily series where it is built, else hours, as long as they are few."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from django.db import connection
+
+from apps.policies.models import Policy
+from apps.priorities.answers import ServedSnapshot
+from apps.priorities.assembly import Inputs, load_inputs
+from apps.priorities.forecast.past import LevelPast, from_buckets, needed_from
+
+MOST_BUCKETS = 200_000  # that are read while somebody waits
+_MOST_REMEMBERED = 4
+_EVER = datetime(1900, 1, 1, tzinfo=UTC)
+_COUNT = """
+SELECT count(*) FROM (SELECT FROM usage_bucket WHERE hour_at >= %s AND hour_at < %s LIMIT %s) buckets
+"""
+
+
+def read_past(
+    policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], *, hourly: bool
+) -> list[LevelPast] | None:
+    """One level for each entry of `chain`; None while nothing tells what ran day by day."""
+    inputs = inputs_of(policy, snapshot)
+    if inputs is None:
+        return None
+    return from_buckets(inputs, snapshot.tree, snapshot.settings, chain, hourly=hourly)
+
+
+def inputs_of(policy: Policy, snapshot: ServedSnapshot) -> Inputs | None:
+    """Hours of a snapshot with those of the 28 days before its window; None where they are too many to wait for."""
+    return _remembered.of(policy, snapshot)
+
+
+def _load(policy: Policy, snapshot: ServedSnapshot) -> Inputs | None:
+    since = needed_from(snapshot.settings, snapshot.as_of)
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT, [since or _EVER, snapshot.as_of, MOST_BUCKETS + 1])
+        if int(cursor.fetchone()[0]) > MOST_BUCKETS:
+            return None
+    found = load_inputs(
+        policy, as_of=snapshot.as_of, from_at=since or _EVER, metrics=[snapshot.settings.metric]
+    )  # fmt: skip
+    return replace(found, tree=snapshot.tree, settings=snapshot.settings)
+
+
+class _Remembered:
+    """Of the last few snapshots: what counts in one doesn't change by being asked for again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[str, int, str], Inputs | None] = OrderedDict()
+
+    def of(self, policy: Policy, snapshot: ServedSnapshot) -> Inputs | None:
+        key = (policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat())
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        found = _load(policy, snapshot)
+        with self._lock:
+            self._known[key] = found
+            while len(self._known) > _MOST_REMEMBERED:
+                self._known.popitem(last=False)
+        return found
+
+
+_remembered = _Remembered()
