@@ -1,0 +1,178 @@
+"""Whether usage comes to where shares want it: figures of merit of entries over days.
+
+Arrays are (entries, days) unless they say otherwise, siblings of one group or any others; shares 0..1, usage ≥ 0 in one
+unit. counts: where there is something to compare: the entry competes on that day, and its peers used anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.engine.arrays import BoolArray, FloatArray
+
+States = npt.NDArray[np.int8]
+_ROUNDING = 1e-12  # an edge that is met to the last bit but one is met
+
+
+class DayState(IntEnum):
+    """One entry on one day. Demand is inferred where sources don't tell when jobs were submitted."""
+
+    ABSENT = 0  # nothing to compare: not in the tree, or no shares of its own
+    NO_DEMAND = 1  # nothing ran and nothing waited
+    MET = 2  # under, and everything that was asked for ran
+    STARVED = 3  # under, while jobs waited
+    INFERRED = 4  # under and running; whether jobs waited isn't told
+    ON = 5
+    OVER = 6
+
+
+class Outcome(StrEnum):
+    """What became of the gap that a change of the target made."""
+
+    REACHED = "reached"  # it halved, and stayed so until the next change or the end
+    NOT_YET = "not_yet"  # the last change, and the days that are known end before
+    OVERTAKEN = "overtaken"  # the next change came before
+    NO_GAP = "no_gap"  # it was within the tolerance from the beginning
+
+
+@dataclass(frozen=True, slots=True)
+class HalfTime:
+    """at: the first day with the new target. gap: |actual of the day before − new target|. days: until the end of the
+    first day of those on which the gap was half of that or less until the next change; None where `outcome` says why.
+    """
+
+    at: int
+    gap: float
+    outcome: Outcome
+    days: int | None = None
+
+
+def actual_share(used: FloatArray, peers: FloatArray) -> FloatArray:
+    """used / peers, 0 where the peers have none; any one shape."""
+    return np.divide(used, peers, out=np.zeros(np.shape(used)), where=peers > 0)
+
+
+def trailing_sum(values: FloatArray, n_days: int) -> FloatArray:
+    """Σ of the last n_days days, that day included; of fewer where the days begin. n_days ≥ 1."""
+    padded = np.pad(values, ((0, 0), (n_days - 1, 0)))
+    return np.lib.stride_tricks.sliding_window_view(padded, n_days, axis=1).sum(axis=2)
+
+
+def windowed_share(used: FloatArray, peers: FloatArray, n_days: int) -> FloatArray:
+    """Actual share over the last n_days days: Σ used / Σ peers."""
+    return actual_share(trailing_sum(used, n_days), trailing_sum(peers, n_days))
+
+
+def tolerance_of(target: FloatArray, *, relative: float, points: float) -> FloatArray:
+    """Half the width of the band around the target, 0..1: max(relative · target, points / 100)."""
+    return np.maximum(relative * target, points / 100.0)
+
+
+def gap_of(actual: FloatArray, target: FloatArray) -> FloatArray:
+    """|actual − target|."""
+    return np.abs(actual - target)
+
+
+def is_inside(actual: FloatArray, target: FloatArray, tolerance: FloatArray) -> BoolArray:
+    """Whether the gap is within the tolerance."""
+    inside: BoolArray = gap_of(actual, target) <= tolerance + _ROUNDING
+    return inside
+
+
+def mean_deviation(actual: FloatArray, target: FloatArray, counts: BoolArray) -> tuple[FloatArray, BoolArray]:
+    """Σ target · |actual − target| / Σ target over the entries that count, (days,); and on which days there are any.
+
+    Each entry weighs as much as its share; 0 on days on which none counts.
+    """
+    return weighted_mean(gap_of(actual, target), target, counts)
+
+
+def weighted_mean(values: FloatArray, weight: FloatArray, counts: BoolArray) -> tuple[FloatArray, BoolArray]:
+    """Σ weight · value / Σ weight over the entries that count, (days,); and on which days there is any weight."""
+    weights = np.where(counts, weight, 0.0)
+    total = weights.sum(axis=0)
+    mean = np.divide((weights * values).sum(axis=0), total, out=np.zeros(len(total)), where=total > 0)
+    return mean, total > 0
+
+
+def mean_of_days(values: FloatArray, there: BoolArray) -> float | None:
+    """Mean of the days that are there, (days,); None without any."""
+    return float(values[there].mean()) if there.any() else None
+
+
+def time_inside(inside: BoolArray, counts: BoolArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """Part 0..1 of the days that count on which each entry is inside its band, (entries,), and how many count."""
+    n_days = counts.sum(axis=1)
+    n_inside = (inside & counts).sum(axis=1)
+    part = np.divide(n_inside, n_days, out=np.zeros(len(n_days)), where=n_days > 0)
+    return part, n_days
+
+
+def half_times(actual: FloatArray, target: FloatArray, tolerance: FloatArray) -> list[HalfTime]:
+    """After each change of one entry's target; all (days,), consecutive days on which it competes.
+
+    The gap may halve and open again: it counts as halved from the day on after which it stays so.
+    """
+    changes = (1 + np.flatnonzero(target[1:] != target[:-1])).tolist()
+    return [_half_time(actual, target, tolerance, at, end) for at, end in pairwise([*changes, len(target)])]
+
+
+def _half_time(actual: FloatArray, target: FloatArray, tolerance: FloatArray, at: int, end: int) -> HalfTime:
+    gap = float(abs(actual[at - 1] - target[at]))
+    if gap <= tolerance[at] + _ROUNDING:
+        return HalfTime(at, gap, Outcome.NO_GAP)
+    open_on = np.flatnonzero(gap_of(actual[at:end], target[at:end]) > gap / 2 + _ROUNDING)
+    first = 0 if not len(open_on) else int(open_on[-1]) + 1
+    if at + first < end:
+        return HalfTime(at, gap, Outcome.REACHED, first + 1)
+    return HalfTime(at, gap, Outcome.NOT_YET if end == len(target) else Outcome.OVERTAKEN)
+
+
+def day_states(
+    *,
+    actual: FloatArray,
+    target: FloatArray,
+    tolerance: FloatArray,
+    used: FloatArray,
+    waited: FloatArray,
+    knows_waiting: BoolArray,
+    competes: BoolArray,
+) -> States:
+    """A DayState for each entry and day. used: on that day alone; waited: asked for by jobs that waited on it."""
+    under = actual < target - tolerance - _ROUNDING
+    over = actual > target + tolerance + _ROUNDING
+    ran, waits = used > 0, waited > 0
+    states = np.full(np.shape(actual), DayState.ON, np.int8)
+    states[over] = DayState.OVER
+    states[under & ran & ~knows_waiting] = DayState.INFERRED
+    states[under & ran & knows_waiting] = DayState.MET
+    states[under & waits] = DayState.STARVED
+    states[~ran & ~waits] = DayState.NO_DEMAND
+    states[~competes] = DayState.ABSENT
+    return states
+
+
+def demand_aware_gap(actual: FloatArray, target: FloatArray, states: States) -> FloatArray:
+    """What of the gap somebody would have wanted otherwise; of one sibling group.
+
+    max(target − actual, 0) where the entry had demand, known or inferred: STARVED or INFERRED.
+    max(actual − target, 0) where another one of the group was STARVED on that day.
+    """
+    starved = states == DayState.STARVED
+    wanted = starved | (states == DayState.INFERRED)
+    others_starved = starved.sum(axis=0, keepdims=True) - starved > 0
+    shortfall = np.where(wanted, np.maximum(target - actual, 0.0), 0.0)
+    excess = np.where(others_starved & (states != DayState.ABSENT), np.maximum(actual - target, 0.0), 0.0)
+    return shortfall + excess
+
+
+def demand_aware_error(
+    actual: FloatArray, target: FloatArray, states: States, counts: BoolArray
+) -> tuple[FloatArray, BoolArray]:
+    """Σ target · demand-aware gap / Σ target over the entries that count, (days,); and on which days there are any."""
+    return weighted_mean(demand_aware_gap(actual, target, states), target, counts)
