@@ -79,7 +79,7 @@ def walk_to(snapshot: ServedSnapshot, entry: int, *, told: Mask | None = None) -
     """Numbers as they are stored in the snapshot, never computed again. told: where they may be; None for all."""
     tree = snapshot.tree
     chain = [*tree.ancestors(entry), entry][1:]
-    steps = [_step(snapshot, i) if told is None or told[i] else _untold(_step(snapshot, i)) for i in chain]
+    steps = [step_at(snapshot, i) if told is None or told[i] else untold(step_at(snapshot, i)) for i in chain]
     deciding = _deciding(snapshot, entry)
     return Walk(entry, chain, steps, None if deciding is None else chain.index(deciding))
 
@@ -155,7 +155,8 @@ def step_json(step: WalkStep, said: Sequence[Said]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _step(snapshot: ServedSnapshot, i: int) -> WalkStep:
+def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
+    """The level of one entry, whichever way leads to it."""
     tree, values = snapshot.tree, snapshot.values
     competes = bool(values.competes[i])
     target = float(values.target[i]) if competes else None
@@ -182,7 +183,7 @@ def _step(snapshot: ServedSnapshot, i: int) -> WalkStep:
     )  # fmt: skip
 
 
-def _untold(step: WalkStep) -> WalkStep:
+def untold(step: WalkStep) -> WalkStep:
     """Entitlements alone."""
     return replace(
         step, actual=None, priority=None, state="unknown", n_ahead=0, message_key="suppressed", columns={},

@@ -166,21 +166,6 @@ class AllPrioritiesView(APIView):
         return answers.answer_all(request._request, snapshot, since, mask, at)
 
 
-class ExplainFilterSerializer(serializers.Serializer[Any]):
-    account = serializers.CharField(max_length=1024)
-    namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
-
-
-class ExplainView(APIView):
-    scopes: ClassVar[Scopes] = {"GET": frozenset({PRIORITIES_READ, SELF_READ})}
-
-    @extend_schema(operation_id="explain_priority", parameters=[ExplainFilterSerializer], responses=dict)
-    def get(self, request: Request, policy: str) -> Response:
-        """The walk from the root to the account's entry: one object a level, numbers that add up."""
-        given = asked(ExplainFilterSerializer, request)
-        return Response(selectors.explain(policy_slug=policy, **given, actor=actor_of(request)))
-
-
 class SnapshotSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     revision = serializers.IntegerField(source="revision_number")

@@ -1,20 +1,17 @@
-"""The walk of an account or an entry for whoever may see it: numbers, keys and sentences, level by level."""
+"""The walk of an account for whoever may be told it: numbers, keys and sentences, level by level."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
-from apps import clock
 from apps.accounts.actor import Actor
-from apps.policies.columns import Mask
-from apps.policies.selectors import get_policy
-from apps.priorities import served
-from apps.priorities.answers import ServedSnapshot, instant
+from apps.priorities.answers import instant
 from apps.priorities.lookup import AccountQuery
+from apps.priorities.selectors.looking import Look, look_at
 from apps.priorities.selectors.me import unranked_said
+from apps.priorities.selectors.moments import Moment
 from apps.priorities.sentences import Said, say, text_of
-from apps.priorities.sight import visible_in
 from apps.priorities.walk import Walk, WalkStep, level_said, step_json, walk_to
 
 
@@ -22,21 +19,24 @@ def explain(
     *, policy_slug: str, account: str | AccountQuery, namespace: str = "", actor: Actor,
     at: int | datetime | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The walk of an account, one object a level; what the actor may not see reads as unmapped."""
-    policy = get_policy(slug=policy_slug, actor=actor, scope=_scope(actor))
-    snapshot = served.newest(policy_slug)
+    """The walk of an account, one object a level; what the actor may not be told reads as unmapped.
+
+    at: a revision or an instant to look back at, with the rights of now.
+    """
+    look = look_at(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
+    snapshot = look.snapshot
     query = account if isinstance(account, AccountQuery) else AccountQuery(account, namespace=namespace)
-    seen = visible_in(policy=policy, snapshot=snapshot, at=clock.now(), actor=actor)
-    results = snapshot.lookup([query], mask=seen)
     described = []
-    for result in results:
+    for result in snapshot.lookup([query], mask=look.told):
         entry = snapshot.tree.index_of_path(result["entry"]) if result["entry"] is not None else None
-        described.append(result if entry is None else _explained(snapshot, result, walk_to(snapshot, entry), seen))
+        described.append(result if entry is None else _explained(look, result, entry))
     return {
         "policy": policy_slug,
         "snapshot": snapshot.snapshot_id,
         "revision": snapshot.revision,
         "as_of": instant(snapshot.as_of),
+        "algorithm": snapshot.algorithm,
+        "moment": moment_json(look.moment),
         "results": described,
     }
 
@@ -50,19 +50,37 @@ def rank_said(rank: int | None, of: int, deciding: WalkStep | None, why_unranked
     return [say("rank.decided", rank=rank, of=of, name=deciding.name)]
 
 
-def _explained(snapshot: ServedSnapshot, result: dict[str, Any], walk: Walk, seen: Mask) -> dict[str, Any]:
+def moment_json(moment: Moment | None) -> dict[str, Any] | None:
+    """Which state of affairs a look back shows."""
+    if moment is None:
+        return None
+    return {
+        "revision": moment.revision, "since": instant(moment.since),
+        "until": instant(moment.until) if moment.until else None,
+        "as_of": instant(moment.as_of) if moment.as_of else None,
+        "snapshot_revision": moment.snapshot_revision, "reconstructed": moment.is_reconstructed,
+    }  # fmt: skip
+
+
+def scope_of(actor: Actor) -> str:
+    """Which of its scopes a token reads with."""
+    return next((scope for scope in ("priorities:read", "policies:read") if actor.has_scope(scope)), "self:read")
+
+
+def _explained(look: Look, result: dict[str, Any], entry: int) -> dict[str, Any]:
     """A token that is bound to a subtree is told nothing of the levels above it."""
-    visible = [step for step, i in zip(walk.steps, walk.chain, strict=True) if seen[i]]
-    deciding = None if walk.deciding is None or not seen[walk.chain[walk.deciding]] else walk.steps[walk.deciding]
-    said = rank_said(result["rank"], result["of"], deciding, unranked_said(snapshot, result, walk.entry))
+    walk: Walk = walk_to(look.snapshot, entry, told=look.told)
+    shown = [step for step, i in zip(walk.steps, walk.chain, strict=True) if look.seen[i]]
+    hides = walk.deciding is None or not look.told[walk.chain[walk.deciding]]
+    deciding = None if hides or walk.deciding is None else walk.steps[walk.deciding]
+    said = rank_said(result["rank"], result["of"], deciding, unranked_said(look.snapshot, result, entry))
     return {
         **result,
-        "steps": [step_json(step, level_said(step, decides=step is deciding)) for step in visible],
+        "steps": [
+            {**step_json(step, level_said(step, decides=step is deciding)), "decides": step is deciding}
+            for step in shown
+        ],
         "deciding": None if deciding is None else deciding.path,
         "sentence": text_of(said),
         "sentences": [one.json() for one in said],
     }
-
-
-def _scope(actor: Actor) -> str:
-    return next((scope for scope in ("priorities:read", "policies:read") if actor.has_scope(scope)), "self:read")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
 
-import numpy as np
 from django.utils.translation import gettext as _
 
-from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.errors import FieldProblem, Invalid, NotAllowed, NotFound
@@ -22,10 +20,11 @@ from apps.policies.selectors import list_policies
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.lookup import AccountQuery
 from apps.priorities.selectors.freshness import freshness
+from apps.priorities.selectors.looking import look_at, look_back
 from apps.priorities.selectors.moments import Moment, moment_of
-from apps.priorities.selectors.rows import PolicyView, newest_or_none, open_view
+from apps.priorities.selectors.rows import newest_or_none, open_view
 from apps.priorities.sentences import Said, say
-from apps.priorities.sight import own_queries, visible_in
+from apps.priorities.sight import own_queries
 from apps.priorities.walk import WalkStep, walk_to, why_unranked
 
 
@@ -102,17 +101,16 @@ def get_my_priority(
 
 @dataclass(frozen=True)
 class _Opened:
-    """One policy with the snapshot that is asked, and what of it may be seen; None for all of the own path."""
+    """One policy with the snapshot that is asked, and what of it may be told; None for all of the own path."""
 
     policy: Policy
     snapshot: ServedSnapshot | None
-    seen: Callable[[], Mask] | None
-    moment: Moment | None
-    problems: tuple[str, ...]
+    told: Mask | None = None
+    moment: Moment | None = None
+    problems: tuple[str, ...] = ()
 
 
 def _opened(policy: Policy, actor: Actor, at: int | datetime | None) -> _Opened:
-    is_bound = actor.token is not None and actor.token.subtree_uid is not None
     if at is not None:
         return _opened_then(policy, actor, at)
     try:
@@ -121,30 +119,23 @@ def _opened(policy: Policy, actor: Actor, at: int | datetime | None) -> _Opened:
         snapshot = None
     fresh = freshness(policy_slug=policy.slug, actor=actor)
     problems = () if fresh.state == "ok" else tuple(fresh.problems)
-    if snapshot is None or not is_bound:
-        return _Opened(policy, snapshot, None, None, problems)
-    seen = partial(visible_in, policy=policy, snapshot=snapshot, at=clock.now(), actor=actor)
-    return _Opened(policy, snapshot, seen, None, problems)
+    if snapshot is None or actor.token is None or actor.token.subtree_uid is None:
+        return _Opened(policy, snapshot, problems=problems)
+    look = look_at(policy_slug=policy.slug, actor=actor, scope=Token.Scope.SELF_READ)
+    return _Opened(policy, look.snapshot, look.told, problems=problems)
 
 
 def _opened_then(policy: Policy, actor: Actor, at: int | datetime) -> _Opened:
     try:
-        view = open_view(policy_slug=policy.slug, actor=actor, at=at, scope=Token.Scope.SELF_READ, is_live=True)
+        view = open_view(policy_slug=policy.slug, actor=actor, at=at, scope=Token.Scope.SELF_READ)
     except NotFound:
         if isinstance(at, int):
             raise
-        return _Opened(policy, None, None, None, ())
-    seen = None if view.snapshot is None else partial(_seen_then, view, view.snapshot)
-    return _Opened(policy, view.snapshot, seen, moment_of(view), ())
-
-
-def _seen_then(view: PolicyView, snapshot: ServedSnapshot) -> Mask:
-    """What of the snapshot's tree the actor sees now, by the tree of the revision that was in force."""
-    place = view.place
-    seen = np.zeros(len(snapshot.tree), dtype=np.bool_)
-    here = np.flatnonzero(view.visibility.mask & (place >= 0))
-    seen[place[here]] = True
-    return seen
+        return _Opened(policy, None)  # it didn't exist yet
+    if view.snapshot is None:
+        return _Opened(policy, None, moment=moment_of(view))
+    look = look_back(view)
+    return _Opened(policy, look.snapshot, look.told, look.moment)
 
 
 def _in_policy(opened: _Opened, query: AccountQuery) -> Iterable[MyPriority]:
@@ -161,23 +152,22 @@ def _in_policy(opened: _Opened, query: AccountQuery) -> Iterable[MyPriority]:
     snapshot = opened.snapshot
     if snapshot is None:
         return [about(error="no_snapshot")]
-    seen = None if opened.seen is None else opened.seen()
     return [
         about(error="unmapped", factor=result["factor"])
         if result["entry"] is None
-        else _of_entry(snapshot, about, result, seen)
-        for result in snapshot.lookup([query], mask=seen)
+        else _of_entry(snapshot, about, result, opened.told)
+        for result in snapshot.lookup([query], mask=opened.told)
     ]
 
 
 def _of_entry(
-    snapshot: ServedSnapshot, about: partial[MyPriority], result: dict[str, Any], seen: Mask | None
+    snapshot: ServedSnapshot, about: partial[MyPriority], result: dict[str, Any], told: Mask | None
 ) -> MyPriority:
     entry = snapshot.tree.index_of_path(result["entry"])
     if entry is None:
         raise NotFound("There is no such entry in this policy.")
     walk = walk_to(snapshot, entry)
-    shown = [at for at, i in enumerate(walk.chain) if seen is None or seen[i]]
+    shown = [at for at, i in enumerate(walk.chain) if told is None or told[i]]
     return about(
         entry_uid=snapshot.tree.uuid(entry),
         entry_name=snapshot.tree.name[entry],

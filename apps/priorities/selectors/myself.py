@@ -11,9 +11,8 @@ from apps.accounts.actor import Actor
 from apps.priorities.advice import Outlook
 from apps.priorities.answers import instant
 from apps.priorities.ordering import json_number
-from apps.priorities.selectors.explained import rank_said
+from apps.priorities.selectors.explained import moment_json, rank_said
 from apps.priorities.selectors.me import MyPriority, get_my_priority
-from apps.priorities.selectors.moments import Moment
 from apps.priorities.sentences import Said, text_of
 from apps.priorities.stories import Story, story_of
 from apps.priorities.walk import step_json
@@ -73,7 +72,7 @@ def _line(mine: MyPriority, story: Story) -> dict[str, Any]:
         "snapshot": mine.snapshot_id, "revision": mine.revision,
         "as_of": instant(mine.as_of) if mine.as_of else None,
         "age_s": round(max((clock.now() - mine.as_of).total_seconds(), 0.0), 3) if mine.as_of else None,
-        "moment": _moment(mine.moment),
+        "moment": moment_json(mine.moment),
     }  # fmt: skip
 
 
@@ -91,18 +90,6 @@ def _explained(mine: MyPriority, story: Story) -> dict[str, Any]:
         "steps": steps,
         "number": story.number.json() if story.number else None,
     }
-
-
-def _moment(moment: Moment | None) -> dict[str, Any] | None:
-    """Which state of affairs a look back shows."""
-    if moment is None:
-        return None
-    return {
-        "revision": moment.revision, "since": instant(moment.since),
-        "until": instant(moment.until) if moment.until else None,
-        "as_of": instant(moment.as_of) if moment.as_of else None,
-        "snapshot_revision": moment.snapshot_revision, "reconstructed": moment.is_reconstructed,
-    }  # fmt: skip
 
 
 def _said(sentences: Sequence[Said]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from django.utils import formats, timezone
@@ -29,3 +30,9 @@ def unit_of(resource: str) -> str:
         "billing": _("billing-hours"),
     }  # fmt: skip
     return units.get(resource, resource)
+
+
+def unit_of_metric(weights: Mapping[str, float]) -> str:
+    """core-hours, where one resource counts once; else a sum has no unit of its own."""
+    counted = {name: weight for name, weight in weights.items() if weight}
+    return unit_of(next(iter(counted))) if list(counted.values()) == [1.0] else _("weighed hours")

@@ -1,0 +1,60 @@
+"""One policy as one person looks at it, now or back: the snapshot, what of it they see, what they are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from apps import clock
+from apps.accounts.actor import Actor
+from apps.errors import Unavailable
+from apps.policies.columns import Mask
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
+from apps.priorities import served
+from apps.priorities.answers import ServedSnapshot
+from apps.priorities.selectors.moments import Moment, moment_of
+from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.priorities.sight import told_in, visible_in
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """A snapshot with masks over its entries: seen, and told (what was used there may be). moment: of the past, of
+    which only what is told is seen.
+    """
+
+    policy: Policy
+    snapshot: ServedSnapshot
+    seen: Mask
+    told: Mask
+    moment: Moment | None
+
+
+def look_at(*, policy_slug: str, actor: Actor, at: int | datetime | None = None, scope: str = "policies:read") -> Look:
+    """The newest snapshot, or the one of then; rights are those of now.
+
+    Raises:
+        NotFound: there is no such policy, or no revision then.
+        Unavailable: `no_snapshot`, nothing is computed, or nothing is kept from then.
+    """
+    if at is not None:
+        return look_back(open_view(policy_slug=policy_slug, actor=actor, at=at, scope=scope))
+    policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
+    snapshot, now = served.newest(policy_slug), clock.now()
+    seen = visible_in(policy=policy, snapshot=snapshot, at=now, actor=actor)
+    told = told_in(policy=policy, snapshot=snapshot, at=now, actor=actor)
+    return Look(policy, snapshot, seen, seen & told, None)
+
+
+def look_back(view: PolicyView) -> Look:
+    """What a page of the past is told from, over the snapshot's entries."""
+    snapshot = view.snapshot
+    if snapshot is None:
+        raise Unavailable("No numbers are kept from then: choose a later time.", code="no_snapshot")
+    told = np.zeros(len(snapshot.tree), dtype=np.bool_)
+    place = view.place
+    told[place[np.flatnonzero(view.told & (place >= 0))]] = True
+    return Look(view.policy, snapshot, told, told, moment_of(view))

@@ -1,0 +1,112 @@
+"""GET /compare: which of two leaves goes first, the level that decides, and changes that are enough to turn it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.accounts.models import User
+from apps.policies.models import Grant
+from apps.policies.roles import VERBS_OF_ROLE
+from tests.api.conftest import AT, Caller
+from tests.api.small_site import Site, push, record
+
+COMPARE = "policies/grid/compare"
+
+
+def compared(caller: Caller, **asked: str) -> Any:
+    answer = caller.get(COMPARE, asked)
+    assert answer.status_code == 200, answer.content
+    data = answer.json()
+    assert json.dumps(data, allow_nan=False)
+    return data
+
+
+def test_the_first_level_that_differs_decides_and_both_entries_are_told(computed: Site, admin: Caller) -> None:
+    data = compared(admin, one="alice", other="carol")
+    assert (data["ahead"], data["behind"], data["decided_by"], data["level"]) == (
+        "/biology/carol", "/physics/alice", "level", 1,
+    )  # fmt: skip
+    assert (data["ahead_step"]["entry"], data["behind_step"]["entry"]) == ("/biology", "/physics")
+    assert (data["ahead_step"]["state"], data["behind_step"]["state"]) == ("under", "over")
+    assert data["sentence"].startswith("carol goes before alice: rank 1 against 3 of 3. Level 1 decides")
+    keys = [one["key"] for one in data["sentences"]]
+    assert keys[:4] == ["contrast.ahead", "contrast.level", "contrast.one.under", "contrast.one.over"]
+    assert "turn.behind_sheds" in keys
+
+
+def test_what_would_turn_the_order_does_turn_it(computed: Site, admin: Caller) -> None:
+    before = compared(admin, one="alice", other="carol")
+    more = before["turn"]["ahead_gains_usage_s"]
+    assert more > 0
+    push(computed, [record("9", "carol", "biology", int(more / 3600) + 2, at=computed.at)])
+    computed.recompute()
+    assert compared(admin, one="alice", other="carol")["ahead"] == "/physics/alice"
+
+
+def test_paths_and_accounts_with_their_cluster_name_the_same(computed: Site, admin: Caller) -> None:
+    by_path = compared(admin, one="/physics/bob", other="/physics/alice")
+    assert by_path == compared(admin, one="a:bob", other="a:alice")
+    assert (by_path["ahead"], by_path["level"]) == ("/physics/bob", 2)
+
+
+def test_one_left_out_is_the_best_account_of_who_asks(computed: Site) -> None:
+    Grant.objects.create(
+        policy=computed.policy, entry_uid=computed.uid("/"), user=computed.alice, role="lead",
+        verbs=list(VERBS_OF_ROLE["lead"]), created_at=computed.at, reason="test",
+    )  # fmt: skip
+    data = compared(Caller(user=computed.alice), other="carol")
+    assert (data["one"]["entry"], data["ahead"]) == ("/physics/alice", "/biology/carol")
+
+
+@pytest.mark.parametrize("other", ["bob", "/physics/bob", "/physics", "nobody-at-all", "/no/such/entry"])
+def test_a_colleague_reads_like_somebody_who_does_not_exist(computed: Site, other: str) -> None:
+    for token in (None, computed.token("self:read", user=computed.alice)):
+        caller = Caller(token=token) if token else Caller(user=computed.alice)
+        answer = caller.get(COMPARE, {"one": "alice", "other": other})
+        if other == "/physics":
+            assert answer.status_code == 422, "her own group is hers to see, and has no rank of its own"
+            continue
+        unknown = caller.get(COMPARE, {"one": "alice", "other": "nobody-at-all"})
+        assert (answer.status_code, answer.json()["detail"]) == (404, unknown.json()["detail"])
+
+
+def test_a_manager_compares_inside_the_own_group_alone(computed: Site) -> None:
+    assert compared(Caller(user=computed.pia), one="alice", other="bob")["ahead"] == "/physics/bob"
+    assert Caller(user=computed.pia).get(COMPARE, {"one": "alice", "other": "carol"}).status_code == 404
+
+
+def test_who_sees_sums_alone_compares_no_members(computed: Site) -> None:
+    vera = User.objects.create_user("vera")
+    Grant.objects.create(
+        policy=computed.policy, entry_uid=computed.uid("/"), user=vera, role="viewer",
+        verbs=list(VERBS_OF_ROLE["viewer"]), created_at=computed.at, reason="test",
+    )  # fmt: skip
+    assert Caller(user=vera).get(COMPARE, {"one": "alice", "other": "carol"}).status_code == 404
+
+
+def test_the_same_twice_a_group_and_a_missing_name_are_refused_with_their_place(computed: Site, admin: Caller) -> None:
+    twice = admin.get(COMPARE, {"one": "alice", "other": "/physics/alice"})
+    assert (twice.status_code, twice.json()["fields"][0]["where"]) == (422, "other")
+    group = admin.get(COMPARE, {"one": "/physics", "other": "alice"})
+    assert (group.status_code, group.json()["fields"][0]["where"]) == (422, "one")
+    assert admin.get(COMPARE, {"one": "alice"}).status_code == 400
+    assert admin.get(COMPARE, {"one": "alice", "other": "bob", "at": "tomorrow"}).status_code == 400
+    assert admin.get(COMPARE, {"one": "alice", "other": "x" * 5000}).status_code == 400
+
+
+def test_the_past_is_compared_as_it_was(computed: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    then = (AT + timedelta(minutes=1)).isoformat()
+    before = compared(admin, one="alice", other="carol")
+    later = AT + timedelta(hours=5)
+    push(computed, [record("9", "carol", "biology", 400, at=AT)])
+    computed.at = later
+    monkeypatch.setenv("FAIRSHARE_CLOCK", later.isoformat())
+    computed.recompute()
+    assert compared(admin, one="alice", other="carol")["ahead"] == "/physics/alice"
+    back = compared(admin, one="alice", other="carol", at=then)
+    assert (back["ahead"], back["moment"]["revision"]) == (before["ahead"], 2)
+    assert back["turn"] == before["turn"]
