@@ -362,6 +362,16 @@ ROWS = [
     # --- Pages: a token opens none of them
     Row("", "/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("_attention", "/_attention", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
+    # --- The first steps: administrators alone (nobody has begun)
+    Row("setup/", "/setup/", "302 403 403 403 403 200 302 302 302 302 302"),
+    Row("setup/_progress", "/setup/_progress", "302 403 403 403 403 204 302 302 302 302 302", headers=HTMX),
+    *(
+        Row(f"setup/{step}/", f"/setup/{step}/", f"302 403 403 403 403 {admin} 302 302 302 302 302", "post", {})
+        for step, admin in (
+            ("tree", 422), ("log", 422), ("source", 404), ("zone", 422), ("confirm", 404), ("again", 404),
+            ("accounts", 404), ("publish", 404), ("give-up", 404),
+        )
+    ),
     Row("sign-in/", "/sign-in/", "200 302 302 302 302 302 200 200 200 200 200"),
     Row("sign-in/oidc/", "/sign-in/oidc/", "404 404 404 404 404 404 404 404 404 404 404", "post"),  # without an issuer
     Row("sign-in/oidc/<slug:provider_id>/callback/", "/sign-in/oidc/site/callback/?code=x&state=y",

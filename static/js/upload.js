@@ -21,7 +21,7 @@ function show(form) {
 
 function showNewSource(form) {
   const field = form.querySelector("[data-new-source]");
-  field.hidden = form.querySelector("[name=source]").value !== "+";
+  if (field) field.hidden = form.querySelector("[name=source]").value !== "+";
 }
 
 function prepare(form) {
@@ -40,7 +40,7 @@ function prepare(form) {
     if (show(form)) announce(`${input.files[0].name}, ${size(input.files[0].size)}`);
   });
   input.addEventListener("change", () => show(form));
-  form.querySelector("[name=source]").addEventListener("change", () => showNewSource(form));
+  form.querySelector("[name=source]")?.addEventListener("change", () => showNewSource(form));
 }
 
 // A refused form is morphed in place: the chosen file stays, what was shown for it has to be shown again.

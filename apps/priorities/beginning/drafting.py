@@ -1,0 +1,233 @@
+"""A first policy on its way: the tree is read, a log sent beside it, accounts are placed. Nothing is in force by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import IO, Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from apps.accounts import audit
+from apps.accounts.actor import Actor
+from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.policies.columns import TreeColumns, pack_tree, unpack_tree
+from apps.policies.first_revision import first_tree
+from apps.policies.formats.registry import get_format, guess_format, read_file, text_of
+from apps.priorities.models import Beginning
+from apps.runs.models import Run
+from apps.usage import uploads
+from apps.usage.collectors.registry import AUTO
+from apps.usage.models import Source
+from apps.usage.services import confirm_import, start_import, zone_of
+
+MOST_DECISIONS = 1_000
+_NO_ZONE = "naive_time"
+
+
+class LogState(StrEnum):
+    """How far the accounting log is."""
+
+    NONE = "none"
+    READING = "reading"
+    FAILED = "failed"
+    NO_ZONE = "no_zone"  # times without a zone: somebody has to say which
+    DECIDE = "decide"
+    IMPORTING = "importing"
+    READY = "ready"
+
+
+def require_beginner(actor: Actor) -> None:
+    if not actor.is_admin:
+        raise NotAllowed(
+            _("Only administrators make a first policy: ask one of them to send the scheduler’s tree and its log.")
+        )
+
+
+def get_beginning(*, actor: Actor) -> Beginning | None:
+    """The one that is open."""
+    require_beginner(actor)
+    found = Beginning.objects.filter(is_open=True)
+    return found.select_related("source", "dry_run__run", "dry_run__source", "usage_import__run").first()
+
+
+def tree_of(beginning: Beginning) -> TreeColumns:
+    return unpack_tree(beginning.tree, beginning.tree_digest)
+
+
+def log_state(beginning: Beginning) -> LogState:
+    if beginning.source_id is None:
+        return LogState.NONE
+    if beginning.usage_import is not None:
+        state = beginning.usage_import.run.state
+        if state in (Run.State.QUEUED, Run.State.RUNNING):
+            return LogState.IMPORTING
+        return LogState.READY if state == Run.State.SUCCEEDED else LogState.FAILED
+    if beginning.dry_run is None:
+        return LogState.READY  # of a source that had usage already
+    run = beginning.dry_run.run
+    if run.state in (Run.State.QUEUED, Run.State.RUNNING):
+        return LogState.READING
+    if run.state != Run.State.SUCCEEDED:
+        return LogState.FAILED
+    is_naive = run.result.get("by_code", {}).get(_NO_ZONE, 0) > 0
+    return LogState.NO_ZONE if is_naive and not run.counts.get("new") else LogState.DECIDE
+
+
+def read_tree(*, content: bytes, file_name: str, format: str, at: datetime, actor: Actor) -> Beginning:
+    """Begin, or begin again with another tree: the log stays, what was decided about accounts goes with its entries."""
+    require_beginner(actor)
+    found = guess_format(text_of(content)) if format == AUTO else get_format(format)
+    if found is None:
+        raise Invalid(
+            _("The file is in none of the formats that are read here: say which one it is meant to be."),
+            code="unknown_format",
+        )
+    declared = read_file(found, content)
+    tree = first_tree(declared, found)
+    if len(tree) < 2:
+        raise Invalid(_("There is no entry in this file: a tree has at least one group or user."), code="empty_tree")
+    blob, digest = pack_tree(tree)
+    facts = {"format": found.name, "label": found.label, "policy": declared.policy, "ignored": list(declared.ignored)}
+    given = {
+        "file_name": file_name[-255:] or "tree", "facts": facts, "file_settings": dict(declared.settings),
+        "tree": blob, "tree_digest": digest, "decisions": [], "updated_at": at,
+    }  # fmt: skip
+    with transaction.atomic():
+        beginning = Beginning.objects.select_for_update().filter(is_open=True).first()
+        if beginning is None:
+            made = {"author": actor.user, "author_name": actor.name, "created_at": at}
+            beginning = Beginning.objects.create(**given, **made)
+        else:
+            _save(beginning, **given)
+        details = {"format": found.name, "n_entries": len(tree), "tree_digest": digest}
+        audit.record(actor=actor, verb="setup.tree_read", at=at, subject=beginning.file_name, details=details)
+    return beginning
+
+
+def send_log(
+    *, version: int, file: IO[bytes], file_name: str, format: str, source_slug: str, time_zone: str, at: datetime,
+    actor: Actor,
+) -> Beginning:  # fmt: skip
+    """A dry run of the log into a source of its own, which is made with it."""
+    with transaction.atomic():
+        beginning = locked(version, actor)
+        dry = start_import(
+            source_slug=source_slug, format=format, file=file, file_name=file_name, time_zone=time_zone, dry_run=True,
+            makes_source=True, at=at, actor=actor,
+        )  # fmt: skip
+        return _save(beginning, source=dry.source, dry_run=dry, usage_import=None, updated_at=at)
+
+
+def take_source(*, version: int, source_slug: str, at: datetime, actor: Actor) -> Beginning:
+    """The usage of a source that has some already, in place of a file."""
+    with transaction.atomic():
+        beginning = locked(version, actor)
+        source = Source.objects.filter(slug=source_slug).first()
+        if source is None or source.last_record_end_at is None:
+            raise NotFound(_("There is no usage source of this name that has records."))
+        return _save(beginning, source=source, dry_run=None, usage_import=None, updated_at=at)
+
+
+def tell_zone(*, version: int, time_zone: str, at: datetime, actor: Actor) -> Beginning:
+    """Read the file again, now that somebody said in which zone its times are."""
+    with transaction.atomic():
+        beginning = locked(version, actor)
+        if zone_of(time_zone.strip()) is None:
+            problem = FieldProblem("time_zone", "name the zone of the log’s times, as Europe/Stockholm or UTC")
+            raise Invalid(f"{problem.message}.", fields=[problem])
+        dry = beginning.dry_run
+        if dry is None or not uploads.exists(dry.stored_path):
+            raise Conflict(_("The log is no longer kept: send it again."), code="file_gone")
+        with uploads.path_of(dry.stored_path).open("rb") as file:
+            again = start_import(
+                source_slug=dry.source.slug, format=dry.format, file=file, file_name=dry.file_name,
+                time_zone=time_zone.strip(), dry_run=True, at=at, actor=actor,
+            )  # fmt: skip
+        return _save(beginning, dry_run=again, usage_import=None, updated_at=at)
+
+
+def confirm_log(*, version: int, at: datetime, actor: Actor) -> Beginning:
+    """The real import of the dry run: its usage is kept, and counts for nobody before there is a policy."""
+    with transaction.atomic():
+        beginning = locked(version, actor)
+        if beginning.dry_run is None:
+            raise Conflict(_("There is no log to import: send one first."), code="not_confirmable")
+        made = confirm_import(import_id=beginning.dry_run.pk, at=at, actor=actor)
+        return _save(beginning, usage_import=made, updated_at=at)
+
+
+def forget_log(*, version: int, at: datetime, actor: Actor) -> Beginning:
+    """Another log shall be sent. What was imported stays in its source."""
+    with transaction.atomic():
+        beginning = locked(version, actor)
+        return _save(beginning, source=None, dry_run=None, usage_import=None, decisions=[], updated_at=at)
+
+
+def decide_accounts(*, version: int, decisions: Sequence[dict[str, str]], at: datetime, actor: Actor) -> Beginning:
+    """Which entry each of these accounts is to count for; accounts that were decided before and aren't named stay so.
+
+    decisions: user_pattern, group_pattern, fqan_pattern and `entry`, a path ("" for nowhere).
+    """
+    with transaction.atomic():
+        beginning = locked(version, actor)
+        tree = tree_of(beginning)
+        kept = {_names_of(one): one for one in beginning.decisions}
+        problems = []
+        for one in decisions:
+            place = _entry_at(tree, one["entry"])
+            if one["entry"].strip() and place is None:
+                problems.append(FieldProblem(one["entry"][:200], "is no entry of this tree that takes accounts"))
+            kept.pop(_names_of(one), None)
+            if place is not None:
+                kept[_names_of(one)] = {**one, "entry": str(place)}
+        if problems:
+            raise Invalid(f"{problems[0].where} {problems[0].message}.", code="no_such_entry", fields=problems)
+        if len(kept) > MOST_DECISIONS:
+            raise Invalid(_("Place at most %(n)d accounts by hand; rules place more.") % {"n": MOST_DECISIONS})
+        details = {"n_decided": len(decisions), "n_kept": len(kept)}
+        audit.record(actor=actor, verb="setup.accounts_decided", at=at, subject=beginning.file_name, details=details)
+        return _save(beginning, decisions=list(kept.values()), updated_at=at)
+
+
+def give_up(*, version: int, at: datetime, actor: Actor) -> None:
+    """The tree is forgotten; usage that was imported stays in its source."""
+    with transaction.atomic():
+        beginning = locked(version, actor)
+        audit.record(actor=actor, verb="setup.given_up", at=at, subject=beginning.file_name, details={})
+        beginning.delete()
+
+
+def locked(version: int, actor: Actor) -> Beginning:
+    """The open one, for as long as the caller's transaction lasts, if it is what the caller saw."""
+    require_beginner(actor)
+    found = Beginning.objects.select_for_update(of=("self",)).filter(is_open=True)
+    beginning = found.select_related("dry_run__source", "dry_run__run", "source", "usage_import__run").first()
+    if beginning is None:
+        raise NotFound(_("There is no beginning to go on with: send the scheduler’s tree first."))
+    if beginning.version != version:
+        raise Stale(_("Somebody went on with it meanwhile: look at where it is now."))
+    return beginning
+
+
+def _save(beginning: Beginning, **changed: Any) -> Beginning:
+    for name, value in changed.items():
+        setattr(beginning, name, value)
+    beginning.version += 1
+    beginning.save(update_fields=[*changed, "version"])
+    return beginning
+
+
+def _names_of(one: dict[str, str]) -> tuple[str, str, str]:
+    return one.get("user_pattern", ""), one.get("group_pattern", ""), one.get("fqan_pattern", "")
+
+
+def _entry_at(tree: TreeColumns, path: str) -> UUID | None:
+    wanted = path.strip()
+    if not wanted:
+        return None
+    i = tree.index_of_path(wanted if wanted.startswith("/") else f"/{wanted}")
+    return None if i is None or i == 0 or tree.is_reserve[i] else tree.uuid(i)
