@@ -11,6 +11,7 @@ from apps.priorities.forecast.asking import (
     get_my_forecasts,
 )
 from apps.priorities.forecast.outlook import HORIZON_DAYS, CurvePoint, Outlook, Standing, foresee
+from apps.priorities.forecast.outlooks import outlook_of
 from apps.priorities.forecast.past import PACE_DAYS, LevelPast
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "foresee",
     "get_forecasts",
     "get_my_forecasts",
+    "outlook_of",
 ]
