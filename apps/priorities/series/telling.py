@@ -10,54 +10,59 @@ the youngest of which had five people in every remainder.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Protocol
 from uuid import UUID
 
 import numpy as np
 from django.conf import settings
 
-from apps.policies.models import Policy
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.series.columns import F8, DailySeries, Mask, SeriesDays
+from apps.priorities.series.reading import load_children, load_series
 from apps.priorities.suppression import is_large_enough, members_below
 
 _LEAST = 1e-9
 _UNTIL_KEPT_S = 600.0
 
 
-class LoadChildren(Protocol):
-    def __call__(self, policy: Policy, parent_uid: UUID, *, from_on: date, to_on: date) -> DailySeries: ...
-
-
-class LoadSeries(Protocol):
-    def __call__(self, policy: Policy, uids: list[UUID], *, from_on: date, to_on: date) -> DailySeries: ...
-
-
-@dataclass(frozen=True)
-class Loading:
-    """`load_children` and `load_series` of `series.reading`."""
-
-    children: LoadChildren
-    series: LoadSeries
-
-
-def told_days(series: DailySeries, *, view: PolicyView, load: Loading | None = None) -> Mask:
+def told_days(series: DailySeries, *, view: PolicyView) -> Mask:
     """Shape (entries, days): whether numbers of the entry on the day may be told to the view's actor.
 
-    load: siblings, and those of what is above, are loaded only for whom sums are told of; without it no sums are told.
+    Siblings, and those of what is above, are loaded only for whom sums are told of.
     """
     n_days = len(series.days.on)
     told = np.zeros((len(series.uids), n_days), dtype=np.bool_)
     visibility = view.visibility
-    days = _Days(view, series.days, load) if load is not None else None
+    days = _Days(view, series.days)
     for row, uid in enumerate(series.uids):
         i = view.tree.index_of_uid(uid)
         if i is None or not visibility.may_see(i):
             continue
-        told[row] = True if visibility.outright[i] else days is not None and days.of(i)
+        told[row] = True if visibility.outright[i] else days.of(i)
     return told
+
+
+def as_told(series: DailySeries, *, view: PolicyView) -> tuple[DailySeries, Mask]:
+    """The series with amounts told by sums only in two digits, and `told_days`.
+
+    A day is reckoned anew when records come late, and they often come from one person: whoever asked before and asks
+    again would see the difference. In two digits it is seen where it is a twentieth of the sum, and then roughly.
+    """
+    outright = [i is not None and bool(view.visibility.outright[i]) for i in map(view.tree.index_of_uid, series.uids)]
+    rows = ~np.array(outright, dtype=np.bool_)
+    if not rows.any():
+        return series, told_days(series, view=view)
+    names = ("used", "peers_used", "decayed", "peers_decayed", "waited_core_s")
+    amounts = {
+        name: np.where(rows[:, None], _two_digits(getattr(series, name)), getattr(series, name)) for name in names
+    }
+    return replace(series, **amounts), told_days(series, view=view)
+
+
+def _two_digits(values: F8) -> F8:
+    size = 10.0 ** (np.floor(np.log10(np.where(values > 0, values, 1.0))) - 1)
+    return np.round(values / size) * size
 
 
 @dataclass
@@ -82,7 +87,6 @@ class _Days:
 
     view: PolicyView
     days: SeriesDays
-    load: Loading
     told: dict[int, Mask] = field(default_factory=dict)  # entry → (days,)
     numbers: dict[int, _Found] = field(default_factory=dict)
 
@@ -95,13 +99,13 @@ class _Days:
     def _decide(self, i: int) -> None:
         tree = self.view.tree
         if i == 0:
-            found = self._aligned(self.load.series(self.view.policy, [tree.uuid(0)], **self._span))
+            found = self._aligned(load_series(self.view.policy, [tree.uuid(0)], **self._span))
             self.numbers[0] = found
             self.told[0] = np.ones(len(self.days.on), np.bool_) if self._is_outright(0) else _safe(found)[0]
             return
         parent = int(tree.parent[i])
         uid = tree.uuid(parent)
-        children = self._aligned(self.load.children(self.view.policy, uid, **self._span))
+        children = self._aligned(load_children(self.view.policy, uid, **self._span))
         self._tell_children(parent, children)
         self.told.setdefault(i, np.zeros(len(self.days.on), dtype=np.bool_))  # not in the series yet
 
