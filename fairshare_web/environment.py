@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+")
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
 _DATABASE_EXAMPLE = "example: postgres://fairshare:password@db.example.org:5432/fairshare"
@@ -43,6 +45,22 @@ def env_int(name: str, *, default: int, minimum: int = 0) -> int:
     if number < minimum:
         raise ImproperlyConfigured(f"{name}={value!r} is too small: {minimum} or more.")
     return number
+
+
+def env_choice(name: str, allowed: tuple[str, ...]) -> str:
+    """One of the allowed words, the first where nothing is said."""
+    value = env_str(name, default=allowed[0]).strip().lower()
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name}={value!r} is not known: use {', '.join(allowed)}.")
+    return value
+
+
+def env_url(name: str) -> str:
+    """Where this service is reached from outside, without a path; empty where nothing is said."""
+    value = env_str(name, default="").strip().rstrip("/")
+    if value and not _ORIGIN.fullmatch(value):
+        raise ImproperlyConfigured(f"{name}={value!r} is no address; example: https://fairshare.example.org.")
+    return value
 
 
 def env_list(name: str, *, default: str = "") -> list[str]:

@@ -10,7 +10,16 @@ from pathlib import Path
 from csp.constants import NONE, SELF
 
 from apps.cli.stack.paths import broker_dirs, private_dir, read_or_make_secret, socket_dir, var_dir
-from fairshare_web.environment import env_bool, env_database, env_int, env_list, env_str, env_time_zone
+from fairshare_web.environment import (
+    env_bool,
+    env_choice,
+    env_database,
+    env_int,
+    env_list,
+    env_str,
+    env_time_zone,
+    env_url,
+)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -48,6 +57,19 @@ FAIRSHARE_COLLECT_COMMANDS = env_list("FAIRSHARE_COLLECT_COMMANDS")  # whole pat
 FAIRSHARE_COLLECT_FOLDERS = env_list("FAIRSHARE_COLLECT_FOLDERS")  # below these sources may watch folders
 FAIRSHARE_SECRETS_DIR = env_str("FAIRSHARE_SECRETS_DIR", default="") or str(VAR / "secrets")
 FAIRSHARE_KEEP_RECORDS_DAYS = env_int("FAIRSHARE_KEEP_RECORDS_DAYS", default=0)
+
+# --- How people are written to ---------------------------------------------------------------------------------------
+FAIRSHARE_URL = env_url("FAIRSHARE_URL")  # where links in mail and webhooks lead
+FAIRSHARE_EMAIL = env_choice("FAIRSHARE_EMAIL", ("off", "console", "smtp"))
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if FAIRSHARE_EMAIL == 'smtp' else 'console'}.EmailBackend"
+DEFAULT_FROM_EMAIL = env_str("FAIRSHARE_EMAIL_FROM", default="fairshare@localhost")
+EMAIL_HOST = env_str("FAIRSHARE_EMAIL_HOST", default="localhost")
+EMAIL_PORT = env_int("FAIRSHARE_EMAIL_PORT", default=587, minimum=1)
+EMAIL_HOST_USER = env_str("FAIRSHARE_EMAIL_USER", default="")
+EMAIL_HOST_PASSWORD = env_str("FAIRSHARE_EMAIL_PASSWORD", default="")
+FAIRSHARE_EMAIL_TLS = env_choice("FAIRSHARE_EMAIL_TLS", ("start", "whole", "none"))
+EMAIL_USE_TLS, EMAIL_USE_SSL = FAIRSHARE_EMAIL_TLS == "start", FAIRSHARE_EMAIL_TLS == "whole"
+EMAIL_TIMEOUT = 20  # s
 
 # --- Applications ----------------------------------------------------------------------------------------------------
 INSTALLED_APPS = [
@@ -169,9 +191,11 @@ CELERY_BEAT_SCHEDULE = {
     "apply-dates-of-shares": {"task": "apps.policies.tasks.apply_dates_of_shares", "schedule": 300.0},
     "publish-due-changes": {"task": "apps.policies.tasks.publish_due_changes", "schedule": float(FAIRSHARE_TICK_S)},
     "recompute-stale": {"task": "apps.priorities.tasks.recompute_stale", "schedule": float(FAIRSHARE_TICK_S)},
+    "build-series-stale": {"task": "apps.priorities.tasks.build_series_stale", "schedule": 300.0},
     "collect-usage": {"task": "apps.usage.tasks.collect_due_usage", "schedule": float(FAIRSHARE_SWEEP_S)},
     "let-records-go": {"task": "apps.usage.tasks.let_records_go", "schedule": 3600.0},
     "prune-snapshots": {"task": "apps.priorities.tasks.prune_snapshots", "schedule": 3600.0},
+    "send-notices": {"task": "apps.notices.tasks.send_notices", "schedule": 30.0},
     "evaluate-notices": {"task": "apps.notices.tasks.evaluate_notices", "schedule": 300.0},
     "verify-audit": {"task": "apps.accounts.tasks.verify_audit", "schedule": 3600.0},
 }

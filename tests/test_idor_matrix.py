@@ -23,6 +23,10 @@ from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account, AuditEvent, Token, User
 from apps.accounts.services import make_token, revoke_token
 from apps.dashboard.forms.members import seen_tag
+from apps.notices.models import Notice
+from apps.notices.models import Rule as NoticeRule
+from apps.notices.watching import Place, set_rule
+from apps.notices.webhooks import make_webhook
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.capacities import tag_of as tag_of_capacity
 from apps.policies.allocations.dating import change_dates
@@ -111,6 +115,7 @@ IMPORT = "usage/imports/<int:import_id>"
 SOURCE = "usage/sources/<slug:slug>/"
 EDIT = "changes/<int:change_set>/edit"
 GROUP = "policy/<slug:policy>/group/<uuid:uid>"
+WEBHOOK = "notices/webhooks/<int:webhook>/"
 ANSWER = "inbox/<int:change_set>"
 UIDS = {"physics": "/physics", "bob": "/physics/bob"}
 HTMX = {"HX-Request": "true"}
@@ -591,6 +596,48 @@ ROWS = [
         {"step": "decline", "version": "2", "text": "no"}, besides="dora 403", remakes="request"),
     Row(ANSWER + "/answer/", "/inbox/{request}/answer/", "302 404 404 303 404 303 302 302 302 302 302", "post",
         {"step": "withdraw", "version": "2"}, besides="dora 403", remakes="request"),
+    # --- Notices, their rules, mail and webhooks
+    Row("notices/", "/notices/", "302 200 200 200 200 200 302 302 302 302 302", word="guest, Viewer of /physics/bob",
+        readers="pia admin", besides="exa 200 rex 200 dora 200"),
+    Row("notices/_rows", "/notices/_rows?state=unread", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX,
+        word="guest, Viewer of /physics/bob", readers="pia admin"),
+    Row("notices/read/", "/notices/read/", "302 404 404 303 404 303 302 302 302 302 302", "post",
+        {"notice": "{notice}"}),
+    Row("notices/snooze/", "/notices/snooze/", "302 404 404 303 404 303 302 302 302 302 302", "post",
+        {"notice": "{notice}", "days": "7"}),
+    Row("notices/rules/", "/notices/rules/", "302 200 200 200 200 200 302 302 302 302 302", word="below /physics",
+        readers="alice pia admin dora vera", besides="vera 200 dora 200"),
+    Row("notices/rules/new/", "/notices/rules/new/?kind=drift&policy=grid&entry=/physics/bob",
+        "302 403 403 200 422 200 302 302 302 302 302", besides="vera 403 dora 200"),
+    Row("notices/rules/new/", "/notices/rules/new/?kind=drift&policy=grid&entry=/physics/bob",
+        "302 403 403 422 422 422 302 302 302 302 302", "post", {"version": "0"}, besides="vera 403 dora 422"),
+    Row("notices/rules/<int:rule>/", "/notices/rules/{notice_rule}/", "302 404 200 200 404 200 302 302 302 302 302",
+        word="id_version", readers="pia admin", besides="vera 200 dora 200"),
+    Row("notices/rules/<int:rule>/", "/notices/rules/{notice_rule}/", "302 404 403 303 404 303 302 302 302 302 302",
+        "post", {"version": "1", "terms_days": "9"}, besides="vera 403 dora 403", remakes="notice_rule"),
+    Row("notices/rules/<int:rule>/remove/", "/notices/rules/{notice_rule}/remove/",
+        "302 404 403 303 404 303 302 302 302 302 302", "post", {"version": "1"}, besides="vera 403 dora 403",
+        remakes="notice_rule"),
+    Row("notices/mail/", "/notices/mail/", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("notices/mail/", "/notices/mail/", "302 303 303 303 303 303 302 302 302 302 302", "post",
+        {"rhythm": "off", "hour": "8"}),
+    Row("notices/webhooks/", "/notices/webhooks/", "302 200 200 200 200 200 302 302 302 302 302",
+        word="Chat of physics", readers="pia admin", besides="dora 200"),
+    Row("notices/webhooks/new/", "/notices/webhooks/new/", "302 403 403 200 200 200 302 302 302 302 302",
+        besides="dora 200"),
+    Row("notices/webhooks/new/", "/notices/webhooks/new/", "302 403 403 200 422 200 302 302 302 302 302", "post",
+        {"name": "Tried", "url": "https://hooks.example.org/", "policy": "grid", "entry": "/physics"},
+        besides="dora 422"),
+    Row(WEBHOOK, "/notices/webhooks/{webhook}/", "302 404 404 200 404 200 302 302 302 302 302",
+        word="hooks.example.org/in", readers="pia admin"),
+    Row(WEBHOOK, "/notices/webhooks/{webhook}/", "302 404 404 303 404 303 302 302 302 302 302", "post",
+        {"name": "Chat of physics", "url": "https://hooks.example.org/in", "version": "1"}, remakes="webhook"),
+    Row(WEBHOOK + "_log", "/notices/webhooks/{webhook}/_log", "302 404 404 200 404 200 302 302 302 302 302",
+        headers=HTMX),
+    Row(WEBHOOK + "act/", "/notices/webhooks/{webhook}/act/", "302 404 404 303 404 303 302 302 302 302 302", "post",
+        {"step": "test"}, remakes="webhook"),
+    Row(WEBHOOK + "act/", "/notices/webhooks/{webhook}/act/", "302 404 404 303 404 303 302 302 302 302 302", "post",
+        {"step": "remove", "version": "1"}, remakes="webhook"),
     # --- Pages of core-hours
     Row(CORE_HOURS, "/policy/grid/allocations/", "302 404 200 200 200 200 302 302 302 302 302",
         word=">bob</a>", readers="pia admin dora", besides="vera 200 dora 200"),
@@ -791,6 +838,7 @@ class World:
         }  # fmt: skip
         self.makers |= {"no_request": self._no_request, "request": self._request}
         self.makers |= {"division": self._division, "a_number": self._a_number}
+        self.makers |= {"notice": self._notice, "notice_rule": self._notice_rule, "webhook": self._webhook}
         for name, make in self.makers.items():
             self.objects[name] = make()
 
@@ -890,6 +938,27 @@ class World:
             policy_slug="grid", entry_uid=self.site.uid("/physics"), shares=shares, reason="more for physics", at=AT,
             actor=pia,
         ).pk  # fmt: skip
+
+    def _notice(self) -> int:
+        """That the guest's role at /physics/bob ends."""
+        grant = Grant.objects.get(user=self.people["guest"])
+        facts = {"grant": grant.pk, "who": "guest", "role": "viewer", "path": "/physics/bob", "ends_on": "2026-12-01",
+                 "is_over": False}  # fmt: skip
+        return Notice.objects.create(
+            kind="ending_roles", key=str(self._a_number()), level="warn", facts=facts, policy=self.site.policy,
+            entry_uid=grant.entry_uid, opened_at=AT, news_at=AT, changed_at=AT,
+        ).pk  # fmt: skip
+
+    def _notice_rule(self) -> int:
+        place = Place(policy=self.site.policy, entry_uid=self.site.uid("/physics"))
+        NoticeRule.objects.filter(policy=self.site.policy).delete()
+        pia = Actor(user=self.site.pia, via="page")
+        return set_rule(kind="drift", place=place, is_on=True, terms={"days": 5}, version=0, at=AT, actor=pia).pk
+
+    def _webhook(self) -> int:
+        place = Place(policy=self.site.policy, entry_uid=self.site.uid("/physics"))
+        url, pia = "https://hooks.example.org/in", Actor(user=self.site.pia, via="page")
+        return make_webhook(name="Chat of physics", url=url, place=place, kinds=[], at=AT, actor=pia)[0].pk
 
     def _no_request(self) -> None:
         ChangeSet.objects.filter(origin="request").update(state="withdrawn")

@@ -19,6 +19,7 @@ from apps import clock
 from apps.dashboard import presentation
 from apps.dashboard.actor import actor_of
 from apps.errors import DomainError
+from apps.notices.reading import count_unread
 from apps.policies import selectors as policies
 from apps.policies.dividing import leads_any
 from apps.policies.inbox import count_waiting
@@ -30,6 +31,9 @@ THEMES = ("light", "dark")
 _OF_CORE_HOURS = (
     "allocations", "allocations-calendar", "allocations-shares", "allocation", "capacities", "capacity",
     "entry-core-hours",
+)  # fmt: skip
+_OF_NOTICES = (
+    "notices", "notice-rules", "notice-rule-new", "notice-rule", "notice-mail", "webhooks", "webhook-new", "webhook",
 )  # fmt: skip
 _OF_THE_MAPPING = (
     "mappings", "mapping-rule", "mapping-order", "mapping-assign", "mapping-let-go", "mapping-versions",
@@ -162,6 +166,7 @@ class Shell:
             self._item(_("My priority"), "user-star", "my-priority"),
             *([self._item(_("My group"), "users-group", "my-group", "group", "group-ask")] if self.leads else []),
             replace(self._item(_("Inbox"), "git-pull-request", "inbox", "request-answer"), count=self.n_waiting),
+            replace(self._item(_("Notices"), "bell", *_OF_NOTICES), count=self.n_notices),
             self._item(_("Job priorities"), "columns-3", "jobs"),
         ]
         sections = [Section("", first)]
@@ -217,6 +222,14 @@ class Shell:
         """Decisions that wait for this person."""
         try:
             return count_waiting(at=clock.now(), actor=actor_of(self._request))
+        except (DomainError, DatabaseError):
+            return 0
+
+    @cached_property
+    def n_notices(self) -> int:
+        """Notices that this person hasn't read."""
+        try:
+            return count_unread(at=clock.now(), actor=actor_of(self._request))
         except (DomainError, DatabaseError):
             return 0
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard import allocation_urls, charge_urls, draft_urls, group_urls, history_urls, mapping_urls, review_urls
+from apps.dashboard import (
+    allocation_urls,
+    charge_urls,
+    draft_urls,
+    group_urls,
+    history_urls,
+    mapping_urls,
+    notice_urls,
+    review_urls,
+)
 from apps.dashboard.views import (
     access,
     adjustments,
@@ -54,6 +63,7 @@ urlpatterns = [
     path("me/second-factor/", second_factor.own, name="second-factor"),
     path("theme/", preferences.theme, name="theme"),
     path("me/priority/", me.my_priority, name="my-priority"),
+    path("me/priority/_why", me.why, name="my-priority-why"),
     path("me/accounts/claim/", me.claim, name="claim-account"),
     path("me/accounts/take-back/", me.take_back, name="take-back-claim"),
     path("policy/<slug:policy>/", policy.tree, name="policy"),
@@ -113,4 +123,5 @@ urlpatterns = [
     path("usage/overlaps/decide/", exactly_once.overlap_decide, name="overlap-decide"),
 ]
 urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + group_urls.urlpatterns + history_urls.urlpatterns
+urlpatterns = notice_urls.urlpatterns + urlpatterns  # before the page of an entry, which takes any name
 urlpatterns += allocation_urls.urlpatterns + mapping_urls.urlpatterns + charge_urls.urlpatterns

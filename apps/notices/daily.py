@@ -8,21 +8,16 @@ from uuid import UUID
 
 from apps.policies.models import Policy
 from apps.priorities.series.columns import DailySeries
+from apps.priorities.series.reading import load_series, series_state
 
 STALE_AFTER = timedelta(days=3)
 
 
 def newest_day(policy: Policy, today: date) -> date | None:
     """The last day that is built, or None where it lies so far back that nothing can be said of now."""
-    try:
-        from apps.priorities.series.reading import series_state
-    except ModuleNotFoundError:
-        return None
     through_on = series_state(policy).through_on
     return through_on if through_on is not None and today - through_on <= STALE_AFTER else None
 
 
 def last_days(policy: Policy, uids: Sequence[UUID], *, through_on: date, n_days: int) -> DailySeries:
-    from apps.priorities.series.reading import load_series
-
     return load_series(policy, uids, from_on=through_on - timedelta(days=n_days - 1), to_on=through_on)

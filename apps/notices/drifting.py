@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from apps.engine.convergence import DayState, actual_share, day_states, tolerance_of
 from apps.priorities.series.columns import DailySeries, Mask
-from apps.priorities.states import out_of_tolerance
 
 I8 = npt.NDArray[np.int64]
 F8 = npt.NDArray[np.float64]
@@ -31,28 +31,28 @@ class Drift:
 
 
 def drift_of(siblings: DailySeries, *, tolerance: Mapping[str, Any]) -> Drift:
-    """All that compete in one group, days without a gap before the last one count only.
+    """All that compete in one group; only days without a gap before the last one count.
 
-    actual = decayed / peers_decayed at the day's end; outside: |actual − target| over max(relative · target, points).
-    Demand: jobs that waited, where the sources tell; else that anything ran.
+    actual = decayed / peers_decayed at the day's end. Starved, over: DayState of it, as the page of convergence draws
+    them; days on which nobody tells whether jobs waited are neither.
     """
     counted = _without_gaps(siblings)
     peers = siblings.peers_decayed[:, counted]
-    there = siblings.exists[:, counted] & siblings.competes[:, counted] & (peers > 0)
     target = siblings.target[:, counted]
-    actual = np.divide(siblings.decayed[:, counted], peers, out=target.copy(), where=there)
-    demand = wants_more(siblings)[:, counted]
-    outside = there & out_of_tolerance(target, actual, is_idle=np.zeros_like(there), tolerance=tolerance)
-    starved = outside & (actual < target) & demand
-    pushing = outside & (actual > target) & _others(starved)
+    actual = actual_share(siblings.decayed[:, counted], peers)
+    states = day_states(
+        actual=actual,
+        target=target,
+        tolerance=tolerance_of(target, relative=tolerance["relative"], points=tolerance["points"]),
+        used=siblings.used[:, counted],
+        waited=siblings.waited_core_s[:, counted],
+        knows_waiting=siblings.knows_waiting[:, counted],
+        competes=siblings.exists[:, counted] & siblings.competes[:, counted] & (peers > 0),
+    )
+    starved = states == DayState.STARVED
+    pushing = (states == DayState.OVER) & starved.any(axis=0)
     deviation = (actual - target)[:, -1] if counted.any() else np.zeros(len(siblings.uids))
     return Drift(_run_at_end(starved), _run_at_end(pushing), deviation)
-
-
-def wants_more(series: DailySeries) -> Mask:
-    """Jobs waited; where nobody tells, whoever ran something is taken to want more."""
-    found: Mask = np.where(series.knows_waiting, series.waited_core_s > 0, series.used > 0)
-    return found
 
 
 def _without_gaps(series: DailySeries) -> Mask:
@@ -65,12 +65,6 @@ def _without_gaps(series: DailySeries) -> Mask:
             break
         counted[at] = True
     return counted
-
-
-def _others(starved: Mask) -> Mask:
-    """Whether another one of them is starved on the day; nobody is over and starved at once."""
-    found: Mask = np.broadcast_to(starved.any(axis=0), starved.shape)
-    return found
 
 
 def _run_at_end(mask: Mask) -> I8:

@@ -126,7 +126,7 @@ class Mail(models.Model):
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_mails")
     period = models.CharField(max_length=40)  # 2026-11-20, 2026-W47, or the instant of the news told at once
-    news_until = models.DateTimeField()  # what it tells is from before
+    told = models.JSONField(default=list)  # the news in it, so that no later message tells them again
     state = models.CharField(max_length=8, choices=State.choices, default=State.WAITING)
     attempts = models.PositiveSmallIntegerField(default=0)
     due_at = models.DateTimeField()

@@ -60,25 +60,11 @@ class PolicySight:
         i = None if uid is None else self.view.tree.index_of_uid(uid)
         return i is not None and self.view.visibility.may_see(i) and bool(self._concerned[i])
 
-    def is_told_numbers(self, uid: UUID | None) -> bool:
-        """Whether a page would tell the reader what the entry used."""
+    def is_told_outright(self, uid: UUID | None) -> bool:
+        """Whether a page tells the reader the entry's numbers to the last digit: the own path, and what is seen by
+        name. To whom sums alone are told, rounded and of finished days, no notice tells numbers."""
         i = None if uid is None else self.view.tree.index_of_uid(uid)
-        return i is not None and bool(self._told[i])
-
-    @cached_property
-    def _told(self) -> Mask:
-        told = getattr(self.view, "told", None)
-        if told is not None:
-            return told
-        mask = self.view.visibility.mask & (self.rules or self.policy.visibility == Policy.Visibility.TREE)
-        tree = self.view.tree
-        for uid in self.rights.at(Verb.VIEW_MEMBERS):
-            i = tree.index_of_uid(uid)
-            if i is not None:
-                mask |= tree.subtree_mask(i)
-        for own in self.view.own_entries:
-            mask[[*tree.ancestors(own), own]] = True
-        return mask
+        return i is not None and bool(self.view.visibility.outright[i])
 
     def divides_around(self, uid: UUID | None) -> bool:
         """Whether the reader divides the group that the entry is in, or what lies below it."""

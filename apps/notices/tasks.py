@@ -5,6 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps import clock
+from apps.notices import calling, digests
 from apps.notices.evaluating import evaluate
 
 
@@ -12,3 +13,12 @@ from apps.notices.evaluating import evaluate
 def evaluate_notices() -> int:
     """How many notices were opened."""
     return evaluate(at=clock.now())
+
+
+@shared_task(name="apps.notices.tasks.send_notices")
+def send_notices() -> int:
+    """How many messages and deliveries went out."""
+    at = clock.now()
+    digests.plan_mails(at=at)
+    calling.plan_deliveries(at=at)
+    return digests.send_mails(at=at) + calling.call_due(at=at)

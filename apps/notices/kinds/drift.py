@@ -71,13 +71,13 @@ def is_for(reader: Reader, notice: Notice) -> bool:
     """Whoever has to do with the entry and is told its numbers; that it pushes others aside says something of these
     too, so for that all of them must be told."""
     sight, uid = reader.of(notice.policy), notice.entry_uid
-    if sight is None or uid is None or not sight.concerns(uid) or not sight.is_told_numbers(uid):
+    if sight is None or uid is None or not sight.concerns(uid) or not sight.is_told_outright(uid):
         return False
     if notice.facts["is_starved"]:
         return True
     tree = sight.view.tree
     parent = int(tree.parent[tree.index_of_uid(uid) or 0])
-    return all(sight.is_told_numbers(tree.uuid(child)) for child in (tree.children(parent) if parent >= 0 else ()))
+    return all(sight.is_told_outright(tree.uuid(child)) for child in (tree.children(parent) if parent >= 0 else ()))
 
 
 def tell(facts: Mapping[str, Any]) -> Sentence:

@@ -1,0 +1,189 @@
+"""Mail about notices: one message a person and period, written down before it goes out.
+
+A row is made first, unique by person and period; it is sent while its lock is held, and marked as sent in the same
+transaction. A worker that dies between the two sends the same message again, under the same Message-ID, by which mail
+programs drop the second one: at least once, and seen once. What it says is worked out when it is sent, by the rights of
+then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from email.utils import parseaddr
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.mail import EmailMessage
+from django.core.validators import validate_email
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import User
+from apps.notices.models import Mail, Notice, Preference
+from apps.notices.preferences import preference_of, sends_mail
+from apps.notices.reading import NoticeLine, list_open_notices
+
+logger = logging.getLogger(__name__)
+
+MOST_AT_ONCE = 200  # messages in one go; the next minute goes on
+MOST_LINES = 50
+MOST_ATTEMPTS = 5
+_BACK_OFF = timedelta(minutes=5)
+_KEPT = timedelta(days=90)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\s]+")
+Rhythm, State = Preference.Rhythm, Mail.State
+
+
+def plan_mails(*, at: datetime) -> int:
+    """A row for everybody whose hour has come; how many messages are to be sent."""
+    if not sends_mail():
+        return 0
+    Mail.objects.filter(created_at__lt=at - _KEPT, told=[]).delete()
+    if not Notice.objects.filter(closed_at=None).exists():
+        return 0
+    n_planned = 0
+    for n_seen, (user, period) in enumerate(_due(at)):
+        if n_seen == MOST_AT_ONCE:
+            break
+        n_planned += _plan(user, period, at)
+    return n_planned
+
+
+def _due(at: datetime) -> Iterator[tuple[User, str]]:
+    """People and the period that they haven't been written to about; "" for those who are told at once."""
+    local = timezone.localtime(at)
+    year, week, weekday = local.isocalendar()
+    day, week_name = f"{local:%Y-%m-%d}", f"{year}-W{week:02}"
+    done = set(Mail.objects.filter(period__in=[day, week_name]).values_list("user_id", "period"))
+    people = User.objects.filter(is_active=True).exclude(email="").select_related("notice_preference").order_by("pk")
+    for user in people.iterator():
+        chosen = getattr(user, "notice_preference", None) or Preference(user=user)
+        is_hour = local.hour >= chosen.hour
+        if chosen.rhythm == Rhythm.AT_ONCE:
+            yield user, ""
+        elif chosen.rhythm == Rhythm.DAILY and is_hour and (user.pk, day) not in done:
+            yield user, day
+        elif chosen.rhythm == Rhythm.WEEKLY and (weekday > 1 or is_hour) and (user.pk, week_name) not in done:
+            yield user, week_name
+
+
+def _plan(user: User, period: str, at: datetime) -> bool:
+    with transaction.atomic():
+        Preference.objects.select_for_update().filter(user=user).first()  # one plan for a person at a time
+        before = {key for told in Mail.objects.filter(user=user).values_list("told", flat=True) for key in told}
+        news = sorted(key for key in map(key_of, _wanted(user, at)) if key not in before)
+        if not news and not period:
+            return False
+        state = State.WAITING if news else State.EMPTY
+        period = period or f"at {at.isoformat()}"
+        row = Mail(user=user, period=period[:40], told=news, state=state, due_at=at, created_at=at)
+        Mail.objects.bulk_create([row], ignore_conflicts=True)
+    return bool(news)
+
+
+def _wanted(user: User, at: datetime) -> list[NoticeLine]:
+    """What is open and unread for somebody, of the kinds that they want to read about."""
+    muted = set(preference_of(user).muted)
+    lines = list_open_notices(Actor(user=user, via="worker"), at, limit=500)
+    return [line for line in lines if line.is_unread and line.kind.name not in muted]
+
+
+def key_of(line: NoticeLine) -> str:
+    """Which news of which notice."""
+    return f"{line.notice.pk} {line.notice.news_at.isoformat()}"
+
+
+def send_mails(*, at: datetime) -> int:
+    """Send what waits; how many went out. Each is locked while it is sent, so that nobody else sends it."""
+    n_sent = n_tried = 0
+    while sends_mail() and n_tried < MOST_AT_ONCE:
+        with transaction.atomic():
+            waiting = Mail.objects.select_for_update(skip_locked=True, of=("self",)).select_related("user")
+            mail = waiting.filter(state=State.WAITING, due_at__lte=at).order_by("due_at", "pk").first()
+            if mail is None:
+                break
+            n_tried += 1
+            n_sent += _send(mail, at)
+            mail.save()
+    return n_sent
+
+
+def _send(mail: Mail, at: datetime) -> bool:
+    """What became of it stands in the row, which the caller stores."""
+    lines = _wanted(mail.user, at)
+    news = [line for line in lines if key_of(line) in set(mail.told)]
+    if not news or not mail.user.is_active or preference_of(mail.user).rhythm == Rhythm.OFF:
+        mail.state = State.EMPTY
+        return False
+    try:
+        validate_email(mail.user.email)
+        written(mail, lines, news).send(fail_silently=False)
+    except ValidationError:
+        mail.state, mail.error = State.FAILED, "The address is none."
+        return False
+    except Exception as error:  # whatever a mail server does, the next message still goes out
+        logger.warning("Mail %s can't be sent now: %s", mail.pk, type(error).__name__)
+        mail.attempts += 1
+        mail.error = f"{type(error).__name__}"[:256]
+        mail.due_at = at + _BACK_OFF * 2 ** (mail.attempts - 1)
+        mail.state = State.FAILED if mail.attempts >= MOST_ATTEMPTS else State.WAITING
+        return False
+    mail.state, mail.sent_at, mail.error = State.SENT, at, ""
+    return True
+
+
+def written(mail: Mail, lines: list[NoticeLine], news: list[NoticeLine]) -> EmailMessage:
+    """The message: plain text, no numbers its reader couldn't see, no secrets."""
+    n = len(news)
+    told = ngettext("%(n)s new notice", "%(n)s new notices", n) % {"n": n}
+    known = {line.notice.pk for line in news}
+    older = [line for line in lines if line.notice.pk not in known]
+    parts = [_listed(_("New"), news), _listed(_("Still open and unread"), older), _closing()]
+    headers = {"Message-ID": message_id(mail), "Auto-Submitted": "auto-generated"}
+    if settings.FAIRSHARE_URL:
+        headers["List-Unsubscribe"] = f"<{address('/notices/mail/')}>"
+    return EmailMessage(
+        subject=one_line(f"[{settings.FAIRSHARE_SITE}] {told}"), body="\n\n".join(filter(None, parts)) + "\n",
+        from_email=settings.DEFAULT_FROM_EMAIL, to=[mail.user.email], headers=headers,
+    )  # fmt: skip
+
+
+def message_id(mail: Mail) -> str:
+    """The same for every attempt."""
+    key = f"{settings.SECRET_KEY}:{mail.pk}:{mail.user_id}:{mail.period}"
+    host = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2] or "localhost"
+    return f"<notices.{mail.pk}.{hashlib.sha256(key.encode()).hexdigest()[:24]}@{host}>"
+
+
+def one_line(text: str) -> str:
+    """Without anything that begins a line or a header of its own."""
+    return _CONTROL.sub(" ", text).strip()[:500]
+
+
+def address(path: str) -> str:
+    return f"{settings.FAIRSHARE_URL.rstrip('/')}{path}" if settings.FAIRSHARE_URL else path
+
+
+def _listed(title: str, lines: list[NoticeLine]) -> str:
+    if not lines:
+        return ""
+    told = [f"- {one_line(line.sentence.text)}" for line in lines[:MOST_LINES]]
+    if len(lines) > MOST_LINES:
+        told.append(_("- and %(n)s more") % {"n": len(lines) - MOST_LINES})
+    return "\n".join([f"{title}:", *told])
+
+
+def _closing() -> str:
+    return "\n".join(
+        [
+            _("All of them: %(address)s") % {"address": address("/notices/")},
+            _("How often you are written to: %(address)s") % {"address": address("/notices/mail/")},
+        ]
+    )

@@ -1,0 +1,59 @@
+"""How somebody wants to be written to: their own choice, which nobody else is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import User
+from apps.errors import FieldProblem, Invalid, NotAllowed
+from apps.notices.kinds import kinds
+from apps.notices.models import Mail, Preference
+
+
+@dataclass(frozen=True, slots=True)
+class MailSettings:
+    """sends: whether this site sends mail at all. last: the newest message, or None."""
+
+    preference: Preference
+    address: str
+    sends: bool
+    last: Mail | None
+
+
+def sends_mail() -> bool:
+    return str(settings.FAIRSHARE_EMAIL) != "off"
+
+
+def preference_of(user: User) -> Preference:
+    """As stored, or as it is for everybody."""
+    return Preference.objects.filter(user=user).first() or Preference(user=user)
+
+
+def get_mail_settings(*, actor: Actor) -> MailSettings:
+    user = _person(actor)
+    told = Mail.objects.filter(user=user).exclude(state=Mail.State.EMPTY).order_by("-pk").first()
+    return MailSettings(preference_of(user), user.email, sends_mail(), told)
+
+
+def set_preference(*, rhythm: str, hour: int, muted: Sequence[str], actor: Actor) -> Preference:
+    user = _person(actor)
+    problems = []
+    if rhythm not in Preference.Rhythm.values:
+        problems.append(FieldProblem("rhythm", f"is one of {', '.join(Preference.Rhythm.values)}"))
+    if isinstance(hour, bool) or not 0 <= hour <= 23:
+        problems.append(FieldProblem("hour", "is a whole number from 0 to 23"))
+    problems += [FieldProblem("muted", f"{name[:40]!r} is no kind of notice") for name in muted if name not in kinds()]
+    if problems:
+        raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
+    given = {"rhythm": rhythm, "hour": hour, "muted": sorted(set(muted))}
+    return Preference.objects.update_or_create(user=user, defaults=given)[0]
+
+
+def _person(actor: Actor) -> User:
+    if actor.user is None or actor.token is not None:
+        raise NotAllowed("People choose for themselves how they are written to: sign in.", code="session_only")
+    return actor.user

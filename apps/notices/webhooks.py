@@ -1,0 +1,211 @@
+"""Webhooks as people keep them: made, changed, tested, turned on again, removed; the secret is shown once."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts import audit
+from apps.accounts.actor import Actor
+from apps.accounts.sealing import seal
+from apps.addresses import Refused, target_of
+from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.notices.kinds import kinds
+from apps.notices.models import Delivery, Webhook
+from apps.notices.watching import Place, may_set, require_place
+from apps.policies.trees import load_tree
+from apps.runs.services import enqueue_run
+
+PURPOSE = "webhook"
+RUN_KIND = "notice_calls"
+MOST = 50  # of one owner
+LOGGED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookLine:
+    """path: "/" for a whole policy, "" for the site. host: all that is told of the address to those who read along."""
+
+    webhook: Webhook
+    host: str
+    path: str
+
+
+def list_webhooks(*, at: datetime, actor: Actor) -> list[WebhookLine]:
+    """Those whose place the actor rules, and the own ones."""
+    found = Webhook.objects.select_related("policy", "owner").order_by("name", "pk")
+    return [_line(each) for each in found if _may_manage(each, at, actor)]
+
+
+def get_webhook(*, id: int, at: datetime, actor: Actor) -> WebhookLine:
+    found = Webhook.objects.select_related("policy", "owner").filter(pk=id).first() if 0 < id < 2**63 else None
+    if found is None or not _may_manage(found, at, actor):
+        raise NotFound(f"There is no webhook {id}.")
+    return _line(found)
+
+
+def list_deliveries(*, id: int, at: datetime, actor: Actor, limit: int = LOGGED) -> list[Delivery]:
+    """The newest first, with what became of each."""
+    line = get_webhook(id=id, at=at, actor=actor)
+    return list(line.webhook.deliveries.select_related("notice").order_by("-pk")[:limit])
+
+
+def make_webhook(
+    *, name: str, url: str, place: Place, kinds: Sequence[str], at: datetime, actor: Actor
+) -> tuple[Webhook, str]:
+    """The webhook and its secret, which is not shown again.
+
+    Raises:
+        Invalid: an address that nothing connects to from here, or another wrong place.
+        NotAllowed: somebody else rules that place.
+    """
+    owner = actor.user
+    if owner is None or actor.token is not None:
+        raise NotAllowed("A webhook tells what its owner may see: sign in.", code="session_only")
+    require_place(place, at, actor)
+    given = _checked(name, url, kinds)
+    secret = secrets.token_urlsafe(32)
+    with transaction.atomic():
+        if Webhook.objects.filter(owner=owner).count() >= MOST:
+            raise Conflict(f"You have {MOST} webhooks, the most allowed: remove one first.")
+        made = Webhook.objects.create(
+            **given, secret=seal(PURPOSE, secret), policy=place.policy, entry_uid=place.entry_uid, owner=owner,
+            told_until=at, created_at=at,
+        )  # fmt: skip
+        _note("webhook.made", made, at, actor)
+    return made, secret
+
+
+def change_webhook(
+    *, id: int, version: int, name: str, url: str, kinds: Sequence[str], at: datetime, actor: Actor
+) -> Webhook:
+    """Another name, address or choice of kinds; who may see its address may change it."""
+    given = _checked(name, url, kinds)
+    with transaction.atomic():
+        found = _locked(id, version, at, actor)
+        for field, value in given.items():
+            setattr(found, field, value)
+        _save(found)
+        _note("webhook.changed", found, at, actor)
+    return found
+
+
+def turn(*, id: int, version: int, is_on: bool, at: datetime, actor: Actor) -> Webhook:
+    """On again from now: what happened meanwhile isn't told. Off: what waits isn't sent."""
+    with transaction.atomic():
+        found = _locked(id, version, at, actor)
+        if found.is_on != is_on:
+            found.is_on, found.off_because, found.n_failed, found.told_until = is_on, "", 0, at
+            _save(found)
+            drop_waiting(found, at)
+            _note("webhook.turned_on" if is_on else "webhook.turned_off", found, at, actor)
+    return found
+
+
+def renew_secret(*, id: int, version: int, at: datetime, actor: Actor) -> tuple[Webhook, str]:
+    """The old one signs nothing from now on."""
+    secret = secrets.token_urlsafe(32)
+    with transaction.atomic():
+        found = _locked(id, version, at, actor)
+        found.secret = seal(PURPOSE, secret)
+        _save(found)
+        _note("webhook.secret_renewed", found, at, actor)
+    return found, secret
+
+
+def remove_webhook(*, id: int, version: int, at: datetime, actor: Actor) -> None:
+    with transaction.atomic():
+        found = _locked(id, version, at, actor)
+        _note("webhook.removed", found, at, actor)
+        found.delete()
+
+
+def send_test(*, id: int, at: datetime, actor: Actor) -> Delivery:
+    """A delivery that says nothing but hello, on its way at once."""
+    with transaction.atomic():
+        found = Webhook.objects.select_for_update().get(pk=get_webhook(id=id, at=at, actor=actor).webhook.pk)
+        if found.deliveries.filter(event=Delivery.Event.TEST, state=Delivery.State.WAITING).exists():
+            raise Conflict("A test is on its way already.", code="test_waits")
+        made = Delivery.objects.create(
+            webhook=found, event=Delivery.Event.TEST, news_at=at, due_at=at, created_at=at
+        )  # fmt: skip
+        _note("webhook.tested", found, at, actor)
+        enqueue_run(kind=RUN_KIND, subject="site", at=at)
+    return made
+
+
+def drop_waiting(webhook: Webhook, at: datetime) -> None:
+    waiting = webhook.deliveries.filter(state=Delivery.State.WAITING)
+    waiting.update(state=Delivery.State.DROPPED, ended_at=at)
+
+
+def _locked(id: int, version: int, at: datetime, actor: Actor) -> Webhook:
+    seen = get_webhook(id=id, at=at, actor=actor).webhook
+    found = Webhook.objects.select_for_update(of=("self",)).select_related("policy", "owner").filter(pk=seen.pk).first()
+    if found is None or found.version != version:
+        raise Stale("Somebody changed this webhook since you read it: look at it again.")
+    return found
+
+
+def _save(webhook: Webhook) -> None:
+    webhook.version += 1
+    webhook.save()
+
+
+def _may_manage(webhook: Webhook, at: datetime, actor: Actor) -> bool:
+    if actor.token is not None:
+        return False
+    is_own = actor.user is not None and webhook.owner_id == actor.user.pk
+    return is_own or may_set(Place(policy=webhook.policy, entry_uid=webhook.entry_uid), at, actor)
+
+
+def _line(webhook: Webhook) -> WebhookLine:
+    return WebhookLine(webhook, host_of(webhook.url), path_of(webhook))
+
+
+def host_of(url: str) -> str:
+    """What may be told of an address: those of chat programs carry a secret in their path."""
+    try:
+        return target_of(url).host
+    except Refused:
+        return "?"
+
+
+def path_of(webhook: Webhook) -> str:
+    if webhook.policy is None:
+        return ""
+    if webhook.entry_uid is None:
+        return "/"
+    tree = load_tree(webhook.policy)
+    i = tree.index_of_uid(webhook.entry_uid)
+    return "?" if i is None else tree.path(i)
+
+
+def _checked(name: str, url: str, wanted: Sequence[str]) -> dict[str, Any]:
+    problems = []
+    clean = " ".join(name.split())
+    if not clean or len(clean) > 128 or not clean.isprintable():
+        problems.append(FieldProblem("name", "is needed: up to 128 printable characters"))
+    try:
+        target_of(url.strip())
+    except Refused as error:
+        problems.append(FieldProblem("url", error.message))
+    problems += [FieldProblem("kinds", f"{each[:40]!r} is no kind of notice") for each in wanted if each not in kinds()]
+    if problems:
+        raise Invalid(f"{problems[0].where}: {problems[0].message}", fields=problems)
+    return {"name": clean, "url": url.strip(), "kinds": sorted(set(wanted))}
+
+
+def _note(verb: str, webhook: Webhook, at: datetime, actor: Actor) -> None:
+    details: Mapping[str, Any] = {"webhook": webhook.pk, "host": host_of(webhook.url), "kinds": webhook.kinds}
+    uid: UUID | None = webhook.entry_uid
+    audit.record(
+        actor=actor, verb=verb, at=at, policy_slug=webhook.policy.slug if webhook.policy else "", entry_uid=uid,
+        subject=webhook.name, details=details,
+    )  # fmt: skip
