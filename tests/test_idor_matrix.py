@@ -129,6 +129,8 @@ ROWS = [
     Row("healthz", "/healthz", OPEN),
     Row("readyz", "/readyz", OPEN),
     Row("metrics", "/metrics", "401 401 401 401 401 401 200 403 403 401 401"),
+    # --- The client for terminals: everybody may have it, for login nodes have no browser
+    Row("fairshare", "/fairshare", OPEN),
     # --- REST: what says how to ask
     Row(API + "schema", "/api/v1/schema", OPEN),
     Row(API + "docs", "/api/v1/docs", OPEN),

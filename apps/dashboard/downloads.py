@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from django.http import StreamingHttpResponse
 
-_TRIGGERS = ("=", "+", "-", "@", "\t", "\r")
+from apps.tables import harmless
+
+__all__ = ["csv_response", "harmless"]
 
 
 def csv_response(file_name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> StreamingHttpResponse:
@@ -18,12 +19,6 @@ def csv_response(file_name: str, header: Sequence[str], rows: Iterable[Sequence[
     response["Content-Disposition"] = f'attachment; filename="{file_name}"'
     response["Cache-Control"] = "private, no-store"
     return response
-
-
-def harmless(text: str) -> str:
-    """A cell that starts like a formula (also after spaces, also in full-width signs) gets an apostrophe in front."""
-    start = unicodedata.normalize("NFKC", text.lstrip(" \u00a0\u3000\n"))
-    return f"'{text}" if start.startswith(_TRIGGERS) or text.startswith(_TRIGGERS) else text
 
 
 class _Echo:

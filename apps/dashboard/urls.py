@@ -34,6 +34,7 @@ from apps.dashboard.views import (
     setup,
     sign_in,
     sources,
+    terminal,
     tokens,
     usage,
 )
@@ -98,6 +99,7 @@ urlpatterns = [
     path(f"{_NODE}/<slug:name>/", entry.entry, name="entry"),
     path("jobs/", jobs.jobs, name="jobs"),
     path("jobs/_result", jobs.result, name="jobs-result"),
+    path("fairshare", terminal.download, name="terminal"),
     path("me/tokens/", tokens.tokens, name="tokens"),
     path("me/tokens/<int:token_id>/rotate/", tokens.rotate, name="token-rotate"),
     path("me/tokens/<int:token_id>/revoke/", tokens.revoke, name="token-revoke"),

@@ -23,6 +23,7 @@ from apps.dashboard.forms.tokens import ConfirmForm, TokenForm
 from apps.dashboard.htmx import SeeOther
 from apps.dashboard.once import make_ticket, spend_ticket
 from apps.dashboard.signed_in import asks_password, is_fresh
+from apps.dashboard.terminal import installing
 from apps.dashboard.token_rows import example, scope_choices, summary, token_row
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.policies import selectors as policies
@@ -100,6 +101,7 @@ def _page(
         "made": made,
         "text": text,
         "example": example(made, request.build_absolute_uri("/"), _user(request).username) if made else "",
+        "terminal": installing(request.build_absolute_uri(reverse("dashboard:terminal"))),
         "crumbs": _crumbs(_("API tokens")),
         **more,
     }
@@ -124,9 +126,12 @@ def _crumbs(*labels: str) -> list[dict[str, str]]:
 
 def _form(request: HttpRequest, data: Any = None) -> TokenForm:
     actor = actor_of(request)
+    scopes = services.allowed_scopes(actor)
+    wanted = [scope for scope in request.GET.getlist("scope") if scope in scopes]  # from a link; nothing is made by it
     return TokenForm(
         data,
-        scopes=services.allowed_scopes(actor),
+        initial={"scopes": wanted},
+        scopes=scopes,
         policies=[(policy.slug, policy.name) for policy in policies.list_policies(actor=actor)],
         sources=[(source.slug, source.name) for source in usage.list_sources(actor=actor)],
         asks_password=asks_password(request),

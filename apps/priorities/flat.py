@@ -1,0 +1,51 @@
+"""A policy's entries, accounts and sums as flat tables: what one actor may see of them, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from apps.policies.columns import Mask
+from apps.priorities.answers import ServedSnapshot
+from apps.priorities.selectors.rows import PolicyView
+from apps.tables import Column, Row
+
+ENTRY_COLUMNS = (
+    Column("path"), Column("uid"), Column("name"), Column("kind"), Column("level", "whole"),
+    Column("shares", "number"), Column("inherits", "flag"), Column("locked", "flag"), Column("target", "number"),
+    Column("target_global", "number"), Column("actual", "number"), Column("actual_global", "number"),
+    Column("deviation_points", "number"), Column("state"), Column("usage_core_s", "number"),
+    Column("priority", "number"), Column("rank", "whole"), Column("factor", "number"), Column("children", "whole"),
+    Column("suppressed", "flag"),
+)  # fmt: skip
+PRIORITY_COLUMNS = (
+    Column("account"), Column("group"), Column("namespace"), Column("entry"), Column("factor", "number"),
+    Column("rank", "whole"), Column("of", "whole"), Column("key"),
+)  # fmt: skip
+_NUMBERS_FROM = 10  # of ENTRY_COLUMNS
+
+
+def entry_rows(view: PolicyView, top: int, depth: int | None) -> Iterator[Row]:
+    """The entry and what is below it that the actor may see, parents first."""
+    mask = view.visibility.mask
+    for level in view.tree.subtree(top)[: None if depth is None else depth + 1]:
+        for i in level:
+            if mask[i]:
+                yield _entry(view, i)
+
+
+def _entry(view: PolicyView, i: int) -> Row:
+    row = view.row(i, position=(1, 1))
+    return (
+        row.path, str(row.uid), row.name, row.kind, row.level - 1, row.shares, row.shares is None, row.locked,
+        row.target, row.target_global, row.actual, row.actual_global, row.deviation_points, row.state,
+        row.usage_core_s, row.priority, row.rank, row.factor, row.n_children, False,
+    )  # fmt: skip
+
+
+def priority_rows(snapshot: ServedSnapshot, mask: Mask | None) -> Iterator[Row]:
+    """Every leaf as schedulers get it."""
+    for line in snapshot.every_leaf(mask=mask):
+        yield (
+            line["account"], line.get("group", ""), line.get("namespace", ""), line["entry"], line["factor"],
+            line["rank"], line["of"], line["key"],
+        )  # fmt: skip

@@ -1,0 +1,638 @@
+#!/usr/bin/env python3
+"""fairshare: your priority on the cluster, and why, in a terminal.
+
+One file, nothing but Python 3.6 or newer. It reads what you may see, and changes nothing.
+Token: in FAIRSHARE_TOKEN, or in ~/.config/fairshare/token (only you may read that file).
+Exit status: 0 done, 1 refused or not there, 2 wrong usage, 3 the site can't be reached, 4 older than --max-age.
+"""
+
+import argparse
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import stat
+import sys
+import textwrap
+import unicodedata
+import urllib.error
+import urllib.parse
+import urllib.request
+from datetime import datetime, timezone
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+
+SITE = ""  # the site that served this file writes its own address here
+VERSION = "1"
+
+DONE, REFUSED, USAGE, UNREACHED, STALE = 0, 1, 2, 3, 4
+TIMEOUT_S = 30
+MOST_BYTES = 64 * 1024 * 1024
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_TOKEN = re.compile(r"fsh_[0-9A-Za-z]+_[0-9A-Za-z_-]+")
+_LOCAL_TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?)?")
+_NOT_SHOWN = "not shown"
+_KNOWN = {"accounts", "results", "children"}  # one of them is in every answer that is read here
+
+Json = Dict[str, Any]
+
+
+class Failure(Exception):
+    """What went wrong, what to do about it, and the exit status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+# --- Token and site ---------------------------------------------------------------------------------------------------
+def token_path() -> str:
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(home, "fairshare", "token")
+
+
+def read_token(site: str) -> str:
+    """From the environment, else from the file; a file that others can read is refused, for they may have it by now."""
+    text = os.environ.get("FAIRSHARE_TOKEN", "")
+    where = "FAIRSHARE_TOKEN"
+    if not text.strip():
+        where = token_path()
+        text = _read_private(where, site)
+    text = text.strip()
+    if not _TOKEN.fullmatch(text):
+        raise Failure(USAGE, f"{where} holds no token: one looks like fsh_…_…. {_how_to_get(site)}")
+    return text
+
+
+def _read_private(path: str, site: str) -> str:
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        raise Failure(USAGE, "There is no token yet. " + _how_to_get(site))
+    except OSError as error:
+        raise Failure(USAGE, f"{path} can't be read: {error.strerror}.")
+    try:
+        state = os.fstat(handle)  # of the file that is open, whatever the name leads to by now
+        if not stat.S_ISREG(state.st_mode):
+            raise Failure(USAGE, f"{path} is no file.")
+        if state.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise Failure(
+                REFUSED,
+                f"Others can get at {path}, so the token in it counts as known. Revoke it at {tokens_page(site)},"
+                f" make a new one, and close the file: chmod 600 {path}",
+            )
+        if hasattr(os, "getuid") and state.st_uid not in (os.getuid(), 0):
+            raise Failure(REFUSED, f"{path} belongs to somebody else: a token of yours lies in a file of yours.")
+        return os.read(handle, 4096).decode("ascii", "replace")
+    finally:
+        os.close(handle)
+
+
+def tokens_page(site: str) -> str:
+    return site + "/me/tokens/?scope=self:read"
+
+
+def _how_to_get(site: str) -> str:
+    return (
+        f"Make one with the scope self:read at {tokens_page(site)}, then keep it where only you can read it:\n"
+        f"  (umask 077; mkdir -p {os.path.dirname(token_path())}; cat > {token_path()})   # paste it, Enter, Ctrl-D"
+    )
+
+
+def site_of(given: Optional[str]) -> str:
+    text = (given or os.environ.get("FAIRSHARE_SITE_URL") or SITE).strip().rstrip("/")
+    if not text:
+        raise Failure(USAGE, "Which site? Give --site https://…, or set FAIRSHARE_SITE_URL.")
+    parts = urllib.parse.urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise Failure(USAGE, f"--site {clean(text)} is no address: it is like https://fairshare.example.org.")
+    if parts.username is not None or parts.password is not None:
+        raise Failure(USAGE, "--site takes no user name or password: the token says who you are.")
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        raise Failure(USAGE, f"{clean(text)} would send your token in the clear: use https://.")
+    return text
+
+
+# --- Asking -----------------------------------------------------------------------------------------------------------
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A token goes to the site that was named, and nowhere else."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None:
+        return None
+
+
+class Site:
+    """Asks one site, with one token."""
+
+    def __init__(self, address: str, token: str) -> None:
+        self.address = address
+        self._token = token
+        handlers = [_NoRedirects()]  # type: List[urllib.request.BaseHandler]
+        if address.startswith("https://"):
+            handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context()))
+        else:
+            handlers.append(urllib.request.ProxyHandler({}))  # this machine is reached without anybody in between
+        self._opener = urllib.request.build_opener(*handlers)
+
+    def get(self, path: str, query: Optional[Json] = None) -> Json:
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        url = f"{self.address}/api/v1/{path}"
+        if given:
+            url += "?" + urllib.parse.urlencode(given, doseq=True)
+        request = urllib.request.Request(url)
+        request.add_header("Accept", "application/json")
+        request.add_header("User-Agent", "fairshare-terminal/" + VERSION)
+        request.add_unredirected_header("Authorization", "Bearer " + self._token)
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_S) as answer:
+                return self._read(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refusal(error)
+        except urllib.error.URLError as error:
+            raise Failure(UNREACHED, self._unreached(error.reason))
+        except (socket.timeout, OSError, EOFError) as error:
+            raise Failure(UNREACHED, self._unreached(error))
+        except ValueError as error:  # what is no HTTP at all
+            raise Failure(UNREACHED, self._unreached(error))
+        except Exception as error:
+            if type(error).__module__ == "http.client":
+                raise Failure(UNREACHED, self._unreached(error))
+            raise
+
+    def _read(self, answer: Any) -> Json:
+        body = answer.read(MOST_BYTES + 1)
+        if len(body) > MOST_BYTES:
+            raise Failure(UNREACHED, f"The answer of {self.address} is too long: ask for less.")
+        if len(body) < int(answer.headers.get("Content-Length") or 0):
+            raise Failure(UNREACHED, self._unreached("the answer broke off"))
+        try:
+            found = json.loads(body.decode("utf-8"))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not _KNOWN & set(found):
+            raise Failure(UNREACHED, f"{self.address} answers, but not as a fairshare site does: check --site.")
+        return found
+
+    def _unreached(self, reason: Any) -> str:
+        text = clean(str(reason)) or type(reason).__name__
+        if isinstance(reason, socket.timeout) or "timed out" in text:
+            return f"{self.address} didn't answer within {TIMEOUT_S} s. Try again later."
+        if isinstance(reason, ssl.SSLError) or "CERTIFICATE" in text:
+            return (
+                f"{self.address} can't prove who it is ({text}), so nothing was sent. If the site has an authority"
+                " of its own, let SSL_CERT_FILE name its certificate."
+            )
+        return f"{self.address} can't be reached: {text}. Check --site, the network, or try again later."
+
+    def _refusal(self, error: urllib.error.HTTPError) -> Failure:
+        problem = _problem(error)
+        said = clean(str(problem.get("detail") or problem.get("title") or error.reason))
+        for each in problem.get("fields") or []:
+            line = "{}: {}".format(clean(str(each.get("where"))), clean(str(each.get("message"))))
+            said += "" if str(each.get("message")) in said else "\n  " + line
+        if 300 <= error.code < 400:
+            to = clean(str(error.headers.get("Location", "another place")))
+            message = "{} leads on to {}. Your token doesn't follow: if that is right, say --site with it."
+            return Failure(UNREACHED, message.format(self.address, to))
+        if error.code == 401:
+            return Failure(REFUSED, f"The token doesn't hold: {said} {_how_to_get(self.address)}")
+        if error.code == 403 and problem.get("code") == "insufficient_scope":
+            return Failure(REFUSED, f"{said} {_how_to_get(self.address)}")
+        if error.code in (400, 422):
+            return Failure(USAGE, said)
+        if error.code == 404 and problem.get("code") is None:
+            return Failure(UNREACHED, f"{self.address} answers, but not as a fairshare site does.")
+        if error.code == 429 or error.code >= 500:
+            later = error.headers.get("Retry-After")
+            wait = f" Try again in {clean(later)} s." if later else " Try again later."
+            return Failure(UNREACHED, said + wait)
+        return Failure(REFUSED, said)
+
+
+def _problem(error: urllib.error.HTTPError) -> Json:
+    try:
+        found = json.loads(error.read(100000).decode("utf-8"))
+    except Exception:  # whatever it is, the status is said anyway
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+# --- Text -------------------------------------------------------------------------------------------------------------
+def clean(text: str) -> str:
+    """Without what would steer the terminal, or turn the direction of reading."""
+    return "".join(c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Zl", "Zp"))
+
+
+def columns_of(text: str) -> int:
+    """How wide it stands: two for wide characters, none for marks that join the one before."""
+    wide = sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    return wide - sum(1 for c in text if unicodedata.combining(c))
+
+
+def cut(text: str, width: int) -> str:
+    if columns_of(text) <= width:
+        return text
+    found = ""
+    for character in text:
+        if columns_of(found + character) > width - 1:
+            break
+        found += character
+    return found + "~"
+
+
+def padded(text: str, width: int, right: bool = False) -> str:
+    space = " " * max(width - columns_of(text), 0)
+    return space + text if right else text + space
+
+
+class Page:
+    """Lines for a terminal or a pipe."""
+
+    def __init__(self, width: int, colour: bool) -> None:
+        self.width = width
+        self._colour = colour
+        self.lines = []  # type: List[str]
+
+    def line(self, text: str = "") -> None:
+        self.lines.append(text.rstrip())
+
+    def paragraph(self, text: str, indent: str = "", bullet: str = "") -> None:
+        first, rest = indent + bullet, indent + " " * len(bullet)
+        found = textwrap.wrap(
+            clean(text), self.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+        )
+        self.lines.extend(found)
+
+    def note(self, text: str) -> None:
+        for line in textwrap.wrap(clean(text), self.width):
+            self.line(self.styled(line, "2"))
+
+    def heading(self, left: str, right: str = "") -> None:
+        room = self.width - columns_of(right) - 2
+        if right and room < min(columns_of(left), 24):
+            self.line(self.styled(cut(left, self.width), "1"))
+            self.line("  " + right)
+            return
+        self.line(self.styled(padded(cut(left, room), room), "1") + "  " + right if right else self.styled(left, "1"))
+
+    def styled(self, text: str, code: str) -> str:
+        return f"\033[{code}m{text}\033[0m" if self._colour and code else text
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int], grows: int) -> None:
+        """numbers: columns that stand to the right. grows: the column that is cut where the line is too long."""
+        widths = [max(map(columns_of, column)) for column in zip(head, *rows)]
+        others = sum(widths) - widths[grows] + 2 * (len(widths) - 1)
+        widths[grows] = max(min(widths[grows], self.width - others), 8)
+        for at, row in enumerate([head, *rows]):
+            cells = []
+            for place, cell in enumerate(row):
+                text = padded(cut(cell, widths[place]), widths[place], right=place in numbers)
+                cells.append(self.styled(text, "2" if at == 0 else _COLOUR.get(cell, "")))
+            self.line("  ".join(cells))
+
+
+_COLOUR = {"over": "33", "under": "36"}
+
+
+def percent(value: Any) -> str:
+    return "-" if value is None else f"{100 * float(value):.1f} %"
+
+
+def points(row: Json) -> str:
+    if row.get("suppressed"):
+        return ""
+    value = row.get("deviation_points")
+    if value is None and row.get("actual") is not None and row.get("target") is not None:
+        value = 100 * (row["actual"] - row["target"])
+    return "-" if value is None else f"{value + 0.0:+.1f}"
+
+
+def number(value: Any) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def factor_of(value: Any) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def instant(text: Optional[str]) -> Optional[datetime]:
+    """RFC 3339 in UTC, as the site writes it."""
+    match = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)", text or "")
+    return datetime.strptime(match.group(1) + "+0000", "%Y-%m-%dT%H:%M:%S%z") if match else None
+
+
+def local(at: datetime) -> str:
+    return at.astimezone().strftime("%Y-%m-%d %H:%M %Z")
+
+
+def age(seconds: float) -> str:
+    for size, word in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f} {word}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def asked_at(text: Optional[str]) -> Optional[str]:
+    """A day or a time without zone means here; all else the site understands, or says why not."""
+    match = _LOCAL_TIME.fullmatch(text.strip()) if text else None
+    if text is None or match is None:
+        return text
+    try:
+        naive = datetime.strptime(match.group(1) + " " + (match.group(2) or "23:59"), "%Y-%m-%d %H:%M")  # noqa: DTZ007
+        return naive.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        raise Failure(USAGE, f"--at {clean(text)} is no day of the calendar.")
+
+
+# --- Commands: each tells what the site said --------------------------------------------------------------------------
+def me(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
+    return site.get("me", {"policy": given.policy, "at": given.at}), tell_me
+
+
+def accounts(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
+    return site.get("me", {"policy": given.policy, "at": given.at}), tell_accounts
+
+
+def why(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
+    entry = given.account if given.account and given.account.startswith("/") else None
+    account = None if entry else given.account
+    found = site.get("me/explain", {"policy": given.policy, "at": given.at, "account": account, "entry": entry})
+    if given.account and not found.get("accounts"):
+        raise Failure(REFUSED, f"You have no account {clean(given.account)}. `fairshare accounts` lists yours.")
+    return found, tell_why
+
+
+def tree(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
+    policy = given.policy or _only_policy(site)
+    path = "policies/{}/tree".format(urllib.parse.quote(policy, safe=""))
+    return site.get(path, {"path": given.path, "depth": given.depth, "at": given.at}), tell_tree
+
+
+def _only_policy(site: Site) -> str:
+    """The one of the best account, else the only one there is."""
+    mine = [one["policy"] for one in site.get("me").get("accounts", []) if one.get("entry")]
+    if mine:
+        return str(mine[0])
+    try:
+        names = [str(one["slug"]) for one in site.get("policies").get("results", [])]
+    except Failure as failure:
+        if failure.status != REFUSED:
+            raise
+        raise Failure(REFUSED, "None of your accounts has an entry: name the policy with --policy.")
+    if len(names) != 1:
+        which = "one of: {}".format(", ".join(map(clean, names))) if names else "its name"
+        raise Failure(USAGE, f"Which policy? Give --policy with {which}.")
+    return names[0]
+
+
+def _texts(said: Any) -> List[str]:
+    """Sentences of a list, or of one."""
+    found = said if isinstance(said, list) else [said] if said else []
+    return [str(one.get("text", "")) for one in found if isinstance(one, dict)]
+
+
+def _title(one: Json) -> str:
+    group = " ({})".format(clean(one["group"])) if one.get("group") else ""
+    return "{}{} in {}".format(clean(one["account"]), group, clean(one.get("policy_name") or one["policy"]))
+
+
+def _place(one: Json) -> str:
+    if one.get("rank") is None:
+        return "" if one.get("error") else "no rank"
+    return "rank {} of {}, factor {}".format(one["rank"], one["of"], factor_of(one.get("factor")))
+
+
+def _freshness(page: Page, one: Json) -> None:
+    at = instant(one.get("as_of"))
+    if at is None:
+        return
+    words = f"As of {local(at)}"
+    if not one.get("moment") and one.get("age_s") is not None:
+        words += ", {} ago".format(age(one["age_s"]))
+    words += "; revision {}, snapshot {}.".format(one.get("revision"), one.get("snapshot"))
+    page.note(words)
+    for text in _texts(one.get("stale")):
+        page.paragraph(text)
+
+
+def _story(page: Page, one: Json) -> None:
+    page.heading(_title(one), _place(one))
+    if one.get("entry"):
+        page.line("  " + clean(one["entry"]))
+    said = _texts(one.get("sentences")) or [str(one.get("sentence", ""))]
+    page.paragraph(said[0], indent="  ")
+    page.paragraph(" ".join(said[1:]), indent="  ")
+
+
+def _advice(page: Page, one: Json) -> None:
+    for text in _texts(one.get("advice")):
+        page.paragraph(text, indent="  ", bullet="-> ")
+
+
+def tell_me(page: Page, found: Json) -> None:
+    mine = found.get("accounts", [])
+    if not mine:
+        page.paragraph("No account of yours is known here.")
+        return
+    best = mine[0]
+    _story(page, best)
+    _advice(page, best)
+    if len(mine) > 1:
+        page.line()
+        page.line(page.styled("Your other accounts", "1"))
+        _account_table(page, mine[1:])
+    page.line()
+    _freshness(page, best)
+
+
+def tell_accounts(page: Page, found: Json) -> None:
+    mine = found.get("accounts", [])
+    if not mine:
+        page.paragraph("No account of yours is known here.")
+        return
+    _account_table(page, mine)
+
+
+def _account_table(page: Page, mine: Sequence[Json]) -> None:
+    rows = []
+    for one in mine:
+        rank = "-" if one.get("rank") is None else "{} of {}".format(one["rank"], one["of"])
+        where = one.get("entry") or {"no_snapshot": "(nothing computed)"}.get(one.get("error") or "", "(no entry)")
+        rows.append([clean(one["policy"]), clean(one["account"]), clean(where), rank, factor_of(one.get("factor"))])
+    page.table(["policy", "account", "entry", "rank", "factor"], rows, numbers=(3, 4), grows=2)
+
+
+def tell_why(page: Page, found: Json) -> None:
+    mine = found.get("accounts", [])
+    if not mine:
+        page.paragraph("No account of yours is known here.")
+    for at, one in enumerate(mine):
+        if at:
+            page.line()
+        _story(page, one)
+        if one.get("steps"):
+            page.line()
+            _levels(page, one["steps"])
+            page.line()
+        for text in _texts(one.get("number")):
+            page.paragraph(text, indent="  ")
+        _advice(page, one)
+        _freshness(page, one)
+
+
+def _levels(page: Page, steps: Sequence[Json]) -> None:
+    rows = []
+    for at, step in enumerate(steps):
+        mark = "*" if step.get("decides") else " "
+        name = "{} {}{}".format(mark, "  " * at, clean(step["name"]))
+        ahead = "-" if step.get("n_ahead") is None else "{} of {}".format(step["n_ahead"], step["n_siblings"])
+        actual = _NOT_SHOWN if step.get("suppressed") else percent(step.get("actual"))
+        rows.append([name, percent(step.get("target")), actual, points(step), clean(step["state"]), ahead])
+    page.table(["  level", "target", "actual", "points", "", "ahead"], rows, numbers=(1, 2, 3, 5), grows=0)
+    if any(step.get("decides") for step in steps):
+        page.note("* the level that decides")
+
+
+def tell_tree(page: Page, found: Json) -> None:
+    rows = []  # type: List[List[str]]
+    _branch(found, 0, rows)
+    page.table(["entry", "shares", "target", "actual", "points", ""], rows, numbers=(1, 2, 3, 4), grows=0)
+    page.line()
+    at = instant(found.get("as_of"))
+    words = "nothing computed yet" if at is None else f"as of {local(at)}"
+    page.note("{}, revision {}; {}.".format(clean(found["policy"]), found.get("revision"), words))
+
+
+def _branch(top: Json, level: int, rows: List[List[str]]) -> None:
+    """Depth first, without recursion: a tree may be deep."""
+    waiting = [(top, level)]  # type: List[Tuple[Optional[Json], int]]
+    while waiting:
+        entry, depth = waiting.pop()
+        if entry is None:
+            rows.append(["  " * depth + "(more that you may not see)", "", "", "", "", ""])
+            continue
+        shares = "inherit" if entry.get("shares") is None else number(entry["shares"])
+        suppressed = entry.get("suppressed")
+        actual = _NOT_SHOWN if suppressed else percent(entry.get("actual"))
+        state = "" if suppressed or entry.get("state") == "unknown" else clean(entry["state"])
+        name = "  " * depth + (clean(entry["name"]) or "/")
+        rows.append([name, shares, percent(entry.get("target")), actual, points(entry), state])
+        if entry.get("hidden_children") and entry.get("children"):
+            waiting.append((None, depth + 1))
+        waiting += [(child, depth + 1) for child in reversed(entry.get("children", []))]
+
+
+# --- Command line -----------------------------------------------------------------------------------------------------
+Teller = Any  # a function of a page and an answer: 3.6 has no name for it that says more
+
+
+def parser() -> argparse.ArgumentParser:
+    shared = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    shared.add_argument("--json", action="store_true", help="what the site answers, for scripts")
+    shared.add_argument("--policy", metavar="NAME", help="only this policy")
+    shared.add_argument("--at", metavar="WHEN", help="back then: 2026-11-17, '2026-11-17 14:00', or a revision")
+    shared.add_argument("--site", metavar="URL", help="default: {}".format(SITE or "$FAIRSHARE_SITE_URL"))
+    shared.add_argument("--width", metavar="N", type=int, help="columns, 40 or more (the terminal's, else 80)")
+    shared.add_argument("--max-age", metavar="S", type=int, help="exit with 4 where numbers are older than S seconds")
+    lines = (__doc__ or "").split("\n\n")
+    top = argparse.ArgumentParser(
+        prog="fairshare", description=lines[0].partition(": ")[2], epilog=lines[1], parents=[shared],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    top.add_argument("--version", action="version", version="fairshare " + VERSION)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
+    kept = {"parents": [shared], "argument_default": argparse.SUPPRESS}  # type: Dict[str, Any]
+    commands.add_parser("me", help="where you stand, why, and what to do", **kept)
+    commands.add_parser("accounts", help="your accounts, best first: submit under the first", **kept)
+    one = commands.add_parser("why", help="level by level, and the number that the scheduler gets", **kept)
+    one.add_argument("account", nargs="?", default=None, help="an account of yours, or its entry (/group/name)")
+    one = commands.add_parser("tree", help="your way through the tree, and what else you may see", **kept)
+    one.add_argument("path", nargs="?", default=None, help="from this entry down (/group)")
+    one.add_argument("--depth", type=int, default=64, metavar="N", help="so many levels (all)")
+    return top
+
+
+COMMANDS = {"me": me, "accounts": accounts, "why": why, "tree": tree}
+
+
+def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    top = parser()
+    given = top.parse_args(list(arguments))
+    for name, value in (
+        ("json", False),
+        ("policy", None),
+        ("at", None),
+        ("site", None),
+        ("width", None),
+        ("max_age", None),
+    ):
+        setattr(given, name, getattr(given, name, value))
+    if given.command is None:
+        top.print_usage(sys.stderr)
+        raise Failure(USAGE, "Say what you want to know: {}.".format(", ".join(COMMANDS)))
+    if given.width is not None and not 40 <= given.width <= 1000:
+        raise Failure(USAGE, "--width is 40 to 1000.")
+    if given.max_age is not None and given.max_age < 0:
+        raise Failure(USAGE, "--max-age is a number of seconds.")
+    given.at = asked_at(given.at)
+    return given
+
+
+def ages(found: Json) -> Iterable[float]:
+    """Of all numbers in an answer."""
+    for one in [found, *found.get("accounts", [])]:
+        at = instant(one.get("as_of"))
+        if at is not None:
+            known = one.get("age_s")
+            yield known if known is not None else (datetime.now(timezone.utc) - at).total_seconds()
+
+
+def run(arguments: Sequence[str], out: Any) -> int:
+    given = read_arguments(arguments)
+    address = site_of(given.site)
+    found, tell = COMMANDS[given.command](Site(address, read_token(address)), given)
+    if given.json:
+        out.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    else:
+        is_terminal = bool(getattr(out, "isatty", lambda: False)())
+        width = given.width or (shutil.get_terminal_size((80, 24)).columns if is_terminal else 80)
+        colour = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") != "dumb"
+        page = Page(max(width, 40), colour)
+        tell(page, found)
+        out.write("\n".join(page.lines) + "\n")
+    out.flush()
+    oldest = max(ages(found), default=None)
+    if given.max_age is not None and (oldest is None or oldest > given.max_age):
+        words = "There are no numbers yet." if oldest is None else f"The numbers are {age(oldest)} old."
+        raise Failure(STALE, words)
+    return DONE
+
+
+def main() -> int:
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `fairshare tree | head` ends without a word
+    streams = []
+    for stream in (sys.stdout, sys.stderr):  # a name that this terminal can't show is no reason to fail
+        encoding = getattr(stream, "encoding", None) or "ascii"
+        streams.append(io.TextIOWrapper(stream.buffer, encoding=encoding, errors="backslashreplace"))
+    out, complaints = streams
+    try:
+        return run(sys.argv[1:], out)
+    except Failure as failure:
+        out.flush()
+        complaints.write(f"fairshare: {failure.message}\n")
+        complaints.flush()
+        return failure.status
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""The real file, fetched from a live site and run as a program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from apps.accounts.token_cache import tokens
+from apps.priorities import served
+from tests.api.conftest import AT
+from tests.api.small_site import Site, build_site
+
+Run = Callable[..., "Outcome"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: int
+    out: str
+    err: str
+
+
+@dataclass
+class Terminal:
+    """A home directory with the program in it, and a shell's environment."""
+
+    site: Site
+    url: str
+    home: Path
+
+    @property
+    def program(self) -> Path:
+        return self.home / "fairshare"
+
+    def run(self, *arguments: str, token: str | None = None, python: str = sys.executable, **more: str) -> Outcome:
+        environment = {"HOME": str(self.home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TZ": "UTC", **more}
+        if token is not None:
+            environment["FAIRSHARE_TOKEN"] = token
+        done = subprocess.run(
+            [python, str(self.program), *arguments], capture_output=True, env=environment, cwd=self.home, timeout=60,
+            check=False,
+        )  # fmt: skip
+        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def keep(self, text: str, mode: int = 0o600) -> Path:
+        path = self.home / ".config" / "fairshare" / "token"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+        path.chmod(mode)
+        return path
+
+
+@pytest.fixture(autouse=True)
+def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    tokens.clear()
+    served.forget()
+    yield
+    tokens.clear()
+    served.forget()
+
+
+@pytest.fixture
+def terminal(transactional_db: None, live_server: object, tmp_path: Path) -> Terminal:
+    site = build_site(AT)
+    site.recompute()
+    url = str(live_server)
+    found = Terminal(site, url, tmp_path)
+    with urllib.request.urlopen(f"{url}/fairshare") as answer:
+        found.program.write_bytes(answer.read())
+    return found
+
+
+@pytest.fixture
+def alice(terminal: Terminal) -> str:
+    return terminal.site.token("self:read", user=terminal.site.alice)

@@ -1,0 +1,203 @@
+"""`fairshare` against a live site: fetched from it, and run as people run it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import urllib.request
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.models import Token
+from apps.accounts.services import revoke_token
+from tests.api.conftest import AT
+from tests.terminal.conftest import Terminal
+
+
+def lines_of(text: str) -> list[list[str]]:
+    """Cells, where two spaces or more are between them."""
+    return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines() if line.strip()]
+
+
+def test_the_site_hands_out_the_program_with_its_address_and_the_page_tells_the_checksum(terminal: Terminal) -> None:
+    with urllib.request.urlopen(f"{terminal.url}/fairshare") as answer:
+        headers, content = answer.headers, answer.read()
+    assert f"SITE = {terminal.url!r}" in content.decode()
+    assert headers["Content-Disposition"] == 'attachment; filename="fairshare"'
+    assert headers["Content-Type"].startswith("text/x-python")
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-cache"
+    client = Client(headers={"host": terminal.url.removeprefix("http://")})
+    client.force_login(terminal.site.alice, backend="django.contrib.auth.backends.ModelBackend")
+    page = client.get("/me/tokens/").content.decode()
+    assert hashlib.sha256(content).hexdigest() in page
+    again = client.get("/fairshare", headers={"if-none-match": headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert terminal.run("--help", token=None).out.count(terminal.url) == 1
+
+
+def test_the_line_of_the_page_installs_it(terminal: Terminal) -> None:
+    client = Client(headers={"host": terminal.url.removeprefix("http://")})
+    client.force_login(terminal.site.alice, backend="django.contrib.auth.backends.ModelBackend")
+    context: Any = client.get("/me/tokens/").context
+    environment = {"HOME": str(terminal.home), "PATH": os.environ["PATH"]}
+    done = subprocess.run(["sh", "-c", context["terminal"]["install"]], env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert (terminal.home / "bin" / "fairshare").stat().st_mode & 0o777 == 0o755
+    kept = subprocess.run(["sh", "-c", context["terminal"]["keep"]], env=environment, input=b"fsh_a_b\n", check=True)
+    assert kept.returncode == 0
+    assert (terminal.home / ".config/fairshare/token").stat().st_mode & 0o777 == 0o600
+    wrong = context["terminal"]["install"].replace(context["terminal"]["digest"], "0" * 64)
+    (terminal.home / "bin" / "fairshare").unlink()
+    done = subprocess.run(["sh", "-c", wrong], env=environment, capture_output=True)
+    assert done.returncode != 0
+    assert not (terminal.home / "bin" / "fairshare").exists(), "what isn't what the page says becomes no program"
+
+
+def test_the_link_to_a_token_chooses_the_scope_and_makes_nothing(terminal: Terminal) -> None:
+    client = Client()
+    client.force_login(terminal.site.alice, backend="django.contrib.auth.backends.ModelBackend")
+    found = re.findall(
+        r'value="([\w:]+)"( checked)?', client.get("/me/tokens/?scope=self:read&scope=admin").content.decode()
+    )
+    assert [name for name, checked in found if checked] == ["self:read"]
+    assert not Token.objects.filter(user=terminal.site.alice).exists()
+
+
+def test_a_person_is_told_where_they_stand_why_and_what_to_do(terminal: Terminal, alice: str) -> None:
+    told = terminal.run("me", token=alice)
+    assert (told.status, told.err) == (0, "")
+    first, entry, verdict, *_ = told.out.splitlines()
+    assert first.startswith("alice (physics) in Grid")
+    assert first.endswith("rank 3 of 3, factor 0.3333")
+    assert (entry.strip(), verdict.strip()) == ("/physics/alice", "Behind most: rank 3 of 3")
+    assert "-> Your group as a whole waits" in told.out
+    assert "As of 2026-11-20 12:00 UTC, 0 s ago; revision 2, snapshot" in told.out
+    why = lines_of(terminal.run("why", token=alice).out)
+    (head,) = [row for row in why if row[0] == "level"]
+    assert head[1:] == ["target", "actual", "points", "ahead"]
+    (physics,) = [row for row in why if row[0] == "* physics"]
+    assert (physics[1], physics[4]) == ("60.0 %", "over")
+    assert re.fullmatch(r"\+\d+\.\d", physics[3])
+    (own,) = [row for row in why if row[0] == "alice" and len(row) == 6]
+    assert own[5] == "1 of 1"
+    rows = lines_of(terminal.run("accounts", token=alice).out)
+    assert rows == [
+        ["policy", "account", "entry", "rank", "factor"],
+        ["grid", "alice", "/physics/alice", "3 of 3", "0.3333"],
+    ]
+
+
+def test_json_is_what_the_site_says(terminal: Terminal, alice: str) -> None:
+    for command in ("me", "accounts", "why", "tree"):
+        told = terminal.run(command, "--json", token=alice)
+        assert told.status == 0, told.err
+        found = json.loads(told.out, parse_constant=pytest.fail)
+        assert {"accounts"} <= set(found) or found["policy"] == "grid"
+    assert json.loads(terminal.run("--json", "me", token=alice).out)["username"] == "alice"
+
+
+def test_the_tree_is_the_own_way_and_what_else_may_be_seen(terminal: Terminal, alice: str) -> None:
+    own = terminal.run("tree", token=alice)
+    assert own.status == 0, own.err
+    assert [row[0] for row in lines_of(own.out)][1:4] == ["grid", "physics", "alice"]
+    assert "bob" not in own.out
+    assert "(more that you may not see)" in own.out
+    assert "60.0 %" in own.out
+    pia = terminal.site.token("self:read", "policies:read", user=terminal.site.pia)
+    whole = terminal.run("tree", "/physics", "--policy", "grid", token=pia)
+    assert [row[0] for row in lines_of(whole.out)][1:4] == ["physics", "alice", "bob"]
+    assert terminal.run("tree", "--policy=grid", "--depth=0", token=pia).out.count("physics") == 0
+
+
+def test_others_and_what_does_not_exist_read_alike(terminal: Terminal, alice: str) -> None:
+    for command, name in (("why", "bob"), ("why", "nobody-at-all"), ("why", "/physics/bob"), ("why", "/nothing")):
+        told = terminal.run(command, name, token=alice)
+        assert (told.status, told.out) == (1, "")
+        assert told.err.replace(name, "X") == "fairshare: You have no account X. `fairshare accounts` lists yours.\n"
+    hidden, missing = (terminal.run("tree", path, token=alice) for path in ("/physics/bob", "/physics/xyz"))
+    assert (hidden.status, hidden.err) == (missing.status, missing.err) == (1, hidden.err)
+    other, none = (terminal.run("tree", "--policy", slug, token=alice) for slug in ("other", "nope"))
+    assert (other.status, other.err) == (none.status, none.err) == (1, none.err)
+
+
+def test_a_token_that_ended_or_may_not_is_refused_with_the_way_to_a_new_one(terminal: Terminal, alice: str) -> None:
+    other = terminal.site.token("policies:read", user=terminal.site.alice)
+    told = terminal.run("me", token=other)
+    assert (told.status, "self:read" in told.err) == (1, True)
+    revoke_token(token_id=Token.objects.get(public_id=alice.split("_")[1]).pk, at=AT, actor=SYSTEM)
+    told = terminal.run("me", token=alice)
+    assert (told.status, told.out) == (1, "")
+    assert f"{terminal.url}/me/tokens/" in told.err
+
+
+def test_the_past_is_told_as_it_was(terminal: Terminal, alice: str) -> None:
+    then = (AT + timedelta(hours=1)).strftime("%Y-%m-%d %H:%M")
+    told = terminal.run("me", "--at", then, token=alice)
+    assert told.status == 0, told.err
+    assert "rank 3 of 3" in told.out
+    assert "ago" not in told.out.splitlines()[-1]
+    assert terminal.run("why", "--at", "2", "--policy", "grid", token=alice).status == 0
+    for when in ("2", "yesterday-ish", "2026-11-20T12:00:00"):
+        bad = terminal.run("me", "--at", when, token=alice)
+        if when != "2026-11-20T12:00:00":  # that is a time of here
+            assert (bad.status, bad.out) == (2, ""), when
+            assert "at" in bad.err
+
+
+def test_lines_fit_eighty_columns_and_any_width_asked_for(terminal: Terminal, alice: str) -> None:
+    for command in ("me", "accounts", "why", "tree"):
+        for width in (None, 40, 60, 120):
+            more = () if width is None else ("--width", str(width))
+            told = terminal.run(command, *more, token=alice)
+            longest = max(map(len, told.out.splitlines()))
+            assert longest <= max(width or 80, 56), (command, width, told.out)
+            assert "\x1b" not in told.out, "no colour in a pipe"
+
+
+def on_a_terminal(terminal: Terminal, token: str, **more: str) -> str:
+    main, other = pty.openpty()
+    environment = {
+        "HOME": str(terminal.home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "FAIRSHARE_TOKEN": token,
+        "TERM": "xterm", "COLUMNS": "70", **more,
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(terminal.program), "why"], stdout=other, stderr=other, env=environment, timeout=60
+    )
+    os.close(other)
+    text = b""
+    while True:
+        try:
+            piece = os.read(main, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        text += piece
+    os.close(main)
+    assert done.returncode == 0, text
+    return text.decode()
+
+
+def test_colour_is_for_terminals_and_only_where_it_is_wanted(terminal: Terminal, alice: str) -> None:
+    text = on_a_terminal(terminal, alice)
+    assert "\x1b[33mover" in text
+    assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in text.splitlines()) <= 70
+    assert "\x1b" not in on_a_terminal(terminal, alice, NO_COLOR="1")
+    assert "\x1b" not in on_a_terminal(terminal, alice, TERM="dumb")
+
+
+def test_a_reader_that_has_enough_ends_it_without_a_word(terminal: Terminal, alice: str) -> None:
+    environment = {"HOME": str(terminal.home), "PATH": os.environ["PATH"], "FAIRSHARE_TOKEN": alice}
+    command = f"'{sys.executable}' '{terminal.program}' tree --json | true"
+    done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
