@@ -53,11 +53,15 @@ def as_told(series: DailySeries, *, view: PolicyView) -> tuple[DailySeries, Mask
     rows = ~np.array(outright, dtype=np.bool_)
     if not rows.any():
         return series, told_days(series, view=view)
-    names = ("used", "peers_used", "decayed", "peers_decayed", "waited_core_s")
-    amounts = {
-        name: np.where(rows[:, None], _two_digits(getattr(series, name)), getattr(series, name)) for name in names
-    }
-    return replace(series, **amounts), told_days(series, view=view)
+
+    def told(amounts: F8) -> F8:
+        return np.where(rows[:, None], _two_digits(amounts), amounts)
+
+    coarse = replace(
+        series, used=told(series.used), peers_used=told(series.peers_used), decayed=told(series.decayed),
+        peers_decayed=told(series.peers_decayed), waited_core_s=told(series.waited_core_s),
+    )  # fmt: skip
+    return coarse, told_days(series, view=view)
 
 
 def _two_digits(values: F8) -> F8:

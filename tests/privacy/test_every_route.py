@@ -1,0 +1,176 @@
+"""Colleagues' numbers and names in everything that any route answers: complete by construction.
+
+The routes are those of the rights matrix, which fails where one is missing. Here each of its requests is made again by
+people who may not know what their colleagues used, now, as of a revision and as of an instant; and nothing of that may
+be in any body or header. A manager who may know it makes them, too: he must find it, or these tests look for nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import get_resolver
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.models import Account
+from apps.dashboard import presentation
+from apps.policies.models import Policy
+from apps.policies.services import make_change_set, publish_change_set
+from apps.priorities import served
+from tests.api.conftest import AT, _fresh_process, site  # noqa: F401 - fixtures
+from tests.api.small_site import Site, _text, push
+from tests.test_idor_matrix import ROWS, Row, World, answer_text, routes
+
+# user → (group, cores, seconds, days ago): one job each, by which its user is known again.
+JOBS = {
+    "alice": ("physics", 1999, 20_011, 3),
+    "bob": ("physics", 1377, 19_043, 2),
+    "zorblax": ("physics", 777, 21_503, 3),
+    "carol": ("biology", 941, 17_707, 2),
+}
+# Of whom each of them may know nothing; and whose names they may not read anywhere.
+STRANGERS = {
+    "alice": ("bob", "zorblax", "carol"),
+    "vera": ("alice", "bob", "zorblax", "carol", "physics", "biology", "grid"),  # sees sums: of fewer than five, none
+    "ben": ("alice", "bob", "zorblax"),
+    "nobody": ("alice", "bob", "zorblax", "carol", "physics", "biology", "grid"),
+}
+NAMELESS = {"alice": ("zorblax", "carol"), "vera": ("zorblax", "carol"), "ben": ("zorblax",), "nobody": ("zorblax",)}
+PATHS = {"physics": "/physics", "biology": "/biology", "grid": "/"}
+PARTS = 6
+
+EXEMPT = {
+    "metrics": "for the site's own monitoring, by its address or a token made for it: no page of anybody's",
+}
+
+
+def test_every_route_is_asked_or_exempted_with_a_reason() -> None:
+    known = {route for route in routes(get_resolver()) if not route.startswith("admin/")}  # administrators read all
+    asked = {row.route for row in ROWS if row.route not in EXEMPT}
+    assert known == asked | EXEMPT.keys()
+    assert all(EXEMPT.values())
+
+
+@pytest.fixture
+def known(site: Site, monkeypatch: pytest.MonkeyPatch) -> World:  # noqa: F811
+    """Two days of snapshots, and colleagues whose numbers are theirs alone."""
+    add = [{"op": "add", "parent": "/physics", "name": "zorblax", "kind": "user"}]
+    made = make_change_set(policy_slug="grid", operations=add, at=AT, actor=SYSTEM)
+    publish_change_set(id=made.pk, version=1, reason="one more", at=AT, actor=SYSTEM)
+    site.policy = Policy.objects.get(pk=site.policy.pk)
+    push(site, [_record(user, *job) for user, job in JOBS.items()])
+    Account.objects.filter(user_name="alice").update(person=site.alice)
+    for at in (AT - timedelta(days=1), AT):
+        monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
+        site.at = at
+        site.recompute()
+    return World(site)
+
+
+def _record(user: str, group: str, cores: int, run_s: int, days_ago: int) -> dict[str, Any]:
+    end = AT - timedelta(days=days_ago)
+    start = end - timedelta(seconds=run_s)
+    return {
+        "job": f"known-{user}", "user": user, "group": group, "start": _text(start), "end": _text(end), "cpus": cores
+    }  # fmt: skip
+
+
+def marks(name: str) -> set[str]:
+    """How a page, a table or an answer would write what an entry used, now and the day before, or its part."""
+    found: set[str] = set()
+    newest = served.newest("grid")
+    before = served.Snapshot.objects.filter(is_live=True).order_by("id").first()
+    assert before is not None
+    assert before.pk != newest.snapshot_id
+    for snapshot in (newest, served.load_kept("grid", before.pk)):
+        i, values = snapshot.tree.index_of_path(PATHS.get(name, f"/{JOBS.get(name, ('',))[0]}/{name}")), snapshot.values
+        assert i is not None, name
+        found |= {_digits(values.usage[i]), presentation.core_hours(float(values.usage[i]))}
+        if i and values.actual[i] < 1:
+            for share in (values.actual[i], snapshot.actual_global[i], values.priority[i]):
+                found.add(_digits(abs(share)))
+            found |= {presentation.percent(float(values.actual[i]), decimals=n) for n in (1, 4)}
+            found |= {presentation.percent(float(snapshot.actual_global[i]), decimals=n) for n in (1, 4)}
+    if name in JOBS:
+        _, cores, run_s, _ = JOBS[name]
+        found |= {str(cores * run_s), presentation.core_hours(cores * run_s), f"{cores * run_s / 3600:.6g}", str(run_s)}
+    return found
+
+
+def all_marks() -> dict[str, set[str]]:
+    return {name: marks(name) for name in STRANGERS["vera"]}
+
+
+def _digits(value: float) -> str:
+    """Enough of a number to know it by, as JSON and tables have it."""
+    return f"{float(value):.17g}"[:9]
+
+
+def _asked(world: World, row: Row, actor: str) -> Iterator[tuple[str, Any]]:
+    yield row.path, world.ask(row, actor)
+    if row.method == "get" and actor in ("alice", "vera"):
+        path = row.path.format(**world.objects)
+        client: Client = world.client(actor)
+        for at in ("2", (AT - timedelta(hours=2)).isoformat().replace("+00:00", "Z")):
+            address = f"{path}{'&' if '?' in path else '?'}at={at}"
+            yield address, client.get(address, headers=world._filled(row.headers))
+
+
+def _told(answer: Any) -> str:
+    return "\n".join([answer_text(answer), *(f"{name}: {value}" for name, value in answer.headers.items())])
+
+
+Marks = dict[str, set[str]]
+
+
+def _leaks(world: World, row: Row, actor: str, known_by: Marks) -> list[str]:
+    found = []
+    for address, answer in _asked(world, row, actor):
+        told = _told(answer)
+        for name in STRANGERS[actor]:
+            found += [
+                f"{row.method} {address}: {actor} reads {mark!r} of {name}"
+                for mark in known_by[name]
+                if _is_in(mark, told)
+            ]
+        for name in NAMELESS[actor]:
+            if name not in address and re.search(rf"\b{name}\b", told):
+                found.append(f"{row.method} {address}: {actor} reads the name of {name}")
+    return found
+
+
+def _is_in(mark: str, text: str) -> bool:
+    return re.search(rf"(?<![\d.,]){re.escape(mark)}", text) is not None
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nobody_reads_what_colleagues_used_nor_who_they_are(known: World, part: int) -> None:
+    rows = [row for row in ROWS if row.route not in EXEMPT and row.method == "get"][part::PARTS]
+    known_by = all_marks()
+    found = [line for row in rows for actor in STRANGERS for line in _leaks(known, row, actor, known_by)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nor_by_anything_they_try_out_or_send(known: World, part: int) -> None:
+    rows = [row for row in ROWS if row.route not in EXEMPT and row.method != "get"][part::PARTS]
+    known_by = all_marks()
+    found = [line for row in rows for actor in ("alice", "vera", "ben") for line in _leaks(known, row, actor, known_by)]
+    assert not found, "\n".join(found)
+
+
+def test_who_may_know_it_reads_it_in_many_places(known: World) -> None:
+    """Else the numbers looked for would be written in another way than pages write them."""
+    of_bob = marks("bob")
+    readers = [
+        row.path
+        for row in ROWS
+        if row.method == "get" and row.route not in EXEMPT and "physics" in row.path + row.word
+        and any(_is_in(mark, _told(known.ask(row, "pia"))) for mark in of_bob)
+    ]  # fmt: skip
+    assert len(readers) >= 5, readers
