@@ -77,7 +77,7 @@ def _level(mine: MyPriority, level: LevelStory, index: int, moment: str) -> Leve
     balance = bar = None
     known = None if step.state == "unknown" else step.actual
     if step.target is not None:
-        balance = _balance(step, known)
+        balance = balance_of(step, known)
         scale = bullet.share_scale([(known or 0.0, step.target)])
         bar = bullet.draw(actual=known, target=step.target, maximum=scale, state=balance.state, width=WIDTH)
     whom = _("you") if level.is_you else step.name
@@ -110,7 +110,8 @@ def _own_names(mine: MyPriority) -> list[str]:
     return list({name: None for each in mine.walk for name, value in each.columns.items() if value is not None})
 
 
-def _balance(step: WalkStep, known: float | None) -> Balance:
+def balance_of(step: WalkStep, known: float | None) -> Balance:
+    """Over, under, on target or idle, with the points."""
     if known is not None and step.target is not None and step.state in {"over", "under"}:
         word = _("over") if step.state == "over" else _("under")
         return Balance(State(step.state), presentation.points(known - step.target), word)

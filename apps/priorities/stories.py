@@ -8,7 +8,7 @@ from typing import Any
 
 from apps.priorities.advice import Outlook, advise
 from apps.priorities.selectors.me import MyPriority
-from apps.priorities.sentences import Said, say
+from apps.priorities.sentences import Said, say, text_of
 from apps.priorities.walk import WalkStep, ahead_said, level_said
 
 
@@ -53,6 +53,12 @@ def story_of(mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlo
         advice=advise(mine, others, outlook),
         stale=say("fresh.behind", problems=list(mine.problems)) if mine.problems and not mine.moment else None,
     )
+
+
+def reason_in_short(mine: MyPriority) -> str:
+    """For a line of a table: why an account is where it is."""
+    deciding = mine.walk[mine.deciding] if mine.deciding is not None else None
+    return text_of(_reason(mine, deciding))
 
 
 def _verdict(mine: MyPriority) -> Said:

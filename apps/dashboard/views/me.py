@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -10,19 +12,34 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from apps import clock
+from apps.dashboard import my_pages, time_travel
 from apps.dashboard.actor import actor_of
 from apps.dashboard.forms.members import ClaimForm
-from apps.dashboard.htmx import SeeOther
-from apps.dashboard.walk import tell
+from apps.dashboard.htmx import SeeOther, fragment
 from apps.errors import Conflict, Invalid
-from apps.priorities import claims, selectors
-from apps.priorities.selectors import MyPriority
+from apps.priorities import claims
+
+
+def page_url(**_kwargs: Any) -> str:
+    return reverse("dashboard:my-priority")
 
 
 @require_safe
 def my_priority(request: HttpRequest) -> HttpResponse:
-    """`?account=` and `?policy=` choose one when there are several."""
+    """`?account=` and `?policy=` choose one when there are several, `?at=` a moment to look back at."""
+    if elsewhere := time_travel.day_asked(request):
+        return SeeOther(elsewhere)
     return _show(request)
+
+
+@require_safe
+@fragment(page_url)
+def why(request: HttpRequest) -> HttpResponse:
+    """The card that sets somebody else beside me: `?who=` searches, `?other=` chooses."""
+    at = time_travel.moment_asked(request)
+    chosen, _found = my_pages.chosen_of(request, at)
+    context = {"why": None} if chosen is None else my_pages.why_of(request, chosen, at)
+    return _private(render(request, "dashboard/me/_why.html", context))
 
 
 @require_POST
@@ -51,35 +68,15 @@ def take_back(request: HttpRequest) -> HttpResponse:
 
 
 def _show(request: HttpRequest, *, status: int = 200, claim_form: ClaimForm | None = None) -> HttpResponse:
-    found = selectors.get_my_priority(actor=actor_of(request))
-    ranked = [mine for mine in found if not mine.error]
-    chosen = _chosen(request, ranked) or next(iter(ranked), None)
     context = {
-        "story": tell(chosen) if chosen else None,
-        "others": [mine for mine in ranked if mine is not chosen],
-        "n_accounts": len(ranked),
-        "unmapped": [mine for mine in found if mine.error == "unmapped"],
-        "waiting": [mine for mine in found if mine.error == "no_snapshot"],
+        **my_pages.page_of(request, time_travel.moment_asked(request)),
         "my_accounts": claims.list_my_accounts(actor=actor_of(request)),
         "claim_form": claim_form or ClaimForm(),
         "crumbs": [{"label": _("My priority")}],
     }
-    response = render(request, "dashboard/me/priority.html", context, status=status)
+    return _private(render(request, "dashboard/me/priority.html", context, status=status))
+
+
+def _private(response: HttpResponse) -> HttpResponse:
     response["Cache-Control"] = "private, no-store"
     return response
-
-
-def _chosen(request: HttpRequest, ranked: list[MyPriority]) -> MyPriority | None:
-    account, policy = request.GET.get("account"), request.GET.get("policy")
-    namespace, entry = request.GET.get("namespace"), request.GET.get("entry")
-    return next(
-        (
-            mine
-            for mine in ranked
-            if account in (None, mine.account)
-            and policy in (None, mine.policy_slug)
-            and namespace in (None, mine.namespace)
-            and entry in (None, str(mine.entry_uid))
-        ),
-        None,
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from django.utils.translation import gettext as _
@@ -22,6 +23,7 @@ from apps.priorities.sight import own_queries
 from apps.priorities.walk import WalkStep, step_at, step_json, untold
 
 _MOST_HITS = 20
+_MOST_NEAR = 5
 
 
 @dataclass(frozen=True)
@@ -74,17 +76,40 @@ def compare_leaves(
     return _compared(look, first, second)
 
 
+@dataclass(frozen=True)
+class LeafHit:
+    """A leaf that can be compared with."""
+
+    name: str
+    path: str
+    rank: int
+    parent_name: str
+
+
 def find_leaves(
-    *, policy_slug: str, query: str, actor: Actor, at: int | datetime | None = None, besides: str = ""
-) -> list[tuple[str, str]]:
-    """(name, path) of ranked leaves that the actor is told of, by a part of their name; names that begin so first."""
+    *, policy_slug: str, entry_uid: UUID, query: str = "", actor: Actor, at: int | datetime | None = None
+) -> list[LeafHit]:
+    """Ranked leaves besides an entry that the actor is told of: by a part of their name, names that begin so first;
+    without one, those that are next ahead. Empty where there is nobody to compare with.
+    """
     look = look_at(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
-    tree, wanted = look.snapshot.tree, query.strip().casefold()
-    offered = np.flatnonzero(look.told & look.snapshot.values.is_ranked)
-    hits = [i for i in offered.tolist() if wanted in tree.name[i].casefold()]
-    hits.sort(key=lambda i: (not tree.name[i].casefold().startswith(wanted), int(look.snapshot.values.rank[i])))
-    found = [(tree.name[i], look.snapshot.index.path(i)) for i in hits[: _MOST_HITS + 1]]
-    return [hit for hit in found if hit[1] != besides][:_MOST_HITS]
+    tree, rank = look.snapshot.tree, look.snapshot.values.rank
+    own = tree.index_of_uid(entry_uid)
+    offered = look.told & look.snapshot.values.is_ranked
+    if own is None or not look.told[own]:
+        return []
+    offered[own] = False
+    wanted, places = query.strip().casefold(), np.flatnonzero(offered)
+    if wanted:
+        hits = [i for i in places.tolist() if wanted in tree.name[i].casefold()]
+        hits.sort(key=lambda i: (not tree.name[i].casefold().startswith(wanted), int(rank[i])))
+        hits = hits[:_MOST_HITS]
+    else:
+        distance = np.where(rank[places] <= rank[own], rank[own] - rank[places], len(tree) + rank[places])
+        hits = places[np.argsort(distance, kind="stable")[:_MOST_NEAR]].tolist()
+    return [
+        LeafHit(tree.name[i], look.snapshot.index.path(i), int(rank[i]), tree.name[int(tree.parent[i])]) for i in hits
+    ]
 
 
 def result_of(snapshot: ServedSnapshot) -> PriorityResult:
@@ -142,7 +167,7 @@ def _leaf(look: Look, text: str, where: str) -> int:
     tree, values = look.snapshot.tree, look.snapshot.values
     at = tree.index_of_path(text) if text.startswith("/") else _of_account(look, text)
     if at is None or at <= 0 or not look.told[at]:
-        raise NotFound(_("There is no %(name)r among the entries whose numbers you are told.") % {"name": text[:120]})
+        raise NotFound(_("There is no “%(name)s” among the entries whose numbers you are told.") % {"name": text[:120]})
     if not values.is_ranked[at]:
         message = _("has no rank of its own: name a leaf in which somebody runs")
         raise Invalid(f"{text[:120]} {message}.", fields=[FieldProblem(where, message)])
