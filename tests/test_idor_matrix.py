@@ -368,7 +368,17 @@ ROWS = [
         "401 404 404 204 404 204 403 403 403 401 401", "post", remakes="token"),
     # --- Pages: a token opens none of them
     Row("", "/", "302 200 200 200 200 200 302 302 302 302 302"),
-    Row("_attention", "/_attention", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
+    *(
+        Row(f"_{card}", f"/_{card}", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX)
+        for card in ("mine", "verdict", "attention", "sources", "recent")
+    ),
+    Row("_top", "/_top", "302 200 200 200 200 200 302 302 302 302 302", word=">physics<", readers="pia admin",
+        headers=HTMX),
+    Row("_deviation", "/_deviation", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
+    Row("deviation.csv", "/deviation.csv", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("_pins", "/_pins", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
+    Row("policy/<slug:policy>/pins/<uuid:uid>/", "/policy/grid/pins/{bob}/",
+        "302 404 404 303 404 303 302 302 302 302 302", "post", {"pinned": "1"}, besides="dora 303"),
     # --- The first steps: administrators alone (nobody has begun)
     Row("setup/", "/setup/", "302 403 403 403 403 200 302 302 302 302 302"),
     Row("setup/_progress", "/setup/_progress", "302 403 403 403 403 204 302 302 302 302 302", headers=HTMX),

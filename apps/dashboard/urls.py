@@ -45,7 +45,16 @@ _IMPORT = "usage/imports/<int:import_id>"
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
+    path("_mine", overview.mine, name="overview-mine"),
+    path("_verdict", overview.verdict, name="overview-verdict"),
+    path("_top", overview.top, name="overview-top"),
+    path("_deviation", overview.deviation, name="overview-deviation"),
+    path("_pins", overview.pins, name="overview-pins"),
     path("_attention", overview.attention, name="overview-attention"),
+    path("_sources", overview.sources, name="overview-sources"),
+    path("_recent", overview.recent, name="overview-recent"),
+    path("deviation.csv", overview.deviation_csv, name="overview-deviation-csv"),
+    path("policy/<slug:policy>/pins/<uuid:uid>/", overview.pin, name="pin"),
     path("setup/", setup.setup, name="setup"),
     path("setup/_progress", setup.progress, name="setup-progress"),
     path("setup/tree/", setup.tree, name="setup-tree"),

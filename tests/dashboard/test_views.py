@@ -199,12 +199,12 @@ def test_my_priority_names_the_deciding_level_and_walks_to_me(alice: Client) -> 
 
 def test_the_overview_greets_a_user_with_their_own_priority(alice: Client) -> None:
     text = alice.get("/").content.decode()
-    assert text.index("Your priority") < text.index("top-level entries")
+    assert text.index("Your priority") < text.index("VOs are within their band")
 
 
 def test_a_site_without_a_policy_shows_the_first_steps_to_its_administrator(db: None, client: Client) -> None:
     client.force_login(User.objects.create_superuser("root", "", PASSWORD))
-    assert "Three steps" in client.get("/").content.decode()
+    assert "/setup/" in client.get("/").content.decode()
     client.force_login(User.objects.create_user("guest", "", PASSWORD))
     text = client.get("/").content.decode()
     assert "No policy is visible to you yet" in text

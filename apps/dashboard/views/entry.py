@@ -26,6 +26,7 @@ from apps.policies import services as policy_services
 from apps.policies.conflicts import EditConflict
 from apps.priorities import preview as previews
 from apps.priorities import selectors
+from apps.priorities.pins import pinned_among
 from apps.priorities.selectors import EntryPage
 
 
@@ -160,6 +161,8 @@ def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: 
     form = context.get("form")
     context["typed"] = form.data.get("shares", "") if form else presentation.shares(page.entry.shares)
     context["typed_reason"] = form.data.get("reason", "") if form else ""
+    uid = page.entry.uid
+    context["is_pinned"] = uid in pinned_among(policy_slug=page.policy_slug, uids=[uid], actor=actor_of(request))
     return render(request, "dashboard/entry/entry.html", context, status=status)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.policies.selectors import count_changes, list_policies, list_revisions
@@ -46,6 +48,7 @@ class Overview:
     top: list[EntryRow]
     n_hidden: int  # top-level entries that the actor may not see
     publishes: list[Publish]
+    asked_core_s: dict[UUID, float] = field(default_factory=dict)  # what jobs that wait ask for, of entries at the top
 
 
 def get_overview(*, policy_slug: str | None = None, actor: Actor) -> Overview | None:
@@ -55,7 +58,11 @@ def get_overview(*, policy_slug: str | None = None, actor: Actor) -> Overview | 
         if not policies:
             return None
         policy_slug = policies[0].slug
-    view = open_view(policy_slug=policy_slug, actor=actor)
+    return overview_of(open_view(policy_slug=policy_slug, actor=actor))
+
+
+def overview_of(view: PolicyView) -> Overview:
+    """The same of a view that is open."""
     children = view.visible_children(0)
     snapshot = view.snapshot
     return Overview(
@@ -75,7 +82,17 @@ def get_overview(*, policy_slug: str | None = None, actor: Actor) -> Overview | 
         top=[view.row(i, position=(at, len(children))) for at, i in enumerate(children[:_MOST_TOP], start=1)],
         n_hidden=int(view.tree.n_children[0]) - len(children),
         publishes=_publishes(view),
+        asked_core_s=_asked(view, children[:_MOST_TOP]),
     )
+
+
+def _asked(view: PolicyView, entries: Sequence[int]) -> dict[UUID, float]:
+    """Of those whose numbers are told, and who ask for anything."""
+    if view.snapshot is None:
+        return {}
+    demand, place = view.snapshot.values.demand_core_s, view.place
+    told = [(i, int(place[i])) for i in entries if place[i] >= 0]
+    return {view.tree.uuid(i): float(demand[at]) for i, at in told if demand[at] > 0}
 
 
 def _duration(snapshot_id: int) -> float | None:

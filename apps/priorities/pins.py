@@ -1,0 +1,65 @@
+"""Entries that a person wants to see first. A matter of that person's pages alone, so the log has nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from apps.accounts.actor import Actor
+from apps.errors import Conflict, DomainError, NotAllowed
+from apps.policies.models import Pin
+from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+
+MOST_PINS = 50
+
+
+def list_pinned(*, actor: Actor) -> list[tuple[PolicyView, EntryRow]]:
+    """One's own, the oldest first, as one sees them now; what has gone or is hidden by now is left out."""
+    if actor.user is None:
+        return []
+    views: dict[str, PolicyView | None] = {}
+    found = []
+    for pin in Pin.objects.filter(user=actor.user).select_related("policy").order_by("pk"):
+        slug = pin.policy.slug
+        if slug not in views:
+            views[slug] = _view_or_none(slug, actor)
+        view = views[slug]
+        i = None if view is None else view.tree.index_of_uid(pin.entry_uid)
+        if view is not None and i is not None and view.visibility.may_see(i):
+            found.append((view, view.row(i)))
+    return found
+
+
+def pinned_among(*, policy_slug: str, uids: Sequence[UUID], actor: Actor) -> set[UUID]:
+    """Which of these entries are pinned."""
+    if actor.user is None:
+        return set()
+    found = Pin.objects.filter(user=actor.user, policy__slug=policy_slug, entry_uid__in=uids)
+    return set(found.values_list("entry_uid", flat=True))
+
+
+def pin_entry(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> None:
+    """An entry that one sees; pinning it again changes nothing."""
+    if actor.user is None:
+        raise NotAllowed("Only a person pins entries.")
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    view.require(uid)
+    known = Pin.objects.filter(user=actor.user)
+    if not known.filter(policy=view.policy, entry_uid=uid).exists() and known.count() >= MOST_PINS:
+        raise Conflict(f"You have {MOST_PINS} pins: take one away first.", code="too_many_pins")
+    Pin.objects.get_or_create(user=actor.user, policy=view.policy, entry_uid=uid, defaults={"created_at": at})
+
+
+def unpin_entry(*, policy_slug: str, uid: UUID, actor: Actor) -> None:
+    """Also of an entry that is gone or hidden by now."""
+    if actor.user is None:
+        raise NotAllowed("Only a person has pins.")
+    Pin.objects.filter(user=actor.user, policy__slug=policy_slug, entry_uid=uid).delete()
+
+
+def _view_or_none(slug: str, actor: Actor) -> PolicyView | None:
+    try:
+        return open_view(policy_slug=slug, actor=actor)
+    except DomainError:  # it isn't this person's to see any more
+        return None
