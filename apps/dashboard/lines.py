@@ -224,6 +224,12 @@ def bar_label(actual: float | None, target: float | None, tolerance: Tolerance) 
     }
 
 
+def balance_of(entry: EntryRow, tolerance: Tolerance, of: str = OF_PARENT) -> Balance | None:
+    """How one entry stands; None for the root and where there is no target."""
+    actual, target = values(entry, of)
+    return None if entry.parent_uid is None or target is None else _balance(entry, actual, target, of, tolerance)
+
+
 def _balance(entry: EntryRow, actual: float | None, target: float, of: str, tolerance: Tolerance) -> Balance:
     if entry.suppressed:
         return presentation.not_shown()

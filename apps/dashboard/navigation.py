@@ -186,7 +186,10 @@ class Shell:
             history = Item(_("History"), address, "git-commit", current=here)
             address = reverse("dashboard:allocations", kwargs={"policy": self.policy.slug})
             allocations = Item(_("Allocations"), address, "calendar", current=self._is_at(*_OF_CORE_HOURS))
-            pages = [tree, changes, history, allocations, algorithm, window]
+            address = reverse("dashboard:convergence", kwargs={"policy": self.policy.slug})
+            here = self._is_at("convergence", "entry-convergence")
+            convergence = Item(_("Convergence"), address, "chart-line", current=here)
+            pages = [tree, changes, history, convergence, allocations, algorithm, window]
             address = reverse("dashboard:access", kwargs={"policy": self.policy.slug})
             here = self._is_at("access", "access-give", "grant")
             pages.append(Item(_("Access"), address, "shield-lock", current=here))

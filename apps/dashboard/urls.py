@@ -7,6 +7,7 @@ from django.urls import path
 from apps.dashboard import (
     allocation_urls,
     charge_urls,
+    convergence_urls,
     draft_urls,
     group_urls,
     history_urls,
@@ -136,3 +137,4 @@ urlpatterns = [
 urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + group_urls.urlpatterns + history_urls.urlpatterns
 urlpatterns = notice_urls.urlpatterns + urlpatterns  # before the page of an entry, which takes any name
 urlpatterns += allocation_urls.urlpatterns + mapping_urls.urlpatterns + charge_urls.urlpatterns
+urlpatterns += convergence_urls.urlpatterns

@@ -171,6 +171,13 @@ def demand_aware_gap(actual: FloatArray, target: FloatArray, states: States) -> 
     return shortfall + excess
 
 
+def given_away(actual: FloatArray, target: FloatArray, states: States) -> FloatArray:
+    """Σ max(target − actual, 0) over the entries that wanted no more: NO_DEMAND or MET; (days,)."""
+    quiet = (states == DayState.NO_DEMAND) | (states == DayState.MET)
+    left: FloatArray = np.where(quiet, np.maximum(target - actual, 0.0), 0.0).sum(axis=0)
+    return left
+
+
 def demand_aware_error(
     actual: FloatArray, target: FloatArray, states: States, counts: BoolArray
 ) -> tuple[FloatArray, BoolArray]:

@@ -15,7 +15,7 @@ HEIGHTS = {WIDE: 690, MIDDLE: 690, NARROW: 560}
 LEVELS = {WIDE: 5, MIDDLE: 4, NARROW: 4}
 _PARTS = {WIDE: (96, 120, 196, 184, 244), MIDDLE: (60, 110, 160, 170), NARROW: (34, 70, 126, 128)}
 _NAME_HEIGHT, _BALANCE_HEIGHT, _BALANCE_WIDTH = 15.0, 40.0, 120.0
-_SMALLEST = 3.0  # lower ones are drawn together
+_SMALLEST = 4.0  # lower ones are drawn together
 _CHARACTER = 6.6
 SHAPES = {"over": "▲", "under": "▼"}
 
@@ -88,7 +88,7 @@ def slack_of(target: float, tolerance: Tolerance) -> float:
 
 def draw(root: Node, *, width: int) -> Icicle:
     """The root fills the height; each level below divides its parent's by size."""
-    height, columns = HEIGHTS[width], _PARTS[width]
+    height, columns = HEIGHTS[width], _columns(width, _depth(root))
     lefts = [sum(columns[:level]) for level in range(len(columns) + 1)]
     sectors: list[Sector] = []
     waiting: list[tuple[Node, int, float, float]] = [(root, 0, 0.0, float(height))]
@@ -98,6 +98,19 @@ def draw(root: Node, *, width: int) -> Icicle:
         if level + 1 < len(columns) and node.children:
             waiting += reversed(list(_below(node, level + 1, top, tall)))
     return Icicle(width, height, tuple(sectors))
+
+
+def _depth(node: Node) -> int:
+    return 1 + max((_depth(child) for child in node.children), default=0)
+
+
+def _columns(width: int, depth: int) -> list[float]:
+    """How wide each level is: with fewer levels than there is place for, those below the first share what is left."""
+    parts = _PARTS[width][: max(depth, 1)]
+    first, rest = parts[0], parts[1:]
+    if not rest:
+        return [float(width)]
+    return [float(first), *(round(part * (width - first) / sum(rest), 1) for part in rest)]
 
 
 def _below(node: Node, level: int, top: float, tall: float) -> list[tuple[Node, int, float, float]]:

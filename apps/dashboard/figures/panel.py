@@ -13,15 +13,34 @@ from math import isfinite
 import numpy as np
 import numpy.typing as npt
 
-from apps.dashboard.figures.bullet import SHARE_STEPS, Tolerance
+from apps.dashboard.figures.bullet import Tolerance
 
 F8 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-WIDTH, HEIGHT = 280, 118
-LEFT, RIGHT, TOP, BOTTOM = 26.0, 272.0, 6.0, 100.0
+STEPS = (0.01, 0.02, 0.04, 0.06, 0.10, 0.20, 0.40, 0.60, 1.0)  # whose halves are short to write
 _OUTLIER = 2.5  # a panel that needs so much more than the next one gets a scale of its own
 _LABELS = 3
-_STRIP = 4.0  # how high the mark of days on which jobs waited is
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The view box, and where in it days and shares are drawn."""
+
+    width: int = 280
+    height: int = 118
+    left: float = 26.0
+    top: float = 6.0
+
+    @property
+    def right(self) -> float:
+        return self.width - 8.0
+
+    @property
+    def bottom(self) -> float:
+        return self.height - 18.0
+
+
+SMALL, LARGE = Frame(), Frame(width=760, height=170)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +55,7 @@ class Days:
     is_gap: Mask
     is_before: Mask
     marks: Sequence[tuple[int, str]] = ()
+    with_band: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +89,7 @@ class Tick:
 class Panel:
     """Everything in pixels of the view box, rounded to a tenth; `end` is where the line ends today."""
 
+    frame: Frame
     lines: tuple[str, ...]
     dots: tuple[tuple[float, float], ...]
     targets: tuple[str, ...]
@@ -93,58 +114,80 @@ def scale_of(actual: F8, target: F8, tolerance: Tolerance) -> float:
         if known.size:
             most = float(known.max())
             needed.append(most + tolerance.around(most) if slack else most)
-    return next((step for step in SHARE_STEPS if step >= max(needed) - 1e-12), 1.0)
+    return next((step for step in STEPS if step >= max(needed) - 1e-12), 1.0)
 
 
 def shared_scales(steps: Sequence[float]) -> tuple[list[float], float]:
     """The scale of each panel of a group, and the one that is shared: a single giant doesn't flatten the others."""
-    ordered = [*sorted(steps, reverse=True), 0.0]
+    ordered = [*sorted(steps, reverse=True), 0.0, 0.0]
     common = ordered[1] if 0 < _OUTLIER * ordered[1] < ordered[0] else ordered[0]
     return [step if step > common else common for step in steps], common
 
 
-def draw(days: Days, *, maximum: float, state: str, tolerance: Tolerance, labels: Sequence[str]) -> Panel:
+def draw(
+    days: Days, *, maximum: float, state: str, tolerance: Tolerance, labels: Sequence[str], frame: Frame = SMALL
+) -> Panel:
     """labels: what each day is called; the first, the middle and the last of them are written."""
     n = len(days.actual)
-    step = (RIGHT - LEFT) / max(n, 1)
-    runs = list(_runs(days.actual))
-    points = [(_middle(i, step), _height(days.actual[i], maximum)) for i in range(n)]
-    last = next((i for i in range(n - 1, -1, -1) if isfinite(days.actual[i])), None)
+    place = _Place(frame, (frame.right - frame.left) / max(n, 1), maximum)
+    runs = list(_stretches(np.isfinite(days.actual)))
+    points = [(place.middle(i), place.y(days.actual[i])) for i in range(n)]
+    is_known = n > 0 and isfinite(days.actual[-1])
     return Panel(
+        frame=frame,
         lines=tuple(" ".join(f"{x:g},{y:g}" for x, y in points[a:b]) for a, b in runs if b - a > 1),
         dots=tuple(points[a] for a, b in runs if b - a == 1),
-        targets=tuple(_steps(days.target, step, maximum)),
-        bands=tuple(_bands(days.target, step, maximum, tolerance)),
-        idle=_spans(days.is_idle, step),
-        inferred=_spans(days.is_inferred, step),
-        starved=_spans(days.is_starved, step),
-        gaps=_spans(days.is_gap, step),
-        before=_spans(days.is_before, step),
-        marks=tuple(Mark(_x(at, step), label) for at, label in days.marks),
-        across=tuple(_across(maximum)),
-        along=tuple(_along(labels, step)),
-        end=points[last] if last is not None and last == n - 1 else None,
+        targets=tuple(_steps(days.target, place)),
+        bands=tuple(_bands(days.target, place, tolerance)) if days.with_band else (),
+        idle=place.spans(days.is_idle),
+        inferred=place.spans(days.is_inferred),
+        starved=place.spans(days.is_starved),
+        gaps=place.spans(days.is_gap),
+        before=place.spans(days.is_before),
+        marks=tuple(Mark(place.x(at), label) for at, label in days.marks),
+        across=tuple(place.across()),
+        along=tuple(place.along(labels)),
+        end=points[-1] if is_known else None,
         state=state,
     )
 
 
-def _x(day: float, step: float) -> float:
-    return round(LEFT + day * step, 1)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where days and shares are in the view box; `step` is the width of a day."""
 
+    frame: Frame
+    step: float
+    maximum: float
 
-def _middle(day: int, step: float) -> float:
-    return _x(day + 0.5, step)
+    def x(self, day: float) -> float:
+        return round(self.frame.left + day * self.step, 1)
 
+    def middle(self, day: int) -> float:
+        return self.x(day + 0.5)
 
-def _height(value: float, maximum: float) -> float:
-    if not isfinite(value):
-        return BOTTOM
-    return round(BOTTOM - min(max(value, 0.0), maximum) / maximum * (BOTTOM - TOP), 1)
+    def y(self, value: float) -> float:
+        low, top = self.frame.bottom, self.frame.top
+        if not isfinite(value):
+            return low
+        return round(low - min(max(value, 0.0), self.maximum) / self.maximum * (low - top), 1)
 
+    def spans(self, mask: Mask) -> tuple[Span, ...]:
+        return tuple(Span(self.x(a), round(self.x(b) - self.x(a), 1)) for a, b in _stretches(mask))
 
-def _runs(values: F8) -> Iterator[tuple[int, int]]:
-    """Stretches of days that are known."""
-    yield from _stretches(np.isfinite(values))
+    def across(self) -> Iterator[Tick]:
+        """0, the half and the whole of the scale, in percent without its sign."""
+        for part in (0.0, 0.5, 1.0):
+            yield Tick(self.y(part * self.maximum), f"{part * self.maximum * 100:g}")
+
+    def along(self, labels: Sequence[str]) -> Iterator[Tick]:
+        n = len(labels)
+        if n:
+            yield Tick(self.frame.left, labels[0], "start")
+        if n >= _LABELS:
+            yield Tick(self.middle(n // 2), labels[n // 2], "middle")
+        if n > 1:
+            yield Tick(self.frame.right, labels[-1], "end")
 
 
 def _stretches(mask: Mask) -> Iterator[tuple[int, int]]:
@@ -152,13 +195,9 @@ def _stretches(mask: Mask) -> Iterator[tuple[int, int]]:
     yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 
 
-def _spans(mask: Mask, step: float) -> tuple[Span, ...]:
-    return tuple(Span(_x(a, step), round(_x(b, step) - _x(a, step), 1)) for a, b in _stretches(mask))
-
-
 def _levels(target: F8) -> Iterator[tuple[int, int, float]]:
     """Stretches of days with one and the same target."""
-    for a, b in _runs(target):
+    for a, b in _stretches(np.isfinite(target)):
         start = a
         for i in range(a + 1, b + 1):
             if i == b or target[i] != target[start]:
@@ -166,43 +205,23 @@ def _levels(target: F8) -> Iterator[tuple[int, int, float]]:
                 start = i
 
 
-def _steps(target: F8, step: float, maximum: float) -> Iterator[str]:
+def _steps(target: F8, place: _Place) -> Iterator[str]:
     path, end = "", -1
     for a, b, value in _levels(target):
-        y, x = _height(value, maximum), _x(a, step)
+        y = place.y(value)
         if a != end and path:
             yield path
             path = ""
-        path += f"V{y:g}" if path else f"M{x:g} {y:g}"
-        path += f"H{_x(b, step):g}"
+        path += f"V{y:g}" if path else f"M{place.x(a):g} {y:g}"
+        path += f"H{place.x(b):g}"
         end = b
     if path:
         yield path
 
 
-def _bands(target: F8, step: float, maximum: float, tolerance: Tolerance) -> Iterator[Box]:
+def _bands(target: F8, place: _Place, tolerance: Tolerance) -> Iterator[Box]:
     for a, b, value in _levels(target):
         slack = tolerance.around(value)
-        top, low = _height(value + slack, maximum), _height(value - slack, maximum)
-        x = _x(a, step)
-        yield Box(x, top, round(_x(b, step) - x, 1), round(max(low - top, 1.5), 1))
-
-
-def _across(maximum: float) -> Iterator[Tick]:
-    """0, the half and the whole of the scale, in percent without its sign."""
-    for part in (0.0, 0.5, 1.0):
-        yield Tick(round(BOTTOM - part * (BOTTOM - TOP), 1), f"{part * maximum * 100:g}")
-
-
-def _along(labels: Sequence[str], step: float) -> Iterator[Tick]:
-    n = len(labels)
-    if n == 0:
-        return
-    if n < _LABELS:
-        yield Tick(LEFT, labels[0], "start")
-        if n > 1:
-            yield Tick(RIGHT, labels[-1], "end")
-        return
-    yield Tick(LEFT, labels[0], "start")
-    yield Tick(_middle(n // 2, step), labels[n // 2], "middle")
-    yield Tick(RIGHT, labels[-1], "end")
+        top, low = place.y(value + slack), place.y(value - slack)
+        x = place.x(a)
+        yield Box(x, top, round(place.x(b) - x, 1), round(max(low - top, 1.5), 1))

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
-import numpy.typing as npt
 
+from apps.engine.convergence import actual_share as share_of
+from apps.engine.convergence import trailing_sum
 from apps.errors import FieldProblem, Invalid
 from apps.priorities.series.columns import F8, DailySeries, Mask
 
@@ -57,19 +58,22 @@ def target_share(series: DailySeries, of: str) -> F8:
 def actual_share(series: DailySeries, counting: Counting) -> F8:
     """(entries, days) 0..1; NaN where nobody that shares with it has used anything, or it does not compete."""
     if counting.view == DECAYED:
-        own, all_of = series.decayed, series.peers_decayed
-        whole = series.days.root_decayed
-    elif counting.view == RAW:
-        own, all_of, whole = series.used, series.peers_used, series.days.root_used
+        own, all_of, whole = series.decayed, series.peers_decayed, series.days.root_decayed
     else:
-        starts = _window_starts(series, counting.window_days)
-        own, all_of = _summed(series.used, starts), _summed(series.peers_used, starts)
-        whole = _summed(series.days.root_used[None, :], starts)[0]
+        own, all_of, whole = series.used, series.peers_used, series.days.root_used
     if counting.of == TOTAL:
         all_of = np.broadcast_to(whole[None, :], own.shape)
-    known = series.competes & (all_of > 0)
-    found: F8 = np.divide(own, all_of, out=np.full(own.shape, np.nan), where=known)
-    return found
+    if counting.view == WINDOWED and own.size:
+        own, all_of = trailing_sum(own, counting.window_days), trailing_sum(all_of, counting.window_days)
+    return np.where(series.competes & (all_of > 0), share_of(own, all_of), np.nan)
+
+
+def told_windows(told: Mask, n_days: int) -> Mask:
+    """A window is told where each of its days is: the difference of two windows would tell the day that left."""
+    if not told.size:
+        return told
+    whole: Mask = trailing_sum((~told).astype(np.float64), n_days) == 0
+    return whole
 
 
 def cut(series: DailySeries, keep: Mask) -> DailySeries:
@@ -93,21 +97,6 @@ COLUMNS = (
     "used", "peers_used", "decayed", "peers_decayed", "target", "target_global", "exists", "competes",
     "waited_core_s", "knows_waiting", "n_active", "largest",
 )  # fmt: skip
-
-
-def _window_starts(series: DailySeries, n_days: int) -> npt.NDArray[np.int64]:
-    """For each day the place of the first one in its window."""
-    ordinals = np.array([on.toordinal() for on in series.days.on], dtype=np.int64)
-    return np.searchsorted(ordinals, ordinals - n_days + 1)
-
-
-def _summed(used: F8, starts: npt.NDArray[np.int64]) -> F8:
-    """Sums over the days from each start; exactly 0 where each of them is 0, which differences of sums are not."""
-    ends = np.arange(used.shape[1]) + 1
-    padded = np.pad(np.cumsum(used, axis=1), ((0, 0), (1, 0)))
-    counts = np.pad(np.cumsum(used != 0, axis=1), ((0, 0), (1, 0)))
-    sums: F8 = np.where(counts[:, ends] > counts[:, starts], padded[:, ends] - padded[:, starts], 0.0)
-    return sums
 
 
 def _refused(where: str, message: str) -> Invalid:

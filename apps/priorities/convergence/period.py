@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from apps.errors import FieldProblem, Invalid
@@ -32,6 +34,11 @@ class Period:
         """With so many days before it, as far as the calendar goes."""
         earliest = self.from_on.toordinal() - n_days
         return Period(date.fromordinal(max(earliest, 1)), self.to_on)
+
+
+def today_of(now: datetime) -> date:
+    """The day it is at the site."""
+    return now.astimezone(ZoneInfo(settings.TIME_ZONE)).date()
 
 
 def usual_period(state: SeriesState, today: date, n_days: int = USUAL_DAYS) -> Period:

@@ -20,7 +20,7 @@ from apps.priorities.series.columns import F8, Mask
 
 Course = Literal["on", "idle", "moves_away", "starved", "approaching", "steady", "unknown"]
 States = npt.NDArray[np.str_]
-QUIET = ("no_demand", "inferred", "met", "none")
+QUIET = ("no_demand", "met", "")
 _MOST_NAMED = 2
 _BACK = 0.9
 
@@ -67,7 +67,7 @@ def _judge_one(shares: Shares, row: int, deviation: F8) -> Judgement:
     state, points = str(shares.states[row, -1]), float(deviation[-1]) * 100
     if state == "on":
         return Judgement("on", points=points)
-    if state in QUIET and points < 0:
+    if state in QUIET:
         return Judgement("idle", points=points)
     if state == "starved":
         first = _since(shares.states[row] == "starved")
@@ -134,7 +134,7 @@ def verdict_of_one(shares: Shares) -> list[Sentence]:
     if judged.course == "approaching":
         return [say("one_approaching", name=name, points=points, side=side_words(judged.side))]
     if judged.course == "steady":
-        return [say("one_over", name=name, points=points)]
+        return [say("one_steady", name=name, points=points, side=side_words(judged.side))]
     return [say(f"one_{judged.course}", name=name)]
 
 

@@ -71,7 +71,7 @@ _TEXTS: Mapping[str, Callable[[int], str]] = {
         "%(n)s is off its target and comes nearer.", "%(n)s are off their targets and come nearer.", n
     ),
     "steady": lambda n: ngettext(
-        "%(n)s is over its target and stays there.", "%(n)s are over their targets and stay there.", n
+        "%(n)s is off its target and stays there.", "%(n)s are off their targets and stay there.", n
     ),
     "not_told": lambda n: ngettext(
         "%(n)s is not shown: fewer than five active members, or not yours to see.",
@@ -82,7 +82,7 @@ _TEXTS: Mapping[str, Callable[[int], str]] = {
     "no_days": lambda _n: _("There are no days in this period yet."),
     "one_on": lambda _n: _("%(name)s is at its target."),
     "one_idle": lambda _n: _("%(name)s had no demand for more: nobody waits there."),
-    "one_over": lambda _n: _("%(name)s is %(points)s points over its target."),
+    "one_steady": lambda _n: _("%(name)s is %(points)s points %(side)s its target and stays there."),
     "one_approaching": lambda _n: _("%(name)s is %(points)s points %(side)s its target and comes nearer."),
     "one_unknown": lambda _n: _("Nothing is known of %(name)s on the last day."),
 }

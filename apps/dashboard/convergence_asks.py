@@ -1,0 +1,132 @@
+"""What an address of a convergence page asks for: period, way to count, overlays; and addresses of the same but one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+
+from apps.errors import Invalid
+from apps.priorities.convergence.counting import (
+    DAY_S,
+    PARENT,
+    TOTAL,
+    USUAL_WINDOW_DAYS,
+    WINDOWED,
+    Counting,
+    read_counting,
+)
+from apps.priorities.convergence.period import (
+    LAST_DAYS,
+    USUAL_DAYS,
+    Period,
+    read_period,
+    today_of,
+    usual_period,
+    whole_period,
+)
+from apps.priorities.series.columns import SeriesState
+
+OVERLAYS = ("band", "changes", "demand", "gaps")
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`last`: the preset that was chosen, or "" for two days; `problem`: why the usual period is shown instead."""
+
+    period: Period
+    counting: Counting
+    last: str
+    overlays: tuple[str, ...]
+    problem: str = ""
+
+    def shows(self, overlay: str) -> bool:
+        return overlay in self.overlays
+
+    def query(self, **changes: Any) -> str:
+        """The address of this view, with some of it changed; what is usual is left out."""
+        counting = replace(self.counting, **{name: changes[name] for name in ("view", "of") if name in changes})
+        last = changes.get("last", self.last)
+        found: dict[str, Any] = {}
+        if last:
+            found |= {} if last == str(USUAL_DAYS) else {"days": last}
+        else:
+            found |= {"from": self.period.from_on.isoformat(), "to": self.period.to_on.isoformat()}
+        usual = Counting()
+        found |= {} if counting.view == usual.view else {"view": counting.view}
+        found |= {} if counting.of == usual.of else {"of": counting.of}
+        if counting.view == WINDOWED and counting.window_days != USUAL_WINDOW_DAYS:
+            found["window"] = counting.window_days
+        if set(self.overlays) != set(OVERLAYS):
+            found["overlay"] = list(self.overlays) or ["none"]
+        if "page" in changes:
+            found["page"] = changes["page"]
+        return urlencode(found, doseq=True)
+
+
+def read_asked(request: HttpRequest, state: SeriesState, now: datetime) -> Asked:
+    """What can't be read is answered with the usual view, and the problem."""
+    here, given = today_of(now), request.GET
+    chosen = tuple(given.getlist("overlay"))
+    overlays = tuple(name for name in OVERLAYS if name in chosen) if chosen else OVERLAYS
+    try:
+        counting = _counting(given.get("view", ""), given.get("of", ""), given.get("window", ""))
+        period, last = _period(given.get("days", ""), given.get("from", ""), given.get("to", ""), state, here)
+    except Invalid as problem:
+        usual = usual_period(state, here)
+        return Asked(usual, Counting(), str(USUAL_DAYS), overlays, problem.message)
+    return Asked(period, counting, last, overlays)
+
+
+def _counting(view: str, of: str, window: str) -> Counting:
+    try:
+        days = float(window) if window else None
+    except ValueError:
+        raise Invalid(_("“%(text)s” is no number of days for a window.") % {"text": window[:40]}) from None
+    return read_counting(view, of, None if days is None else days * DAY_S)
+
+
+def _period(days: str, first: str, last: str, state: SeriesState, here: date) -> tuple[Period, str]:
+    if first or last:
+        return read_period(first, last, state=state, today=here), ""
+    if days == ALL:
+        return whole_period(state, here), ALL
+    if days in {"", *map(str, LAST_DAYS)}:
+        return usual_period(state, here, int(days or USUAL_DAYS)), days or str(USUAL_DAYS)
+    known = ", ".join([*map(str, LAST_DAYS), ALL])
+    said = {"text": days[:40], "known": known}
+    raise Invalid(_("“%(text)s” is no period; there are %(known)s, or two days of your own.") % said)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    label: str
+    query: str
+    is_chosen: bool
+
+
+def periods(asked: Asked) -> list[Choice]:
+    labels = {"7": _("7 d"), "30": _("30 d"), "90": _("90 d"), "365": _("1 y"), ALL: _("all")}
+    return [Choice(label, asked.query(last=last), asked.last == last) for last, label in labels.items()]
+
+
+def ways_to_count(asked: Asked) -> list[Choice]:
+    labels = {"decayed": _("Decayed"), "windowed": _("Windowed"), "raw": _("Raw")}
+    return [Choice(label, asked.query(view=view), asked.counting.view == view) for view, label in labels.items()]
+
+
+def wholes(asked: Asked) -> list[Choice]:
+    labels = {PARENT: _("of parent"), TOTAL: _("of total")}
+    return [Choice(label, asked.query(of=of), asked.counting.of == of) for of, label in labels.items()]
+
+
+def overlay_choices(asked: Asked) -> list[tuple[str, str, bool]]:
+    labels = {
+        "band": _("Tolerance"), "changes": _("Published changes"), "demand": _("Demand"), "gaps": _("Missing data"),
+    }  # fmt: skip
+    return [(name, label, asked.shows(name)) for name, label in labels.items()]

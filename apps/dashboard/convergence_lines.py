@@ -1,0 +1,367 @@
+"""Convergence as a page shows it: one panel a member, in groups that share a scale, with tables of the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from django.urls import reverse
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.dashboard import lines, presentation
+from apps.dashboard.convergence_asks import Asked
+from apps.dashboard.figures import panel as figure
+from apps.dashboard.figures.bullet import State, Tolerance
+from apps.dashboard.figures.panel import Panel
+from apps.dashboard.presentation import Balance
+from apps.priorities.convergence.members import Member
+from apps.priorities.convergence.reading import Convergence
+
+PAGE = 12
+SMALL = 0.05
+_MOST_MARKS = 24
+
+
+@dataclass(frozen=True)
+class PanelLine:
+    """One member. Without a `panel` nothing of it may be told, or there is nothing to tell; `reason` says which."""
+
+    member: Member
+    row: int
+    url: str
+    entry_url: str
+    balance: Balance | None
+    actual: str
+    target: str
+    panel: Panel | None
+    label: str
+    reason: str
+    readout: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Group:
+    title: str
+    note: str
+    lines: list[PanelLine]
+
+
+def member_url(policy: str, member: Member) -> str:
+    """The member's own convergence; of one that has left, its history."""
+    if not member.is_here:
+        return reverse("dashboard:entry-history", kwargs={"policy": policy, "uid": member.uid})
+    return f"{lines.entry_url(policy, member.uid, member.name)}convergence/"
+
+
+def groups_of(found: Convergence, asked: Asked, *, page: int = 1) -> list[Group]:
+    """The panels of a page, twelve of them: large shares first, each group by how far off its members are."""
+    tolerance = lines.tolerance_of(found.settings)
+    order = found.order()
+    small = {row for row in order if _peak_target(found, row) < SMALL}
+    large = [row for row in order if row not in small]
+    shown = set([*large, *(row for row in order if row in small)][(page - 1) * PAGE : page * PAGE])
+    groups = []
+    for rows, title in ((large, _("5 % and more")), ([row for row in order if row in small], _("Below 5 %"))):
+        steps = [figure.scale_of(found.actual[row], found.target[row], tolerance) for row in rows]
+        scales, common = figure.shared_scales(steps)
+        drawn = [
+            draw_line(found, asked, row, maximum, tolerance)
+            for row, maximum in zip(rows, scales, strict=True)
+            if row in shown
+        ]
+        if drawn:
+            groups.append(Group(title, _scale_words(found, rows, scales, common), drawn))
+    return groups
+
+
+def n_pages(found: Convergence) -> int:
+    return max(1, -(-len(found.members) // PAGE))
+
+
+def lines_of_itself(found: Convergence, asked: Asked) -> tuple[PanelLine | None, PanelLine | None]:
+    """The one panel of an entry looked at alone, for wide pages and for narrow ones."""
+    if not found.members:
+        return None, None
+    tolerance = lines.tolerance_of(found.settings)
+    maximum = figure.scale_of(found.actual[0], found.target[0], tolerance)
+    large, small = (draw_line(found, asked, 0, maximum, tolerance, frame) for frame in (figure.LARGE, figure.SMALL))
+    return large, small
+
+
+def draw_line(
+    found: Convergence,
+    asked: Asked,
+    row: int,
+    maximum: float,
+    tolerance: Tolerance,
+    frame: figure.Frame = figure.SMALL,
+) -> PanelLine:
+    member = found.members[row]
+    shown = balance_of(found, row)
+    reason = "" if found.told[row].any() else _("not shown: fewer than five active members")
+    drawn = figure.draw(
+        _days(found, asked, row),
+        maximum=maximum,
+        state=shown.state.value if shown else "on",
+        tolerance=tolerance,
+        labels=_labels(found.on),
+        frame=frame,
+    )
+    query = asked.query()
+    url = member_url(found.policy_slug, member)
+    return PanelLine(
+        member=member,
+        row=row,
+        url=f"{url}?{query}" if query and member.is_here else url,
+        entry_url=lines.entry_url(found.policy_slug, member.uid, member.name),
+        balance=None if reason else shown,
+        actual=presentation.percent(last(found.actual[row])),
+        target=presentation.percent(last(found.target[row])),
+        panel=drawn,
+        label=label_of(found, row, reason),
+        reason=reason,
+        readout=_readout(found, row, maximum),
+    )
+
+
+def last(values: Any) -> float | None:
+    """The last day's, None where it isn't known."""
+    return float(values[-1]) if len(values) and isfinite(values[-1]) else None
+
+
+def balance_of(found: Convergence, row: int) -> Balance | None:
+    """How it stands on the last day."""
+    if not len(found.on):
+        return None
+    state = str(found.states[row, -1])
+    difference = last(found.deviation[row])
+    if difference is None or not state:
+        return Balance(State.NO_DATA, "", _("no data"))
+    if state == "on":
+        return Balance(State.ON, "", _("on target"))
+    if state == "over":
+        return Balance(State.OVER, presentation.points(difference), _("over"))
+    if state == "starved":
+        return Balance(State.UNDER, presentation.points(difference), _("under, jobs wait"))
+    if state == "inferred":
+        return Balance(State.UNDER, presentation.points(difference), _("under"))
+    if state == "met":
+        return Balance(State.IDLE, "", _("wants no more"))
+    return Balance(State.IDLE, "", _("no demand"))
+
+
+def label_of(found: Convergence, row: int, reason: str) -> str:
+    """What a panel says to somebody who can't see it."""
+    name = found.members[row].name
+    if reason:
+        return f"{name}: {reason}"
+    said = {"name": name, "actual": presentation.percent(last(found.actual[row])),
+            "target": presentation.percent(last(found.target[row]))}  # fmt: skip
+    text = _("%(name)s: actual %(actual)s against a target of %(target)s") % said
+    for mask, words in (
+        (found.idle[row] | found.idle_inferred[row], _("no demand on %(n)s of %(of)s days")),
+        (found.states[row] == "starved", _("jobs waited below the target on %(n)s of %(of)s days")),
+        (_gap_mask(found), _("data is missing on %(n)s of %(of)s days")),
+    ):
+        if n := int(mask.sum()):
+            text += "; " + words % {"n": presentation.count(n), "of": presentation.count(len(found.on))}
+    return text
+
+
+def state_words(state: str) -> str:
+    """One word or two for what a day was."""
+    return {
+        "on": _("on target"), "over": _("over"), "starved": _("under, jobs wait"), "met": _("under, wants no more"),
+        "no_demand": _("no demand"), "inferred": _("under; whether jobs wait is not told"),
+    }.get(state, "–")  # fmt: skip
+
+
+def short_day(day: date) -> str:
+    return formats.date_format(day, "j M")
+
+
+def _labels(on: Sequence[date]) -> list[str]:
+    """What the axis calls the days; with the year where there are several."""
+    form = "j M" if on and on[0].year == on[-1].year else "M Y"
+    return [formats.date_format(day, form) for day in on] if len(on) < 32 else _few_labels(on, form)
+
+
+def _few_labels(on: Sequence[date], form: str) -> list[str]:
+    """Only those that are written."""
+    written = {0, len(on) // 2, len(on) - 1}
+    return [formats.date_format(day, form) if at in written else "" for at, day in enumerate(on)]
+
+
+def _days(found: Convergence, asked: Asked, row: int) -> figure.Days:
+    nothing = np.zeros(len(found.on), dtype=np.bool_)
+    demand, gaps = asked.shows("demand"), asked.shows("gaps")
+    return figure.Days(
+        actual=found.actual[row],
+        target=found.target[row],
+        is_idle=found.idle[row] if demand else nothing,
+        is_inferred=found.idle_inferred[row] if demand else nothing,
+        is_starved=found.states[row] == "starved" if demand else nothing,
+        is_gap=_gap_mask(found) if gaps else nothing,
+        is_before=np.asarray(found.days.is_before_first),
+        marks=_marks(found, row) if asked.shows("changes") else (),
+        with_band=asked.shows("band"),
+    )
+
+
+def _gap_mask(found: Convergence) -> Any:
+    return np.array([day in found.gaps for day in found.on], dtype=np.bool_)
+
+
+def _marks(found: Convergence, row: int) -> list[tuple[int, str]]:
+    """A rule for every day on which something was published; of very many those that changed this target."""
+    by_day: dict[int, list[int]] = {}
+    for one in found.published:
+        if one.day >= 0:
+            by_day.setdefault(one.day, []).append(one.number)
+    if len(by_day) > _MOST_MARKS:
+        target = found.target[row]
+        by_day = {day: n for day, n in by_day.items() if day and target[day] != target[day - 1]}
+    words = _("revision %(n)s, %(day)s")
+    return [
+        (day, words % {"n": ", ".join(map(str, numbers)), "day": short_day(found.on[day])})
+        for day, numbers in sorted(by_day.items())
+    ]
+
+
+def _peak_target(found: Convergence, row: int) -> float:
+    known = found.target[row][np.isfinite(found.target[row])]
+    return float(known.max()) if known.size else 0.0
+
+
+def _scale_words(found: Convergence, rows: Sequence[int], scales: Sequence[float], common: float) -> str:
+    giant = next((row for row, scale in zip(rows, scales, strict=True) if scale > common), None)
+    said: dict[str, Any] = {"to": presentation.percent(common, 0)}
+    if giant is None:
+        return _("shared scale 0 to %(to)s") % said
+    said |= {"name": found.members[giant].name, "most": presentation.percent(max(scales), 0)}
+    return _("%(name)s on 0 to %(most)s, the others share 0 to %(to)s") % said
+
+
+_LETTERS = {"on": "o", "over": "v", "starved": "s", "met": "m", "no_demand": "n", "inferred": "i", "": "-"}
+
+
+def readout_words() -> dict[str, str]:
+    """What a script says for the letters of days."""
+    words = {letter: state_words(state) for state, letter in _LETTERS.items() if state}
+    return {"actual": _("actual"), "target": _("target"), "-": "", **words}
+
+
+def _readout(found: Convergence, row: int, maximum: float) -> dict[str, str]:
+    """What a script reads out day by day: numbers in percent, states as letters."""
+    if not len(found.on):
+        return {}
+    return {
+        "from": found.on[0].isoformat(),
+        "step": str((found.on[-1] - found.on[0]).days // max(len(found.on) - 1, 1)),
+        "max": f"{maximum:g}",
+        "actual": _numbers(found.actual[row]),
+        "target": _numbers(found.target[row]),
+        "states": "".join(_LETTERS.get(str(state), "-") for state in found.states[row]),
+    }
+
+
+def _numbers(values: Any) -> str:
+    return ",".join("" if not isfinite(value) else f"{value * 100:.4g}" for value in values.tolist())
+
+
+# --- Tables -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A member in the table beside the panels."""
+
+    member: Member
+    url: str
+    actual: str
+    target: str
+    balance: Balance | None
+    mean: str
+    inside: str
+    reason: str
+
+
+def member_rows(found: Convergence) -> Iterator[MemberRow]:
+    away = np.abs(found.deviation)
+    for row in found.order():
+        known = np.isfinite(away[row])
+        n, inside = int(known.sum()), int((away[row] <= found.slack[row] * (1 + 1e-9)).sum())
+        reason = "" if found.told[row].any() else _("not shown")
+        yield MemberRow(
+            member=found.members[row],
+            url=member_url(found.policy_slug, found.members[row]),
+            actual=presentation.percent(last(found.actual[row])),
+            target=presentation.percent(last(found.target[row])),
+            balance=None if reason else balance_of(found, row),
+            mean=presentation.points(float(away[row][known].mean())) if n else presentation.UNKNOWN,
+            inside=presentation.percent(inside / n, 0) if n else presentation.UNKNOWN,
+            reason=reason,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DayRow:
+    """A day of one member."""
+
+    on: date
+    revision: int
+    is_before_first: bool
+    actual: str
+    target: str
+    state: str
+    gap: str
+
+
+def day_rows(found: Convergence, row: int = 0) -> list[DayRow]:
+    """Newest first."""
+    return [
+        DayRow(
+            day, int(found.days.revision[at]), bool(found.days.is_before_first[at]),
+            presentation.percent(_or_none(found.actual[row, at])),
+            presentation.percent(_or_none(found.target[row, at])),
+            state_words(str(found.states[row, at])), ", ".join(found.gaps.get(day, ())),
+        )
+        for at, day in reversed(list(enumerate(found.on)))
+    ]  # fmt: skip
+
+
+def _or_none(value: float) -> float | None:
+    return float(value) if isfinite(value) else None
+
+
+CSV_HEADER = (
+    "day", "entry", "uid", "revision", "before_first", "actual", "target", "deviation_points", "state", "suppressed",
+    "missing_sources",
+)  # fmt: skip
+
+
+def csv_rows(found: Convergence) -> Iterator[tuple[Any, ...]]:
+    """Every member on every day; a number that isn't known, or not told, is empty and never 0."""
+    for row, member in enumerate(found.members):
+        for at, day in enumerate(found.on):
+            actual, target = _or_none(found.actual[row, at]), _or_none(found.target[row, at])
+            off = None if actual is None or target is None else (actual - target) * 100
+            told = bool(found.told[row, at])
+            yield (
+                day.isoformat(), member.name, str(member.uid), int(found.days.revision[at]),
+                int(found.days.is_before_first[at]), "" if actual is None else actual,
+                "" if target is None else target, "" if off is None else off, str(found.states[row, at]), int(not told),
+                ", ".join(found.gaps.get(day, ())),
+            )  # fmt: skip
+
+
+def scope_words(found: Convergence) -> str:
+    """What the page is about."""
+    if found.itself:
+        return _("Convergence of %(name)s") % {"name": found.entry.name}
+    text = ngettext("Convergence of %(n)s entry in %(name)s", "Convergence of %(n)s entries in %(name)s", found.n_all)
+    return text % {"n": presentation.count(found.n_all), "name": found.entry.name}

@@ -1,0 +1,202 @@
+"""Does use follow the policy: panels day by day for the children of an entry, with what they are made of as tables."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from apps import clock
+from apps.dashboard import convergence_asks as asks
+from apps.dashboard import convergence_figures, lines, presentation
+from apps.dashboard import convergence_lines as drawing
+from apps.dashboard.actor import actor_of
+from apps.dashboard.convergence_asks import Asked, read_asked
+from apps.dashboard.downloads import csv_response
+from apps.dashboard.htmx import SeeOther, fragment
+from apps.priorities.convergence.period import DAILY_UP_TO, there_are
+from apps.priorities.convergence.reading import Convergence, by_weeks, get_convergence, get_series_state
+from apps.priorities.series.columns import SeriesState
+
+_MOST_LISTED = 40
+
+
+def page_url(policy: str, uid: UUID | None = None, name: str = "", **_kwargs: Any) -> str:
+    if uid is None:
+        return reverse("dashboard:convergence", kwargs={"policy": policy})
+    return reverse("dashboard:entry-convergence", kwargs={"policy": policy, "uid": uid, "name": name})
+
+
+@require_safe
+def convergence(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponse:
+    """`?days=` or `?from=&to=`, `?view=&window=`, `?of=`, `?overlay=`: the whole state, so that it can be shared."""
+    asked, found = _read(request, policy, uid)
+    if uid is not None and name != lines.name_slug(found.entry.name):
+        query = request.GET.urlencode()
+        right = page_url(policy, uid, lines.name_slug(found.entry.name))
+        return SeeOther(f"{right}?{query}" if query else right)
+    context = {**_context(request, asked, found), **_of_itself(request, asked, found, uid)}
+    status = 422 if asked.problem else 200
+    return render(request, "dashboard/convergence/convergence.html", context, status=status)
+
+
+@require_safe
+@fragment(page_url)
+def panels(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponse:
+    """Twelve more of the panels."""
+    asked, found = _read(request, policy, uid)
+    return render(request, "dashboard/convergence/_panels.html", _panels(request, asked, found))
+
+
+@require_safe
+@fragment(page_url)
+def building(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponse:
+    """How far the days are worked out; once they are, the page asks for itself again."""
+    state = _state(request, policy)
+    response = render(request, "dashboard/convergence/_building.html", _building(request, policy, state))
+    if state.run_id is None:
+        response["HX-Refresh"] = "true"
+    return response
+
+
+@require_safe
+def days_csv(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponseBase:
+    """Every day of every member as numbers; of an entry without children its own days."""
+    _asked, found = _read(request, policy, uid, itself="itself" in request.GET)
+    what = lines.name_slug(found.entry.name) if uid is not None else policy
+    file_name = f"{what}-convergence-{found.period.from_on}-{found.period.to_on}.csv"
+    return csv_response(file_name, drawing.CSV_HEADER, drawing.csv_rows(found))
+
+
+def _state(request: HttpRequest, policy: str) -> SeriesState:
+    return get_series_state(policy_slug=policy, actor=actor_of(request))
+
+
+def _read(request: HttpRequest, policy: str, uid: UUID | None, *, itself: bool = False) -> tuple[Asked, Convergence]:
+    asked = read_asked(request, _state(request, policy), clock.now())
+    found = get_convergence(
+        policy_slug=policy, actor=actor_of(request), uid=uid, itself=itself, period=asked.period,
+        counting=asked.counting,
+    )  # fmt: skip
+    return asked, found
+
+
+def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str, Any]:
+    policy = found.policy_slug
+    of_entry = bool(found.way)
+    base = page_url(policy, found.entry.uid, lines.name_slug(found.entry.name)) if of_entry else page_url(policy)
+    return {
+        "found": found,
+        "asked": asked,
+        "title": drawing.scope_words(found),
+        "verdict": [sentence.text for sentence in found.verdict],
+        "kpis": convergence_figures.kpis(found),
+        "periods": asks.periods(asked),
+        "views": asks.ways_to_count(asked),
+        "wholes": asks.wholes(asked),
+        "overlays": asks.overlay_choices(asked),
+        "n_overlays": len(asked.overlays),
+        "base": base,
+        "query": asked.query(),
+        "members": list(drawing.member_rows(found)),
+        "published": found.published[: -_MOST_LISTED - 1 : -1],
+        "n_unlisted": max(len(found.published) - _MOST_LISTED, 0),
+        "gap_words": _gap_words(found),
+        "there_are": there_are(found.state),
+        "crumbs": _crumbs(found),
+        "policy": policy,
+        "readout_words": json.dumps(drawing.readout_words()),
+        **_panels(request, asked, found),
+        **_building(request, policy, found.state),
+    }
+
+
+def _panels(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str, Any]:
+    """The groups of one page, and where the next one is."""
+    drawn = by_weeks(found) if found.period.n_days > DAILY_UP_TO else found
+    n_pages = drawing.n_pages(found)
+    page = _page(request, n_pages)
+    base = f"{found.policy_slug}"
+    following = asked.query(page=page + 1) if page < n_pages else ""
+    of_entry = bool(found.way)
+    kwargs: dict[str, Any] = {"policy": base}
+    if of_entry:
+        kwargs |= {"uid": found.entry.uid, "name": lines.name_slug(found.entry.name)}
+    name = "dashboard:entry-convergence-panels" if of_entry else "dashboard:convergence-panels"
+    return {
+        "groups": [] if found.itself or not found.on else drawing.groups_of(drawn, asked, page=page),
+        "page": page,
+        "n_pages": n_pages,
+        "next_url": f"{reverse(name, kwargs=kwargs)}?{following}" if following else "",
+        "next_query": following,
+        "n_left": max(len(found.members) - page * drawing.PAGE, 0),
+        "by_weeks": found.period.n_days > DAILY_UP_TO,
+    }
+
+
+def _page(request: HttpRequest, n_pages: int) -> int:
+    asked = request.GET.get("page", "1")
+    return min(max(int(asked), 1), n_pages) if asked.isdecimal() and len(asked) < 9 else 1
+
+
+def _of_itself(request: HttpRequest, asked: Asked, found: Convergence, uid: UUID | None) -> dict[str, Any]:
+    """The entry's own panel among its siblings, with a table of its days; the root has none."""
+    if uid is None or not found.way:
+        return {}
+    own = found
+    if not found.itself:
+        _asked, own = _read(request, found.policy_slug, uid, itself=True)
+    drawn = by_weeks(own) if own.period.n_days > DAILY_UP_TO else own
+    parent = found.way[-1]
+    up = page_url(found.policy_slug, parent.uid, lines.name_slug(parent.name))
+    up = page_url(found.policy_slug) if len(found.way) == 1 else up
+    large, small = drawing.lines_of_itself(drawn, asked) if own.on else (None, None)
+    return {
+        "own": large,
+        "own_small": small,
+        "own_verdict": [sentence.text for sentence in own.verdict],
+        "own_days": drawing.day_rows(drawn),
+        "parent": parent,
+        "up": f"{up}?{asked.query()}" if asked.query() else up,
+    }
+
+
+def _building(request: HttpRequest, policy: str, state: SeriesState) -> dict[str, Any]:
+    percent = None if state.progress is None else round(state.progress * 100)
+    return {
+        "series": state,
+        "percent": percent,
+        "building_url": reverse("dashboard:convergence-building", kwargs={"policy": policy}),
+        "stale_from": state.stale_from_on,
+    }
+
+
+def _gap_words(found: Convergence) -> str:
+    """Which sources are missing on how many days."""
+    counted: dict[str, int] = {}
+    for names in found.gaps.values():
+        for name in names:
+            counted[name] = counted.get(name, 0) + 1
+    return ", ".join(
+        _("%(source)s on %(n)s") % {"source": name, "n": presentation.count(n)} for name, n in sorted(counted.items())
+    )
+
+
+def _crumbs(found: Convergence) -> list[dict[str, str]]:
+    tree = reverse("dashboard:policy", kwargs={"policy": found.policy_slug})
+    top = {"label": found.policy_name, "url": tree}
+    if not found.way:
+        return [top, {"label": _("Convergence")}]
+    between = [
+        {"label": row.name, "url": page_url(found.policy_slug, row.uid, lines.name_slug(row.name))}
+        for row in found.way[1:]
+    ]
+    first = {"label": _("Convergence"), "url": page_url(found.policy_slug)}
+    return [top, first, *between, {"label": found.entry.name}]

@@ -1,0 +1,96 @@
+"""Whose series are looked at: the children an actor may see of an entry, also those that have left, or one entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import numpy as np
+
+from apps.policies.models import Entry, Policy
+from apps.priorities.convergence.counting import pick
+from apps.priorities.convergence.period import Period
+from apps.priorities.selectors.rows import PolicyView
+from apps.priorities.series.columns import DailySeries, Mask
+from apps.priorities.series.reading import load_children, load_series
+from apps.priorities.series.telling import Loading, told_days
+
+MOST_MEMBERS = 500
+MOST_CELLS = 500_000  # entries × days that are held at once
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One panel. `is_here`: in the tree in force; `target`: of its parent now, None where it has none."""
+
+    uid: UUID
+    name: str
+    kind: str
+    is_here: bool
+    n_children: int = 0
+    target: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Members beside the rows of their series, and which days of them are told. n_all: before the smallest were cut."""
+
+    members: list[Member]
+    series: DailySeries
+    told: Mask
+    n_all: int
+
+
+def find_members(view: PolicyView, at: int, period: Period, *, itself: bool = False) -> Found:
+    """The children of the entry `at`, or it alone; of very many children those with the largest targets."""
+    policy = view.policy
+    if itself or not len(view.tree.children(at)):
+        series = load_series(policy, [view.tree.uuid(at)], from_on=period.from_on, to_on=period.to_on)
+        return _found(view, series, 1)
+    children = view.visible_children(at)
+    most = max(12, min(MOST_MEMBERS, MOST_CELLS // period.n_days))
+    if len(view.tree.children(at)) > most:
+        uids = [view.tree.uuid(i) for i in _largest(view, children, most)]
+        series = load_series(policy, uids, from_on=period.from_on, to_on=period.to_on)
+        return _found(view, series, len(children))
+    series = load_children(policy, view.tree.uuid(at), from_on=period.from_on, to_on=period.to_on)
+    found = _found(view, series, 0)
+    return Found(found.members, found.series, found.told, len(found.members))
+
+
+def _largest(view: PolicyView, children: Sequence[int], most: int) -> list[int]:
+    target = np.where(view.competes, view.target[0], 0.0)
+    return sorted(sorted(children, key=lambda i: (-target[i], i))[:most])
+
+
+def _found(view: PolicyView, series: DailySeries, n_all: int) -> Found:
+    """Without what the actor may not see; what has left the tree only for those who see all of it."""
+    places = [view.tree.index_of_uid(uid) for uid in series.uids]
+    sees_all = view.visibility.all_visible
+    kept = [row for row, i in enumerate(places) if (sees_all if i is None else view.visibility.may_see(i))]
+    left = _names_of(view.policy, [series.uids[row] for row in kept if places[row] is None])
+    series = pick(series, kept)
+    told = told_days(series, view=view, load=Loading(load_children, load_series))
+    if sees_all and bool(view.visibility.outright.all()):
+        told = np.ones_like(told)
+    members = [_member(view, places[row], series.uids[n], left) for n, row in enumerate(kept)]
+    return Found(members, series, told, n_all)
+
+
+def _member(view: PolicyView, i: int | None, uid: UUID, left: dict[UUID, tuple[str, str]]) -> Member:
+    if i is None:
+        name, kind = left.get(uid, (str(uid), ""))
+        return Member(uid, name, kind, is_here=False)
+    tree = view.tree
+    target = float(view.target[0][i]) if view.competes[i] else None
+    kind = tree.kind_names[int(tree.kind_code[i])]
+    return Member(uid, tree.name[i], kind, is_here=True, n_children=int(tree.n_children[i]), target=target)
+
+
+def _names_of(policy: Policy, uids: Sequence[UUID]) -> dict[UUID, tuple[str, str]]:
+    """What entries were called last."""
+    if not uids:
+        return {}
+    versions = Entry.objects.filter(policy=policy, uid__in=uids).order_by("since")
+    return {uid: (name, kind) for uid, name, kind in versions.values_list("uid", "name", "kind")}

@@ -1,0 +1,205 @@
+"""Convergence of one entry's children, or of the entry itself: one call for the page, its table, and REST."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from django.conf import settings
+
+from apps.accounts.actor import Actor
+from apps.policies.models import Revision
+from apps.policies.selectors import READ, get_policy
+from apps.policies.settings import PolicySettings
+from apps.priorities.convergence import counting as counts
+from apps.priorities.convergence.counting import Counting
+from apps.priorities.convergence.measuring import Figures, measure, slack_of, states_of
+from apps.priorities.convergence.members import Found, Member, find_members
+from apps.priorities.convergence.period import Period
+from apps.priorities.convergence.verdict import Shares, States, verdict, verdict_of_one
+from apps.priorities.convergence.words import Sentence
+from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+from apps.priorities.series.columns import F8, Mask, SeriesDays, SeriesState
+from apps.priorities.series.reading import series_state
+from apps.usage.gaps import list_gaps
+
+_MOST_REVISIONS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A revision that came into force in the period; `day` is its place among the days, −1 where that isn't built."""
+
+    number: int
+    at: datetime
+    on: date
+    day: int
+
+
+@dataclass(frozen=True, eq=False)
+class Convergence:
+    """Members by days. actual, target: fractions, NaN where not known, not competing, or not told.
+
+    slack: half the band around the target. states: what each day was, "" where nothing is known or told. n_all: members
+    before the smallest were left out.
+    gaps: days on which sources are missing, by their names. itself: of the entry alone, not of what is below it.
+    """
+
+    policy_slug: str
+    policy_name: str
+    revision: int
+    settings: PolicySettings
+    entry: EntryRow
+    way: list[EntryRow]
+    itself: bool
+    period: Period
+    counting: Counting
+    state: SeriesState
+    members: list[Member]
+    n_all: int
+    days: SeriesDays
+    actual: F8
+    target: F8
+    slack: F8
+    states: States
+    told: Mask
+    idle: Mask  # nobody ran or waited
+    idle_inferred: Mask  # nobody ran, and whether jobs waited is not told
+    figures: Figures
+    verdict: list[Sentence]
+    published: list[Published]
+    gaps: Mapping[date, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def on(self) -> tuple[date, ...]:
+        return self.days.on
+
+    @property
+    def deviation(self) -> F8:
+        found: F8 = self.actual - self.target
+        return found
+
+    @property
+    def is_built(self) -> bool:
+        return self.state.through_on is not None
+
+    def order(self) -> list[int]:
+        """Rows by how far off they are on their last known day, the furthest first; those not known last."""
+        last = [_last_known(row) for row in np.abs(self.deviation)]
+        return sorted(range(len(last)), key=lambda row: (-last[row], self.members[row].name))
+
+
+def _last_known(values: F8) -> float:
+    known = np.flatnonzero(np.isfinite(values))
+    return float(values[known[-1]]) if known.size else -1.0
+
+
+def get_series_state(*, policy_slug: str, actor: Actor, scope: str = READ) -> SeriesState:
+    """Which days there are, for who may see the policy."""
+    return series_state(get_policy(slug=policy_slug, actor=actor, scope=scope))
+
+
+def get_convergence(
+    *,
+    policy_slug: str,
+    actor: Actor,
+    uid: UUID | None = None,
+    itself: bool = False,
+    period: Period,
+    counting: Counting,
+    scope: str = READ,
+) -> Convergence:
+    """`uid`: whose children, the root's by default; a leaf, or `itself`, is looked at alone."""
+    view = open_view(policy_slug=policy_slug, actor=actor, scope=scope)
+    if uid is None and actor.token is not None:
+        uid = actor.token.subtree_uid  # what it is bound to is the whole for it
+    at = view.visibility.require(0) if uid is None else view.require(uid)
+    alone = itself or not len(view.tree.children(at))
+    found = find_members(view, at, period.starting_earlier(counting.days_before), itself=alone)
+    shares, told = _shares(found, period, counting, view)
+    shown = counts.cut(found.series, _within(found.series.days.on, period))
+    days = shown.days
+    quiet = told & shown.competes & (shown.used == 0) & (shown.waited_core_s == 0)
+    zone = ZoneInfo(settings.TIME_ZONE)
+    n_hidden = int((~told.any(axis=1)).sum()) if shares.on else 0
+    return Convergence(
+        policy_slug=view.policy.slug, policy_name=view.policy.name, revision=view.revision, settings=view.settings,
+        entry=view.row(at), way=view.rows(i for i in view.tree.ancestors(at) if view.visibility.may_see(i)),
+        itself=alone, period=period, counting=counting, state=series_state(view.policy),
+        members=found.members, n_all=found.n_all, days=days, told=told,
+        idle=quiet & shown.knows_waiting, idle_inferred=quiet & ~shown.knows_waiting,
+        actual=shares.actual, target=shares.target, slack=shares.slack, states=shares.states,
+        figures=measure(shares, days),
+        verdict=verdict_of_one(shares) if alone and not n_hidden else verdict(shares, n_not_told=n_hidden),
+        published=_published(view, period, days.on, zone),
+        gaps=_gaps(period, days.on, view.now, zone, actor) if days.on else {},
+    )  # fmt: skip
+
+
+def _within(on: Sequence[date], period: Period) -> Mask:
+    return np.array([period.from_on <= day <= period.to_on for day in on], dtype=np.bool_)
+
+
+def _shares(found: Found, period: Period, counting: Counting, view: PolicyView) -> tuple[Shares, Mask]:
+    """What is judged and drawn; the days before the period count for windows alone."""
+    series, told = found.series, found.told
+    if counting.view == counts.WINDOWED:
+        told = counts.told_windows(told, counting.window_days)
+    keep = _within(series.days.on, period)
+    actual = counts.actual_share(series, counting)[:, keep]
+    told = told[:, keep]
+    shown = counts.cut(series, keep)
+    target = counts.target_share(shown, counting.of)
+    actual = np.where(told, actual, np.nan)
+    slack = slack_of(target, view.settings.tolerance)
+    states = states_of(actual, target, slack, shown, told)
+    names = [member.name for member in found.members]
+    return Shares(names, shown.days.on, actual, target, slack, states), told
+
+
+def _published(view: PolicyView, period: Period, on: Sequence[date], zone: ZoneInfo) -> list[Published]:
+    """Newest last; of very many the newest few hundred."""
+    place = {day: at for at, day in enumerate(on)}
+    revisions = Revision.objects.filter(
+        policy=view.policy,
+        published_at__gte=datetime.combine(period.from_on, datetime.min.time(), zone),
+        published_at__lt=datetime.combine(period.to_on, datetime.max.time(), zone),
+    ).order_by("-number")
+    found = []
+    for number, at in revisions.values_list("number", "published_at")[:_MOST_REVISIONS]:
+        day = at.astimezone(zone).date()
+        found.append(Published(number, at, day, place.get(day, -1)))
+    return found[::-1]
+
+
+def _gaps(
+    period: Period, on: Sequence[date], now: datetime, zone: ZoneInfo, actor: Actor
+) -> Mapping[date, Sequence[str]]:
+    return list_gaps(
+        from_on=max(period.from_on, on[0]), to_on=min(period.to_on, on[-1]), at=now, zone=zone, actor=actor
+    )
+
+
+def by_weeks(found: Convergence) -> Convergence:
+    """Every seventh day counted from the last one: a long period in a drawing or a list; figures stay those of days."""
+    n = len(found.on)
+    at = np.arange(n - 1, -1, -7)[::-1]
+    keep = np.zeros(n, dtype=np.bool_)
+    keep[at] = True
+    days = found.days
+    fewer = SeriesDays(
+        tuple(days.on[i] for i in at), days.ends_s[at], days.revision[at], days.is_before_first[at],
+        days.root_used[at], days.root_decayed[at],
+    )  # fmt: skip
+    published = [
+        replace(one, day=int(np.searchsorted(at, one.day))) if one.day >= 0 else one for one in found.published
+    ]
+    columns = {
+        name: getattr(found, name)[:, keep]
+        for name in ("actual", "target", "slack", "states", "told", "idle", "idle_inferred")
+    }
+    return replace(found, days=fewer, published=published, **columns)
