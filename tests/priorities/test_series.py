@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from apps.accounts.actor import COMMAND
+from apps.policies.at_once import publish_operations
 from apps.policies.services import publish_document
 from apps.policies.trees import load_tree
 from apps.priorities import assembly
@@ -18,7 +19,8 @@ from apps.priorities.series.columns import DailySeries
 from apps.priorities.series.reading import load_children, load_series, series_state
 from apps.priorities.series.runs import ask_for_series, build_series_stale
 from apps.runs.services import work_run_now
-from tests.priorities.conftest import AS_OF, PROJECTS, Site
+from apps.usage.services import make_source
+from tests.priorities.conftest import AS_OF, NO_AGING, PROJECTS, Site, children
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
@@ -126,3 +128,83 @@ def test_nothing_is_built_by_looking(grown: Site) -> None:
     state = series_state(grown.policy)
     assert (state.first_on, state.through_on, state.stale_from_on) == (TODAY - 4 * DAY, TODAY - DAY, None)
     assert build_series_stale(at=AS_OF) == []
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        {"length_s": None, "aging": "none"},
+        {"length_s": None, "aging": "exponential", "half_life_s": 100_000},
+        {"length_s": None, "aging": "slurm", "half_life_s": 100_000},
+        {"length_s": None, "aging": "gridengine", "halftime_h": 30},
+        {"length_s": None, "aging": "lsf", "hist_hours": 30},
+        {"length_s": None, "aging": "step", "granularity_s": 40_000, "factor": 0.7},
+        {"length_s": None, "aging": "pbs", "decay_time_s": 50_000, "decay_factor": 0.6},
+        {"length_s": 130_000, "aging": "linear"},
+        {"length_s": 200_000, "aging": "flux", "half_life_s": 60_000, "periods": 3},
+        {"length_s": 1_800, "aging": "none"},
+    ],
+    ids=lambda window: f"{window['aging']}-{window['length_s']}",
+)
+def test_whatever_the_window_a_day_is_what_a_recompute_divides(grown: Site, window: dict[str, Any]) -> None:
+    publish(grown, PROJECTS, {"window": window}, AS_OF - 9 * DAY)
+    build(grown)
+    assert agrees_with_recomputes(grown) == 4
+
+
+def test_each_day_has_the_revision_then_in_force_with_its_metric_window_and_shares(grown: Site) -> None:
+    """Three revisions; the last one is built as its own recomputes have it, the others as theirs were."""
+    grown.job("bob", "physics", 2, ago_h=30, queue="fast")
+    metric = {"weights": {"cpu_s": 2.0}, "class_factors": [{"queue": "fast", "factor": 3.0}]}
+    publish(grown, children(physics={"": 1, "alice": 1}, biology={"": 3, "carol": 1}), WINDOW, AS_OF - 3 * DAY)
+    publish(grown, PROJECTS, {**NO_AGING, "metric": metric}, AS_OF - 2 * DAY)
+    build(grown)
+    series = read(grown, "/physics", "/physics/bob")
+    assert series.days.revision.tolist() == [2, 3, 4, 4]
+    assert series.days.is_before_first.tolist() == [True, False, False, False]
+    assert series.target[0].tolist()[1:] == [0.25, 0.6, 0.6]
+    assert series.exists[1].tolist()[1:] == [False, True, True]
+    assert series.used[1].tolist()[2:] == [2 * 7 * 3600, 2 * 3 * 2 * 3600]
+    assert agrees_with_recomputes(grown) == 2
+
+
+def test_entries_that_inherit_and_two_scopes_are_compared_as_a_recompute_does(make_site: Callable[..., Site]) -> None:
+    site = make_site()
+    peer = make_source(slug="peer", name="peer", namespace="c1", origin="elsewhere", at=AS_OF, actor=COMMAND)
+    tree = children(physics={"": 60, "alice": 1, "bob": 1}, biology={"": 40, "carol": 3, "dan": 1})
+    tree[0]["scope"] = "global"
+    tree[1]["shares"] = "parent"
+    tree[1]["children"][1]["shares"] = "parent"
+    site.publish(tree, WINDOW)
+    site.map()
+    for ago_h in (30.5, 55, 80):
+        site.job("alice", "physics", 3, ago_h=ago_h)
+        site.job("bob", "physics", 8, ago_h=ago_h, source=peer)
+        site.job("carol", "biology", 2, ago_h=ago_h)
+        site.job("dan", "biology", 4, ago_h=ago_h)
+        site.job("gone", "biology", 1, ago_h=ago_h)
+    build(site)
+    assert agrees_with_recomputes(site) == 3
+    series = read(site, "/physics", "/physics/bob", "/biology", "/biology/carol")
+    assert not series.competes[2].any()
+    assert series.used[0].tolist() == [3 * 3 * 3600 / 3] * 3  # compared by this site's own sources
+    assert series.used[1].tolist() == [8 * 3600] * 3  # compared by everybody's
+    assert series.peers_used[0].tolist() == (series.used[0] + series.used[3]).tolist()
+
+
+def test_adjustments_count_in_what_is_divided_and_not_in_what_was_used(grown: Site) -> None:
+    build(grown)
+    plain = read(grown, "/physics")
+    operation = {
+        "op": "adjust_usage", "entry": "/physics", "resource": "cpu_s", "amount_s": -7200.0,
+        "at": (AS_OF - 3 * DAY).isoformat(),
+    }  # fmt: skip
+    publish_operations(
+        policy_slug=grown.slug, operations=[operation], reason="A node failed.", at=AS_OF - 3.4 * DAY, actor=COMMAND
+    )
+    grown.policy.refresh_from_db()
+    build(grown)
+    series = read(grown, "/physics")
+    assert series.used.tolist() == plain.used.tolist()
+    assert (series.decayed < plain.decayed).tolist() == [[False, True, True, True]]
+    assert agrees_with_recomputes(grown) == 3

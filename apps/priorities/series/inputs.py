@@ -37,8 +37,9 @@ def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
 
 
 def first_day(policy: Policy, zone: ZoneInfo) -> date:
-    """Of the first usage of all, or of the first revision where that is earlier."""
-    first_at = Revision.objects.filter(policy=policy).order_by("number").values_list("published_at", flat=True)[0]
+    """Of the first usage of all, or of the first shares that were in force where that is earlier."""
+    published = Revision.objects.filter(policy=policy).order_by("published_at").values_list("published_at", flat=True)
+    first_at = published.filter(n_entries__gt=1).first() or published[0]
     with connection.cursor() as cursor:
         cursor.execute("SELECT min(hour_at) FROM usage_bucket")
         hour_at = cursor.fetchone()[0]

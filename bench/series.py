@@ -1,0 +1,235 @@
+"""The daily series of a policy of 100,000 entries over a year with ten million records: building, a day more, reading.
+
+Buckets and records are written by COPY as an import would have left them: each job has its record and its hours, a
+third of the jobs waited, and everybody's groups and habits are drawn from one seed. The whole takes a quarter of an
+hour; `FAIRSHARE_BENCH_PART=20` measures with a twentieth of entries and records.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench.report import BenchLine
+
+if TYPE_CHECKING:
+    from apps.policies.models import Policy
+
+N_ENTRIES, N_RECORDS, N_DAYS = 100_000, 10_000_000, 366
+GOAL_BUILD_S, GOAL_DAY_S, GOAL_READ_S = 600.0, 10.0, 0.15
+PAGES, PANELS = 60, 12
+SLUG = "bench-series"
+_AT = datetime(2026, 6, 2, 6, tzinfo=UTC)
+_HOUR_US = 3_600_000_000
+_AT_A_TIME = 500_000  # records written at a time
+
+
+def measure_large() -> list[BenchLine]:
+    """Builds a site, a year of the series, one day more, and reads pages of siblings."""
+    part = int(os.environ.get("FAIRSHARE_BENCH_PART", "1"))
+    n_entries, n_records = N_ENTRIES // part, N_RECORDS // part
+    began = time.perf_counter()
+    policy, n_buckets = build(n_entries, n_records)
+    made_s = time.perf_counter() - began
+    year_s = _build_series(policy, _AT)
+    day_s = _build_series(policy, _AT + timedelta(days=1))
+    pages = _read_pages(policy)
+    told = f"{n_entries:,} entries, {n_records:,} records, {n_buckets:,} buckets written in {made_s:.0f} s"
+    reading = f"median {statistics.median(pages) * 1000:.0f} ms; {_stored()}"
+    return [
+        BenchLine("series of a year / 10 min", year_s / GOAL_BUILD_S, 1.0, f"{year_s:.0f} s; {told}"),
+        BenchLine("series of one day more / 10 s", day_s / GOAL_DAY_S, 1.0, f"{day_s:.1f} s"),
+        BenchLine(
+            "reading 12 panels over a year, 95th percentile / 150 ms", _p95(pages) / GOAL_READ_S, 1.0,
+            f"{_p95(pages) * 1000:.0f} ms, {reading}",
+        ),
+    ]  # fmt: skip
+
+
+def build(n_entries: int, n_records: int) -> tuple[Policy, int]:
+    """Divisions of groups of 99 users, an account for each; a year of jobs, and shares that change four times."""
+    from django.db import connection
+
+    from apps.accounts.actor import COMMAND
+    from apps.policies.models import Policy
+    from apps.policies.services import make_policy
+    from apps.policies.trees import load_tree
+    from apps.priorities.rules import Rule
+    from apps.priorities.services import set_rules
+    from apps.usage.services import make_source
+
+    first_at = _AT - timedelta(days=N_DAYS)
+    make_policy(slug=SLUG, name=SLUG, at=first_at, actor=COMMAND)
+    n_groups = max(n_entries // 100 - n_entries // 10_000, 1)
+    for number in range(5):
+        _publish(n_groups, number, first_at + number * timedelta(days=70))
+    policy = Policy.objects.get(slug=SLUG)
+    rules = [Rule("glob", load_tree(policy).uuid(0), suffix="/{project}/{group}/{user}")]
+    set_rules(policy_slug=SLUG, rules=rules, at=first_at, actor=COMMAND)
+    source = make_source(slug=SLUG, name=SLUG, namespace=SLUG, at=first_at, actor=COMMAND)
+    with connection.cursor() as cursor:
+        cursor.execute(_ACCOUNTS, {"n": n_groups, "at": first_at, "name": SLUG})
+        cursor.execute("INSERT INTO usage_jobclass (queue, partition, qos) VALUES ('series', '', '') RETURNING id")
+        job_class = int(cursor.fetchone()[0])
+        cursor.execute("SELECT array_agg(id ORDER BY id) FROM accounts_account WHERE namespace = %s", [SLUG])
+        accounts = np.array(cursor.fetchone()[0], np.int64)
+    n_buckets = _write_usage(source.pk, job_class, accounts, n_records, first_at)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE usage_source SET watermark = 1, n_records = %s WHERE id = %s", [n_records, source.pk])
+        for table in ("usage_bucket", "usage_record", "accounts_account"):
+            cursor.execute(f"ANALYZE {table}")
+    return policy, n_buckets
+
+
+_ACCOUNTS = """
+INSERT INTO accounts_account (namespace, user_name, group_name, dn, fqan, project, first_seen_at)
+SELECT %(name)s, 'u' || g || '-' || k, 'g' || g, '', '', 'd' || g / 100 * 100, %(at)s
+FROM generate_series(0, %(n)s - 1) AS g, generate_series(0, 98) AS k
+"""
+
+
+def _publish(n_groups: int, number: int, at: datetime) -> None:
+    from apps.accounts.actor import COMMAND
+    from apps.policies.services import publish_document
+
+    def group(place: int) -> dict[str, Any]:
+        people = [{"name": f"u{place}-{k}", "kind": "user", "shares": 1 + k % 7} for k in range(99)]
+        return {"name": f"g{place}", "shares": 1 + (place + number) % 5, "children": people}
+
+    groups = [group(place) for place in range(n_groups)]
+    divisions = [{"name": f"d{first}", "children": groups[first : first + 100]} for first in range(0, n_groups, 100)]
+    document = {"policy": SLUG, "root": {"name": SLUG, "children": divisions}}
+    publish_document(policy_slug=SLUG, document=document, reason="bench", at=at, actor=COMMAND)
+
+
+def _write_usage(source: int, job_class: int, accounts: Any, n_records: int, first_at: datetime) -> int:
+    """Jobs of one to four hours in the order of time, as a log has them; how many buckets they come to."""
+    rng = np.random.default_rng(7)
+    first_us, year_us = int(first_at.timestamp()) * 1_000_000, N_DAYS * 24 * _HOUR_US
+    habits = rng.pareto(1.2, len(accounts)) + 0.05
+    n_buckets = 0
+    for begin in range(0, n_records, _AT_A_TIME):
+        n = min(_AT_A_TIME, n_records - begin)
+        start_us = first_us + year_us * begin // n_records + np.sort(rng.integers(0, year_us * n // n_records, n))
+        length_us = rng.integers(60, 3 * 3600, n) * 1_000_000
+        waited_us = np.where(rng.random(n) < 1 / 3, rng.integers(1, 30 * 3600, n), 0) * 1_000_000
+        account = accounts[rng.choice(len(accounts), n, p=habits / habits.sum())]
+        cpus = rng.integers(1, 65, n).astype(np.float64)
+        _write_records(source, job_class, account, start_us, length_us, waited_us, cpus, begin)
+        n_buckets += _write_buckets(source, job_class, account, start_us, length_us, cpus)
+    return n_buckets
+
+
+def _write_records(
+    source: int, job_class: int, account: Any, start_us: Any, length_us: Any, waited_us: Any, cpus: Any, begin: int
+) -> None:
+    from apps.usage import pgbinary
+    from apps.usage.record_rows import COPY
+
+    n = len(account)
+    nothing, none = np.zeros(n), np.full(n, b"", np.bytes_)
+    pgbinary.copy_in(
+        COPY,
+        [
+            pgbinary.constant_int8(source, n), pgbinary.text(none),
+            pgbinary.text(np.arange(begin, begin + n).astype("S12")), pgbinary.text(none),
+            pgbinary.timestamptz(start_us - waited_us), pgbinary.int4(np.zeros(n, np.int64)),
+            pgbinary.constant_int8(0, n), pgbinary.text(np.full(n, b"finished")), pgbinary.int8(account),
+            pgbinary.constant_int8(job_class, n), pgbinary.text(none), pgbinary.timestamptz(start_us),
+            pgbinary.timestamptz(start_us + length_us), pgbinary.float8(cpus), pgbinary.float8(nothing),
+            pgbinary.float8(nothing), pgbinary.float8(nothing), pgbinary.float8(nothing),
+            pgbinary.float8(length_us * 2e-6), pgbinary.constant_int8(None, n),
+        ],
+    )  # fmt: skip
+
+
+_TEMP = "CREATE TEMP TABLE IF NOT EXISTS bench_bucket (account_id int8, hour_at timestamptz, cpu_s float8)"
+_BUCKETS = """
+INSERT INTO usage_bucket (source_id, account_id, site, job_class_id, hour_at, cpu_s, gpu_s, mem_gb_s, node_s, billing,
+    jobs)
+SELECT %(source)s, account_id, '', %(class)s, hour_at, sum(cpu_s), 0, 0, 0, 0, 1 FROM bench_bucket GROUP BY 2, 5
+ON CONFLICT (source_id, account_id, site, job_class_id, hour_at)
+DO UPDATE SET cpu_s = usage_bucket.cpu_s + EXCLUDED.cpu_s
+"""
+
+
+def _write_buckets(source: int, job_class: int, account: Any, start_us: Any, length_us: Any, cpus: Any) -> int:
+    from apps.usage import pgbinary
+
+    first, last = start_us // _HOUR_US, (start_us + length_us - 1) // _HOUR_US
+    n_hours = last - first + 1
+    job = np.repeat(np.arange(len(account)), n_hours)
+    hour = first[job] + np.arange(len(job)) - np.repeat(np.cumsum(n_hours) - n_hours, n_hours)
+    ran_us = np.minimum((hour + 1) * _HOUR_US, (start_us + length_us)[job]) - np.maximum(hour * _HOUR_US, start_us[job])
+    with pgbinary.cursor() as cursor:
+        cursor.execute(_TEMP)
+        cursor.execute("TRUNCATE bench_bucket")
+        with cursor.copy("COPY bench_bucket FROM STDIN (FORMAT BINARY)") as copy:
+            columns = [pgbinary.int8(account[job]), pgbinary.timestamptz(hour * _HOUR_US)]
+            copy.write(pgbinary.copy_payload([*columns, pgbinary.float8(cpus[job] * ran_us * 1e-6)]))
+        cursor.execute(_BUCKETS, {"source": source, "class": job_class})
+        return cursor.rowcount
+
+
+def _build_series(policy: Policy, at: datetime) -> float:
+    """As a worker would, with what it stores."""
+    from apps.priorities.series import runs
+    from apps.runs.models import Run
+    from apps.runs.services import claim_run, work_lease
+
+    run = runs.ask_for_series(policy, at=at)
+
+    def clock() -> datetime:
+        return at
+
+    lease = claim_run(at=at, run_id=run.pk, clock=clock)
+    assert lease is not None
+    seconds = _timed(lambda: work_lease(lease))[1]
+    done = Run.objects.get(pk=run.pk)
+    if done.state != "succeeded":
+        raise RuntimeError(done.error)
+    return seconds
+
+
+def _read_pages(policy: Policy) -> list[float]:
+    """Twelve siblings over a year, each time those of another group, as a process that serves pages does."""
+    from apps.policies.trees import load_tree
+    from apps.priorities.series.reading import load_series
+
+    tree = load_tree(policy)
+    groups = np.flatnonzero(tree.n_children == 99)
+    to_on = (_AT - timedelta(days=1)).date()
+    seconds = []
+    for number in range(PAGES):
+        children = list(tree.children(int(groups[number * 7919 % len(groups)])))[:PANELS]
+        uids = [tree.uuid(i) for i in children]
+        found, took = _timed(lambda u=uids: load_series(policy, u, from_on=to_on - timedelta(days=364), to_on=to_on))
+        if found.used.shape != (PANELS, 365) or not found.exists.any():
+            raise RuntimeError(f"A page of {found.used.shape} was read.")
+        seconds.append(took)
+    return seconds
+
+
+def _p95(seconds: list[float]) -> float:
+    return sorted(seconds)[int(0.95 * len(seconds))]
+
+
+def _stored() -> str:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*), pg_total_relation_size('priorities_seriestile') FROM priorities_seriestile")
+        n_tiles, n_bytes = cursor.fetchone()
+    return f"{n_tiles:,} tiles of {n_bytes / 1e6:.0f} MB"
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    started = time.perf_counter()
+    found = work()
+    return found, time.perf_counter() - started
