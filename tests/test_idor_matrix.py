@@ -115,6 +115,7 @@ IMPORT = "usage/imports/<int:import_id>"
 SOURCE = "usage/sources/<slug:slug>/"
 EDIT = "changes/<int:change_set>/edit"
 GROUP = "policy/<slug:policy>/group/<uuid:uid>"
+STATEMENTS = "policy/<slug:policy>/n/<uuid:uid>/<slug:name>/statements"
 WEBHOOK = "notices/webhooks/<int:webhook>/"
 ANSWER = "inbox/<int:change_set>"
 UIDS = {"physics": "/physics", "bob": "/physics/bob"}
@@ -135,6 +136,29 @@ ROWS = [
     Row(API + "schema", "/api/v1/schema", OPEN),
     Row(API + "docs", "/api/v1/docs", OPEN),
     Row(API + "^.*$", "/api/v1/no/such/thing", "404 404 404 404 404 404 404 404 404 404 404"),
+    # --- REST: notices and statements
+    Row(API + "notices", "/api/v1/notices", "401 200 200 200 200 200 403 200 200 401 401",
+        word="guest, Viewer of /physics/bob", readers="pia admin reader"),
+    Row(API + "notices/kinds", "/api/v1/notices/kinds", "401 200 200 200 200 200 403 200 200 401 401"),
+    Row(API + "notices/<int:notice>", "/api/v1/notices/{notice}", "401 404 404 200 404 200 403 200 404 401 401"),
+    Row(API + "notices/<int:notice>", "/api/v1/notices/{notice}", "401 404 404 200 404 200 403 403 403 401 401",
+        "patch", {"is_unread": False}),
+    Row(API + "notices/rules", "/api/v1/notices/rules", "401 200 200 200 200 200 403 200 200 401 401",
+        word='"path":"/physics"', readers="alice pia admin reader dora vera"),
+    Row(API + "notices/rules", "/api/v1/notices/rules", "401 404 404 422 404 422 403 403 404 401 401", "post",
+        {"kind": "drift", "policy": "grid", "entry": "/physics/bob", "is_on": True, "terms": {"days": 0}},
+        besides="vera 404 dora 422"),
+    Row(API + "notices/rules/<int:rule>", "/api/v1/notices/rules/{notice_rule}",
+        "401 404 200 200 404 200 403 200 404 401 401", besides="vera 200 dora 200"),
+    Row(API + "notices/rules/<int:rule>", "/api/v1/notices/rules/{notice_rule}",
+        "401 404 403 200 404 200 403 403 404 401 401", "patch", {"is_on": False}, headers={"If-Match": '"1"'},
+        besides="vera 403 dora 403", remakes="notice_rule"),
+    Row(API + "notices/rules/<int:rule>", "/api/v1/notices/rules/{notice_rule}",
+        "401 404 403 204 404 204 403 403 404 401 401", "delete", headers={"If-Match": '"1"'},
+        besides="vera 403 dora 403", remakes="notice_rule"),
+    Row(POLICY + "/statements", "/api/v1/policies/grid/statements?entry={physics}&month=2026-11",
+        "401 404 200 200 404 200 403 200 404 401 401", word="/physics/bob", readers="pia admin reader dora",
+        besides="vera 200 dora 200"),
     # --- REST: policies
     Row(API + "policies", "/api/v1/policies", "401 200 200 200 200 200 200 200 200 401 401"),
     Row(POLICY, "/api/v1/policies/grid", "401 200 200 200 200 200 403 200 200 401 401"),
@@ -682,6 +706,11 @@ ROWS = [
         {"step": "test"}, remakes="webhook"),
     Row(WEBHOOK + "act/", "/notices/webhooks/{webhook}/act/", "302 404 404 303 404 303 302 302 302 302 302", "post",
         {"step": "remove", "version": "1"}, remakes="webhook"),
+    Row(STATEMENTS + "/", "/policy/grid/n/{bob}/bob/statements/", "302 404 404 200 404 200 302 302 302 302 302",
+        besides="dora 200"),
+    Row(STATEMENTS + "/table.csv", "/policy/grid/n/{physics}/physics/statements/table.csv?month=2026-11",
+        "302 404 200 200 404 200 302 302 302 302 302", word="/physics/bob", readers="pia admin dora",
+        besides="vera 200 dora 200"),
     # --- Pages of core-hours
     Row(CORE_HOURS, "/policy/grid/allocations/", "302 404 200 200 200 200 302 302 302 302 302",
         word=">bob</a>", readers="pia admin dora", besides="vera 200 dora 200"),

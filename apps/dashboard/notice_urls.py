@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.views import notice_mail, notice_rules, notices, webhooks
+from apps.dashboard.views import notice_mail, notice_rules, notices, statements, webhooks
+
+_STATEMENTS = "policy/<slug:policy>/n/<uuid:uid>/<slug:name>/statements"
 
 urlpatterns = [
+    path(f"{_STATEMENTS}/", statements.statements, name="statements"),
+    path(f"{_STATEMENTS}/table.csv", statements.table, name="statements-csv"),
     path("notices/", notices.notices, name="notices"),
     path("notices/_rows", notices.rows, name="notices-rows"),
     path("notices/read/", notices.read, name="notices-read"),

@@ -70,4 +70,5 @@ def _without_gaps(series: DailySeries) -> Mask:
 def _run_at_end(mask: Mask) -> I8:
     """How many of the last days in a row."""
     backwards = mask[:, ::-1]
-    return np.cumprod(backwards, axis=1).sum(axis=1, dtype=np.int64)
+    found: I8 = np.cumprod(backwards, axis=1).sum(axis=1, dtype=np.int64)
+    return found

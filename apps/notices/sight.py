@@ -111,7 +111,7 @@ class Reader:
         try:
             require_policy(self.actor, policy.slug)
             sight = PolicySight(policy, self.actor, self.at)
-            return sight if sight.view.tree is not None else None
+            return sight if sight.view.visibility.mask.any() else None
         except DomainError:
             return None
 

@@ -7,6 +7,7 @@ from celery import shared_task
 from apps import clock
 from apps.notices import calling, digests
 from apps.notices.evaluating import evaluate
+from apps.notices.statements.closing import close_months
 
 
 @shared_task(name="apps.notices.tasks.evaluate_notices")
@@ -22,3 +23,9 @@ def send_notices() -> int:
     digests.plan_mails(at=at)
     calling.plan_deliveries(at=at)
     return digests.send_mails(at=at) + calling.call_due(at=at)
+
+
+@shared_task(name="apps.notices.tasks.close_statements")
+def close_statements() -> int:
+    """How many statements were kept."""
+    return close_months(at=clock.now())

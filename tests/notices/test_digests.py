@@ -1,0 +1,204 @@
+"""Mail: one message a person and period, whatever dies in between; nothing in it that a page wouldn't tell."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from email import message_from_string
+from typing import Any
+
+import pytest
+from django.core import mail
+from django.core.mail.backends.locmem import EmailBackend
+from django.urls import resolve
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import User
+from apps.errors import Invalid
+from apps.notices import digests, reading
+from apps.notices.digests import plan_mails, send_mails
+from apps.notices.evaluating import evaluate
+from apps.notices.models import Mail, Notice, Preference
+from apps.notices.preferences import set_preference
+from apps.policies.models import Grant
+from apps.usage.models import Source
+from tests.api.small_site import Site
+from tests.notices.conftest import AT
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+@pytest.fixture
+def told(computed: Site, settings: Any) -> Site:
+    """A late source for the administrator; a role of pia that ends. Both have addresses, ben has no notices."""
+    settings.FAIRSHARE_EMAIL, settings.FAIRSHARE_URL = "smtp", "https://fairshare.example.org"
+    settings.FAIRSHARE_SITE, settings.DEFAULT_FROM_EMAIL = "abisko", "Fairshare <fairshare@example.org>"
+    for user in (computed.admin, computed.pia, computed.ben):
+        User.objects.filter(pk=user.pk).update(email=f"{user.username}@example.org")
+    Source.objects.update(expected_every_s=3600, last_record_end_at=AT - 9 * HOUR)
+    Grant.objects.filter(user=computed.pia).update(expires_at=AT + 20 * DAY)
+    evaluate(at=AT)
+    return computed
+
+
+def deliver(at: Any) -> int:
+    plan_mails(at=at)
+    return send_mails(at=at)
+
+
+def to(name: str) -> list[Any]:
+    return [each for each in mail.outbox if each.to == [f"{name}@example.org"]]
+
+
+def test_one_message_a_day_and_only_to_who_is_told_something(told: Site) -> None:
+    assert deliver(AT) == 2
+    assert deliver(AT) == 0
+    assert deliver(AT + HOUR) == 0
+    assert [len(to(name)) for name in ("admin", "pia", "ben")] == [1, 1, 0]
+    assert "Cluster A is late" in to("admin")[0].body
+    assert "Cluster A" not in to("pia")[0].body
+
+
+def test_the_hour_is_waited_for(told: Site) -> None:
+    set_preference(rhythm="daily", hour=15, muted=[], actor=Actor(told.pia, "page"))
+    deliver(AT)
+    assert to("pia") == []
+    deliver(AT + 3 * HOUR)
+    assert len(to("pia")) == 1
+
+
+def test_what_was_told_once_is_no_news_the_next_day(told: Site) -> None:
+    deliver(AT)
+    deliver(AT + DAY)
+    assert len(to("pia")) == 1
+    held = Grant.objects.create(
+        policy=told.policy, entry_uid=told.uid("/physics/bob"), user=told.nobody, role="viewer",
+        verbs=["view_aggregate"], created_at=AT, expires_at=AT + 9 * DAY, reason="r", granted_by=told.pia,
+    )  # fmt: skip
+    evaluate(at=AT + DAY)
+    deliver(AT + 2 * DAY)
+    second = to("pia")[1].body
+    new, _, older = second.partition("Still open and unread")
+    assert "nobody, Viewer" in new
+    assert "pia, Allocation manager" in older
+    assert held.pk
+
+
+def test_read_ones_and_muted_kinds_are_left_out(told: Site) -> None:
+    notice = Notice.objects.get(kind="ending_roles")
+    reading.mark_read(ids=[notice.pk], at=AT, actor=Actor(told.pia, "page"))
+    set_preference(rhythm="daily", hour=8, muted=["late_source", "ending_roles"], actor=Actor(told.admin, "page"))
+    assert deliver(AT) == 0
+    assert set(Mail.objects.values_list("state", flat=True)) == {"empty"}
+
+
+def test_weekly_is_once_a_week(told: Site) -> None:
+    set_preference(rhythm="weekly", hour=8, muted=[], actor=Actor(told.pia, "page"))
+    deliver(AT)
+    assert Mail.objects.get(user=told.pia).period == "2026-W47"
+    Notice.objects.filter(kind="ending_roles").update(news_at=AT + HOUR)
+    deliver(AT + DAY)
+    assert len(to("pia")) == 1
+    deliver(AT + 3 * DAY)  # Monday
+    assert len(to("pia")) == 2
+
+
+def test_at_once_is_one_message_for_what_came_together(told: Site) -> None:
+    set_preference(rhythm="at_once", hour=8, muted=[], actor=Actor(told.admin, "page"))
+    deliver(AT)
+    deliver(AT + timedelta(seconds=30))
+    assert len(to("admin")) == 1
+    assert "2 new notices" in to("admin")[0].subject
+
+
+def test_never_is_never(told: Site) -> None:
+    set_preference(rhythm="off", hour=8, muted=[], actor=Actor(told.pia, "page"))
+    deliver(AT)
+    assert to("pia") == []
+
+
+def test_a_site_that_sends_no_mail_plans_none(told: Site, settings: Any) -> None:
+    settings.FAIRSHARE_EMAIL = "off"
+    assert deliver(AT) == 0
+    assert not Mail.objects.exists()
+
+
+def test_who_dies_after_sending_sends_the_same_message_again(told: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the mail server's yes and the database's: at least once, under one Message-ID."""
+    plan_mails(at=AT)
+    with monkeypatch.context() as patch:
+        patch.setattr(Mail, "save", lambda *_given, **_more: (_ for _ in ()).throw(SystemExit()))
+        with pytest.raises(SystemExit):
+            send_mails(at=AT)
+    assert len(mail.outbox) == 1
+    send_mails(at=AT)
+    first, again = mail.outbox[0], to(mail.outbox[0].to[0].partition("@")[0])[1]
+    assert first.extra_headers["Message-ID"] == again.extra_headers["Message-ID"]
+    assert first.body == again.body
+    assert send_mails(at=AT) == 0
+
+
+def test_a_mail_server_that_refuses_is_tried_again_later_and_then_given_up(
+    told: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_given: Any) -> int:
+        raise ConnectionRefusedError("password=hunter2")
+
+    plan_mails(at=AT)
+    with monkeypatch.context() as patch:
+        patch.setattr(EmailBackend, "send_messages", refuse)
+        at = AT
+        for _n in range(digests.MOST_ATTEMPTS):
+            assert send_mails(at=at) == 0
+            assert send_mails(at=at) == 0  # not again in the same minute
+            at = max(Mail.objects.values_list("due_at", flat=True))
+    found = Mail.objects.filter(user=told.pia).get()
+    assert (found.state, found.attempts, found.error) == ("failed", digests.MOST_ATTEMPTS, "ConnectionRefusedError")
+
+
+def test_rights_of_the_moment_of_sending_decide(told: Site) -> None:
+    plan_mails(at=AT)
+    Grant.objects.filter(user=told.pia).delete()
+    send_mails(at=AT)
+    assert to("pia") == []
+    assert Mail.objects.get(user=told.pia).state == "empty"
+
+
+def test_nothing_that_somebody_named_begins_a_header_or_a_line(told: Site, settings: Any) -> None:
+    settings.FAIRSHARE_SITE = "abisko\r\nBcc: evil@example.org"
+    notice = Notice.objects.get(kind="late_source")
+    notice.facts = {**notice.facts, "source": "X\n\nYour password expired: https://evil.example.org\u2028y"}
+    notice.save()
+    deliver(AT)
+    sent = to("admin")[0]
+    parsed = message_from_string(sent.message().as_string())
+    assert parsed["Bcc"] is None
+    assert "\n" not in sent.subject
+    assert not [line for line in sent.body.splitlines() if line.startswith("Your password")]
+
+
+@pytest.mark.parametrize("address", ["x@example.org\r\nBcc: evil@example.org", "no address", "a@b\0c"])
+def test_an_address_that_is_none_is_not_written_to(told: Site, address: str) -> None:
+    if "\0" not in address:
+        User.objects.filter(pk=told.pia.pk).update(email=address)
+        deliver(AT)
+        assert Mail.objects.get(user=told.pia).state == "failed"
+    assert all("evil" not in str(each.to) for each in mail.outbox)
+
+
+def test_a_message_says_where_to_stop_it(told: Site) -> None:
+    deliver(AT)
+    sent = to("pia")[0]
+    assert sent.extra_headers["List-Unsubscribe"] == "<https://fairshare.example.org/notices/mail/>"
+    assert sent.extra_headers["Auto-Submitted"] == "auto-generated"
+    assert sent.extra_headers["Message-ID"].endswith("@example.org>")
+    assert "https://fairshare.example.org/notices/" in sent.body
+    assert sent.content_subtype == "plain"
+    for path in ("/notices/", "/notices/mail/"):
+        assert resolve(path).namespace == "dashboard"
+
+
+@pytest.mark.parametrize("given", [{"rhythm": "hourly"}, {"hour": 24}, {"hour": True}, {"muted": ["x"]}])
+def test_wishes_that_are_none_are_refused(told: Site, given: dict[str, Any]) -> None:
+    with pytest.raises(Invalid):
+        set_preference(**{"rhythm": "daily", "hour": 8, "muted": [], **given}, actor=Actor(told.pia, "page"))
+    assert not Preference.objects.exists()

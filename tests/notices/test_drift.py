@@ -1,0 +1,124 @@
+"""Drift: outside the band for days on end, with demand; and whom it may be told to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from apps.accounts.actor import SYSTEM, Actor
+from apps.notices import reading
+from apps.notices.daily import newest_day
+from apps.notices.drifting import drift_of
+from apps.notices.evaluating import evaluate
+from apps.notices.kinds import drift
+from apps.notices.models import Notice
+from apps.notices.watching import NEW, Place, set_rule
+from apps.policies.models import Policy
+from apps.priorities.series.columns import DailySeries, SeriesState
+from tests.api.small_site import Site
+from tests.notices.conftest import AT
+from tests.notices.made_series import made_series
+
+TOLERANCE = {"relative": 0.1, "points": 1.0}
+
+
+def test_starved_is_under_the_band_while_jobs_wait() -> None:
+    found = drift_of(made_series([0.5, 0.5], [[1, 1, 1], [9, 9, 9]], [[5, 5, 5], [0, 0, 0]]), tolerance=TOLERANCE)
+    assert found.starved_days.tolist() == [3, 0]
+    assert found.pushing_days.tolist() == [0, 3]
+    assert found.deviation.tolist() == pytest.approx([-0.4, 0.4])
+
+
+def test_without_demand_nobody_is_starved_and_nobody_pushes() -> None:
+    found = drift_of(made_series([0.5, 0.5], [[0, 1, 1], [9, 9, 9]], [[0, 0, 0], [7, 7, 7]]), tolerance=TOLERANCE)
+    assert found.starved_days.tolist() == [0, 0]
+    assert found.pushing_days.tolist() == [0, 0]
+
+
+def test_one_quiet_day_ends_the_run_of_days() -> None:
+    waited = [[5, 0, 5, 5], [0, 0, 0, 0]]
+    found = drift_of(made_series([0.5, 0.5], [[1] * 4, [9] * 4], waited), tolerance=TOLERANCE)
+    assert found.starved_days.tolist() == [2, 0]
+
+
+def test_inside_the_band_is_on_target() -> None:
+    found = drift_of(made_series([0.5, 0.5], [[46, 46], [54, 54]], [[5, 5], [0, 0]]), tolerance=TOLERANCE)
+    assert found.starved_days.tolist() == [0, 0]
+
+
+def test_where_nobody_tells_of_waiting_jobs_nothing_is_claimed() -> None:
+    series = made_series([0.5, 0.5], [[1, 1], [9, 9]], [[0, 0], [0, 0]], knows=False)
+    assert drift_of(series, tolerance=TOLERANCE).starved_days.tolist() == [0, 0]
+
+
+def test_days_before_a_gap_do_not_count() -> None:
+    days = [date(2026, 10, 1), date(2026, 10, 2), date(2026, 10, 4), date(2026, 10, 5)]
+    series = made_series([0.5, 0.5], [[1] * 4, [9] * 4], [[5] * 4, [0] * 4], days=days)
+    assert drift_of(series, tolerance=TOLERANCE).starved_days.tolist() == [2, 0]
+
+
+def test_nothing_built_is_nothing_said() -> None:
+    series = made_series([0.5, 0.5], [[], []], [[], []])
+    assert drift_of(series, tolerance=TOLERANCE).starved_days.tolist() == [0, 0]
+
+
+@pytest.fixture
+def starved(computed: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """Biology has been starved for nine days, up to yesterday, while physics was over."""
+    yesterday = AT.date() - timedelta(days=1)
+    uids = {computed.uid("/physics"): 0, computed.uid("/biology"): 1}
+
+    def series(_policy: Policy, asked: Any, *, through_on: date, n_days: int) -> DailySeries:
+        rows = [uids.get(uid) for uid in asked]
+        first_on = through_on - timedelta(days=n_days - 1)
+        target = [0.0 if row is None else (0.6, 0.4)[row] for row in rows]
+        used = [[1.0] * n_days if row is None else [(95.0, 5.0)[row]] * n_days for row in rows]
+        waits = [[0.0] * (n_days - 9) + [4.0 if row == 1 else 0.0] * 9 for row in rows]
+        made = made_series(target, used, waits, first_on=first_on)
+        return replace(made, uids=tuple(asked))
+
+    monkeypatch.setattr(drift, "newest_day", lambda _policy, _today: yesterday)
+    monkeypatch.setattr(drift, "last_days", series)
+    return computed
+
+
+def open_drifts() -> dict[str, str]:
+    found = Notice.objects.filter(kind="drift", closed_at=None)
+    return {each.facts["path"]: reading.kind_of("drift").tell(each.facts).text for each in found}
+
+
+def test_drift_is_told_in_words_with_days_and_points(starved: Site) -> None:
+    evaluate(at=AT)
+    assert open_drifts() == {
+        "/biology": "/biology wants to run and has been under its share for 9 days, by 35.0 points now.",
+        "/physics": "/physics has been over its share for 9 days while others wait, by 35.0 points now.",
+    }
+
+
+def test_the_rule_says_for_how_many_days(starved: Site) -> None:
+    place = Place(policy=starved.policy)
+    set_rule(kind="drift", place=place, is_on=True, terms={"days": 10}, version=NEW, at=AT, actor=SYSTEM)
+    evaluate(at=AT)
+    assert open_drifts() == {}
+
+
+def test_whoever_sees_no_numbers_of_an_entry_is_told_none(starved: Site) -> None:
+    """ben's biology is starved: that physics pushes says something of physics, which isn't his to know."""
+    evaluate(at=AT)
+    told = {
+        user.username: {line.notice.facts["path"] for line in reading.list_open_notices(Actor(user, "page"), AT)}
+        for user in (starved.admin, starved.pia, starved.ben, starved.alice, starved.nobody)
+    }
+    assert told["admin"] == {"/biology", "/physics"}
+    assert told["ben"] == {"/biology"}
+    assert told["pia"] == told["alice"] == told["nobody"] == set()
+
+
+def test_it_is_not_judged_by_old_days(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for through_on, newest in ((date(2026, 11, 1), None), (date(2026, 11, 18), date(2026, 11, 18)), (None, None)):
+        state = SeriesState(through_on=through_on)
+        monkeypatch.setattr("apps.notices.daily.series_state", lambda _policy, state=state: state)
+        assert newest_day(computed.policy, AT.date()) == newest
