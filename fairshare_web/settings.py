@@ -193,6 +193,7 @@ CELERY_BEAT_SCHEDULE = {
     "recompute-stale": {"task": "apps.priorities.tasks.recompute_stale", "schedule": float(FAIRSHARE_TICK_S)},
     "build-series-stale": {"task": "apps.priorities.tasks.build_series_stale", "schedule": 300.0},
     "collect-usage": {"task": "apps.usage.tasks.collect_due_usage", "schedule": float(FAIRSHARE_SWEEP_S)},
+    "fetch-mounts": {"task": "apps.federation.tasks.fetch_due_mounts", "schedule": float(FAIRSHARE_SWEEP_S)},
     "let-records-go": {"task": "apps.usage.tasks.let_records_go", "schedule": 3600.0},
     "prune-snapshots": {"task": "apps.priorities.tasks.prune_snapshots", "schedule": 3600.0},
     "close-statements": {"task": "apps.notices.tasks.close_statements", "schedule": 3600.0},

@@ -91,6 +91,11 @@ SENTENCES = {
     "recompute.requested": gettext_lazy("asked for a recompute of %(what)s"),
     "federation.published": gettext_lazy("began to tell others of a subtree: %(what)s"),
     "federation.publication_changed": gettext_lazy("changed how others are told of %(what)s"),
+    "federation.mounted": gettext_lazy("mounted what %(what)s publishes"),
+    "federation.unmounted": gettext_lazy("unmounted what %(what)s publishes"),
+    "federation.blocked": gettext_lazy("stopped following %(what)s until somebody looks"),
+    "federation.frozen": gettext_lazy("froze what %(what)s publishes, which is too old"),
+    "federation.key_followed": gettext_lazy("followed %(what)s to its new key"),
     "federation.key_rotated": gettext_lazy("replaced the %(what)s, which signs what others are told"),
 }
 # The same for attempts that were refused.

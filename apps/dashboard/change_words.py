@@ -27,6 +27,7 @@ MARKS = {
     "set_kind": ("chg", "pencil", gettext_lazy("Changed")),
     "set_dates": ("chg", "calendar", gettext_lazy("Changed")),
     "set_members": ("chg", "user-plus", gettext_lazy("Changed")),
+    "mount": ("chg", "world-share", gettext_lazy("Changed")),
     "adjust_usage": ("chg", "history", gettext_lazy("Corrected")),
     "set_policy": ("chg", "adjustments-horizontal", gettext_lazy("Changed")),
     "document": ("chg", "list-tree", gettext_lazy("Replaced")),
@@ -170,6 +171,7 @@ def _sides(page: ReviewPage, edit: StatedEdit) -> tuple[str, str]:
         "set_kind": lambda node: str(node.kind),
         "set_dates": lambda node: date_words(node.dates.to_json() if node.dates else None),
         "set_members": lambda node: _rules(len(node.members)),
+        "mount": lambda node: node.mount.issuer if node.mount else _("this site"),
     }
     say = told.get(op)
     return (say(before), say(after)) if say else ("", "")
@@ -207,6 +209,7 @@ def _text_of(op: str, operation: Mapping[str, Any]) -> str:
         "set_kind": _("%(name)s becomes a %(kind)s"),
         "set_dates": _("%(name)s: dates %(dates)s"),
         "set_members": _("%(name)s: who joins by rule"),
+        "mount": _("%(name)s: who maintains what is below it"),
     }.get(op, "%(name)s")
 
 

@@ -21,7 +21,7 @@ ICONS = {
     "move": ("mov", "arrows-move"), "archive": ("del", "archive"), "restore": ("add", "arrow-back-up"),
     "lock": ("chg", "lock"), "set_scope": ("chg", "stack-2"), "set_dates": ("chg", "calendar"),
     "set_kind": ("chg", "pencil"), "set_members": ("chg", "user-plus"), "set_policy": ("chg", "adjustments-horizontal"),
-    "adjust_usage": ("chg", "history"),
+    "adjust_usage": ("chg", "history"), "mount": ("chg", "world-share"),
 }  # fmt: skip
 _SETTINGS = {
     "algorithm": gettext_lazy("algorithm"),
@@ -87,7 +87,7 @@ def _plain_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
     texts = {
         "archive": _("%(name)s archived"), "set_scope": _("scope of %(name)s: %(scope)s"),
         "set_kind": _("%(name)s becomes a %(kind)s"), "set_members": _("rules for members of %(name)s"),
-        "adjust_usage": _("usage of %(name)s corrected"), "set_dates": _("dates of %(name)s: %(dates)s"),
+        "mount": _("who maintains what is below %(name)s"), "adjust_usage": _("usage of %(name)s corrected"), "set_dates": _("dates of %(name)s: %(dates)s"),
     }  # fmt: skip
     more = {
         "scope": operation.get("scope") or _("as above"), "kind": operation.get("kind", ""),

@@ -4,3 +4,9 @@ from django.apps import AppConfig
 class FederationConfig(AppConfig):
     name = "apps.federation"
     label = "federation"
+
+    def ready(self) -> None:
+        from apps.federation import fetching
+        from apps.runs.registry import register
+
+        register(fetching.KIND, fetching.work_fetch)

@@ -18,8 +18,9 @@ from apps.accounts.actor import Actor
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.federation.keys import OwnKeys, load_keys
 from apps.federation.models import Publication, PublishedDocument
-from apps.federation.wire import Head, clean_issuer, write_policy
+from apps.federation.wire import Head, write_policy
 from apps.policies.selectors import get_policy
+from apps.policies.terms import clean_authority
 from apps.policies.trees import TreeColumns, load_tree
 from apps.signing import digest_of, sign_document
 
@@ -55,7 +56,7 @@ def make_publication(
     """
     _require_admin(actor)
     try:
-        clean_issuer(name)
+        clean_authority(name)
     except ValueError as error:
         raise Invalid(f"The name {error}.", fields=[FieldProblem("name", str(error))]) from error
     if not _LEAST_S <= expires_after_s <= _MOST_S:
@@ -88,10 +89,31 @@ def issue(publication: Publication, *, at: datetime) -> Issued:
     i = tree.index_of_uid(row.entry_uid)
     if i is None:
         raise NotFound(f"The entry that {row.name} tells of is no longer in {row.policy.slug}.", code="entry_gone")
-    content = digest_of({"root": write_policy(_head(row, None, at), tree, i)["root"]})
+    document = write_policy(_head(row, last, issuers_below(tree, i), at), tree, i)
+    content = digest_of({name: document[name] for name in ("root", "issuers")})
     if last is not None and _still_holds(last, content, keys, at):
         return Issued(row, last, is_new=False)
-    return Issued(row, _make(row, last, tree, i, content, keys, at), is_new=True)
+    n_entries = sum(len(level) for level in tree.subtree(i))
+    made = PublishedDocument.objects.create(
+        publication=row,
+        version=document["version"],
+        digest=digest_of(document),
+        content_digest=content,
+        revision_number=tree.number,
+        n_entries=n_entries,
+        issued_at=at,
+        expires_at=at + timedelta(seconds=row.expires_after_s),
+        key_fingerprint=keys.key.public.fingerprint,
+        data=zstandard.ZstdCompressor(level=3).compress(sign_document(document, keys.key, keys.chain)),
+    )
+    PublishedDocument.objects.filter(publication=row, version__lte=made.version - _KEPT).delete()
+    return Issued(row, made, is_new=True)
+
+
+def issuers_below(tree: TreeColumns, entry: int) -> tuple[str, ...]:
+    """Authorities whose documents are mounted at an entry or below it."""
+    below = tree.subtree_mask(entry)
+    return tuple(sorted({mounted.issuer for i, mounted in tree.mount.items() if below[i]}))
 
 
 def issue_into(folder: Path, publications: Sequence[Publication], *, at: datetime) -> list[tuple[Path, Issued]]:
@@ -115,13 +137,13 @@ def list_publications(*, actor: Actor) -> list[Publication]:
 def own_name() -> str:
     """Raises Invalid where the site hasn't been given a name that others know it by."""
     try:
-        return clean_issuer(settings.FAIRSHARE_ISSUER)
+        return clean_authority(settings.FAIRSHARE_ISSUER)
     except ValueError as error:
         message = f"Set FAIRSHARE_ISSUER to the name under which others know this authority: it {error}."
         raise Invalid(message, code="no_issuer", fields=[FieldProblem("FAIRSHARE_ISSUER", str(error))]) from error
 
 
-def _head(row: Publication, last: PublishedDocument | None, at: datetime) -> Head:
+def _head(row: Publication, last: PublishedDocument | None, issuers: tuple[str, ...], at: datetime) -> Head:
     return Head(
         issuer=own_name(),
         publication=row.name,
@@ -129,6 +151,7 @@ def _head(row: Publication, last: PublishedDocument | None, at: datetime) -> Hea
         previous=last.digest if last else None,
         issued_at=at,
         expires_at=at + timedelta(seconds=row.expires_after_s),
+        issuers=issuers,
     )
 
 
@@ -136,28 +159,6 @@ def _still_holds(last: PublishedDocument, content: str, keys: OwnKeys, at: datet
     half = last.issued_at + (last.expires_at - last.issued_at) / 2
     same_key = last.key_fingerprint == keys.key.public.fingerprint
     return last.content_digest == content and same_key and last.issued_at <= at < half
-
-
-def _make(
-    row: Publication, last: PublishedDocument | None, tree: TreeColumns, i: int, content: str, keys: OwnKeys,
-    at: datetime,
-) -> PublishedDocument:  # fmt: skip
-    document = write_policy(_head(row, last, at), tree, i)
-    data = sign_document(document, keys.key, keys.chain)
-    made = PublishedDocument.objects.create(
-        publication=row,
-        version=document["version"],
-        digest=digest_of(document),
-        content_digest=content,
-        revision_number=tree.number,
-        n_entries=sum(len(level) for level in tree.subtree(i)),
-        issued_at=at,
-        expires_at=at + timedelta(seconds=row.expires_after_s),
-        key_fingerprint=keys.key.public.fingerprint,
-        data=zstandard.ZstdCompressor(level=3).compress(data),
-    )
-    PublishedDocument.objects.filter(publication=row, version__lte=made.version - _KEPT).delete()
-    return made
 
 
 def _replace(path: Path, data: bytes) -> None:

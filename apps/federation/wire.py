@@ -24,13 +24,13 @@ from apps.policies.columns import TreeColumns
 from apps.policies.declared import Declared
 from apps.policies.document import plain, read_document
 from apps.policies.names import PARENT, has_markup
+from apps.policies.terms import clean_authority
 from apps.signing import BadDocument
 
 FORMAT = "fairshare-policy/1"
 MOST_ISSUERS = 64
 _HEAD = ("expires_at", "format", "issued_at", "issuer", "issuers", "previous", "publication", "root", "version")
 _MOST_VERSION = 2**53
-_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,126}[a-z0-9])?")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOST_NAMED = 50
 
@@ -107,13 +107,6 @@ def read_policy(document: Mapping[str, Any], limits: PolicyLimits) -> PolicyDocu
     return PolicyDocument(head, declared)
 
 
-def clean_issuer(value: object) -> str:
-    """The name of an authority or a publication; ValueError says what is wrong with it."""
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise ValueError("must be 1 to 128 lower-case letters, digits, points and hyphens, as in vo-a.example")
-    return value
-
-
 def _nested(tree: TreeColumns, entry: int) -> dict[str, Any]:
     """Level by level, without recursion."""
     made: dict[int, dict[str, Any]] = {}
@@ -176,6 +169,7 @@ def _refuse_what_is_local(tree: TreeColumns) -> None:
         (np.flatnonzero(tree.locked).tolist(), "is locked, which each site does for itself"),
         (sorted(tree.members), "has rules for members, which each site has of its own"),
         (sorted(tree.dates), "has dates; a new version says what changed when they were reached"),
+        (sorted(tree.mount), "is a mount, which is told as what it mounted"),
         (sorted(tree.scope_sources), "names sources, which are each site's own"),
         ([i for i, name in enumerate(tree.name) if has_markup(name)], "has a name with < or >; leave them out"),
     ):
@@ -187,7 +181,7 @@ def _refuse_what_is_local(tree: TreeColumns) -> None:
 
 def _read_name(value: object, where: str) -> str:
     try:
-        return clean_issuer(value)
+        return clean_authority(value)
     except ValueError as error:
         raise _bad(where, str(error)) from error
 

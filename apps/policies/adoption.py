@@ -187,6 +187,7 @@ def _with_kept_values(met: _Met) -> TreeColumns:
         scope_code=np.where(keeps_scope, head.scope_code[at], read.scope_code), number=head.number,
         locked=np.where(keeps_lock, head.locked[at], read.locked), digest="",
         scope_sources=_sparse(met, "scope_sources"), dates=_sparse(met, "dates"), members=_sparse(met, "members"),
+        mount=_sparse(met, "mount"),
     )  # fmt: skip
     return _in_order(whole, met)
 

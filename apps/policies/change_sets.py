@@ -28,6 +28,7 @@ from apps.policies.scope import (
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_archived, load_tree
 from apps.policies.whole_trees import document_outcome, is_document
+from apps.policies.working_tree import WorkingTree
 
 _LONGEST_REASON = 4_000
 _DECIDE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE, Verb.APPROVE)
@@ -77,6 +78,8 @@ class Sight:
             for key in ("entry", "parent"):
                 if key in operation and not self._sees(operation[key]):
                     return False
+        if change_set.origin == ChangeSet.Origin.MOUNT and (uid := change_set.operations[0].get("mount")):
+            return self._sees(uid)
         about_all = any(operation["op"] in ("set_policy", "document") for operation in change_set.operations)
         return not about_all or self._shapes_all
 
@@ -151,7 +154,7 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
     head = load_tree(policy)
     guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, besides=(Verb.PUBLISH,))
     if is_document(change_set):
-        guard.may_set_policy(0)
+        _require_document(guard, change_set, head)
         return document_outcome(change_set, policy, head, policy.head_number)
     head_settings = settings_of(policy, policy.head_number)
     if change_set.base_number != policy.head_number:
@@ -162,6 +165,19 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
                 head_number=policy.head_number,
             )  # fmt: skip
     return work_out(head, change_set.operations, settings=head_settings, guard=guard, archived=archived)
+
+
+def _require_document(guard: ActorGuard, change_set: ChangeSet, head: TreeColumns) -> None:
+    """A whole tree is for who shapes all of it; one that a mount's document asks for, for who mounts there."""
+    uid = change_set.operations[0].get("mount") if change_set.origin == ChangeSet.Origin.MOUNT else None
+    if uid is None:
+        guard.may_set_policy(0)
+        return
+    tree = WorkingTree(head)
+    mount = tree.get(UUID(uid))
+    if mount is None or mount.mount is None:
+        raise Conflict("What is mounted there has been unmounted since.", code="mount_gone")
+    guard.may_change(tree, mount, 0, Verb.MOUNT)
 
 
 def conflicts_with_head(change_set: ChangeSet, policy: Policy) -> list[FieldConflict]:

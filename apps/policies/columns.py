@@ -15,10 +15,10 @@ import numpy.typing as npt
 from apps import blobs
 from apps.engine.tree import FairshareTree
 from apps.policies.names import PARENT, RESERVE
-from apps.policies.terms import Dates, Members, read_dates, read_members
+from apps.policies.terms import Dates, Members, Mounted, read_dates, read_members, read_mounted
 
 SCOPES = ("", "local", "global")
-SPARSE = ("scope_sources", "dates", "members")  # columns that few entries have a value in
+SPARSE = ("scope_sources", "dates", "members", "mount")  # columns that few entries have a value in
 
 U1 = npt.NDArray[np.uint8]
 I4 = npt.NDArray[np.int32]
@@ -41,6 +41,7 @@ class Node:
     locked: bool = False
     dates: Dates | None = None
     members: tuple[Members, ...] = ()
+    mount: Mounted | None = None
 
     def said(self, name: str) -> Any:
         """A field as documents, differences and answers write it."""
@@ -51,10 +52,14 @@ class Node:
             return [rule.to_json() for rule in value]
         if isinstance(value, UUID):
             return str(value)
-        return value.to_json() if isinstance(value, Dates) else list(value) if isinstance(value, tuple) else value
+        if isinstance(value, Dates | Mounted):
+            return value.to_json()
+        return list(value) if isinstance(value, tuple) else value
 
 
-FIELDS = ("parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members")
+FIELDS = (
+    "parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members", "mount",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +67,7 @@ class TreeColumns:
     """Entries in breadth-first order, siblings contiguous and sorted by name (by code point); entry 0 is the root.
 
     uid: u1 (n, 16). parent: i4, −1 for the root. shares: f8, 0 where `inherit`.
-    scope_sources, dates, members: only of entries that have some.
+    scope_sources, dates, members, mount: only of entries that have some.
     """
 
     uid: U1
@@ -78,6 +83,7 @@ class TreeColumns:
     locked: Mask
     dates: Mapping[int, Dates] = field(default_factory=dict)
     members: Mapping[int, tuple[Members, ...]] = field(default_factory=dict)
+    mount: Mapping[int, Mounted] = field(default_factory=dict)
     policy_slug: str = ""
     number: int = 0
     digest: str = ""
@@ -209,6 +215,7 @@ class TreeColumns:
             locked=bool(self.locked[i]),
             dates=self.dates.get(i),
             members=self.members.get(i, ()),
+            mount=self.mount.get(i),
         )
 
     def nodes(self) -> Iterator[Node]:
@@ -223,7 +230,7 @@ class TreeColumns:
                 uid=uids[i], parent_uid=uids[parent] if parent >= 0 else None, name=name, kind=kind,
                 shares=None if inherit else shares, is_group=is_group, scope=scope,
                 scope_sources=self.scope_sources.get(i, ()), locked=locked, dates=self.dates.get(i),
-                members=self.members.get(i, ()),
+                members=self.members.get(i, ()), mount=self.mount.get(i),
             )  # fmt: skip
 
     def effective_scopes(self) -> tuple[I4, list[tuple[str, tuple[str, ...]]]]:
@@ -301,6 +308,8 @@ def pack_tree(tree: TreeColumns) -> tuple[bytes, str]:
         "dates": [[i, dates.to_json()] for i, dates in sorted(tree.dates.items())],
         "members": [[i, [rule.to_json() for rule in rules]] for i, rules in sorted(tree.members.items())],
     }
+    if tree.mount:
+        meta["mount"] = [[i, mounted.to_json()] for i, mounted in sorted(tree.mount.items())]
     return blobs.pack(columns, meta)
 
 
@@ -326,6 +335,7 @@ def unpack_tree(blob: bytes | memoryview, digest: str) -> TreeColumns:
         locked=(flags & 4).astype(np.bool_),
         dates={i: dates for i, given in meta.get("dates", ()) if (dates := read_dates(given))},
         members={i: read_members(given) for i, given in meta.get("members", ())},
+        mount={i: mounted for i, given in meta.get("mount", ()) if (mounted := read_mounted(given))},
         policy_slug=meta["policy"],
         number=meta["number"],
         digest=digest,

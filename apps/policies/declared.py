@@ -23,9 +23,9 @@ from apps.policies.names import (
     read_name,
 )
 from apps.policies.reshape import breadth_first
-from apps.policies.terms import Dates, Members, read_dates, read_members
+from apps.policies.terms import Dates, Members, Mounted, read_dates, read_members, read_mounted
 
-VALUES = ("kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members")
+VALUES = ("kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members", "mount")
 MOST_PROBLEMS = 50
 _MOST_KINDS = 1_000
 _NO_UID = b"\0" * 16
@@ -73,6 +73,7 @@ class Declaration:
         self.sources: dict[int, tuple[str, ...]] = {}
         self.dates: dict[int, Dates] = {}
         self.members: dict[int, tuple[Members, ...]] = {}
+        self.mount: dict[int, Mounted] = {}
         self.problems: list[_Problem] = []
         self._kinds: dict[str, int] = {"": 0}
         self._children: dict[int, dict[str, int]] = {}
@@ -153,6 +154,16 @@ class Declaration:
         if self.parent[row] < 0:
             self.problem(row, "dates", "the root has no shares that could begin or end")
 
+    def set_mount(self, row: int, value: object) -> None:
+        try:
+            mounted = read_mounted(value)
+        except ValueError as error:
+            self.problem(row, "mount", str(error))
+            return
+        if mounted is not None:
+            self.mount[row] = mounted
+            self.is_group[row] = True
+
     def set_members(self, row: int, value: object) -> None:
         try:
             members = read_members(value)
@@ -173,7 +184,8 @@ class Declaration:
         rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
         order, parent = breadth_first(np.array(self.parent, dtype=np.int64), rank)
         rows = order.tolist()
-        place = {row: i for i, row in enumerate(rows)} if self.sources or self.dates or self.members else {}
+        is_sparse = self.sources or self.dates or self.members or self.mount
+        place = {row: i for i, row in enumerate(rows)} if is_sparse else {}
         kind_names, kind_code = self._kinds_in(order)
         tree = TreeColumns(
             uid=np.frombuffer(b"".join(self.uid), dtype=np.uint8).reshape(-1, 16)[order],
@@ -189,6 +201,7 @@ class Declaration:
             locked=np.array(self.locked, dtype=np.bool_)[order],
             dates={place[row]: value for row, value in self.dates.items()},
             members={place[row]: value for row, value in self.members.items()},
+            mount={place[row]: value for row, value in self.mount.items()},
         )
         if "says" in more:
             more["says"] = np.array(more["says"], dtype=np.bool_)[order]

@@ -150,6 +150,9 @@ class _Difference:
             self.found.append({"op": "set_dates", "entry": uid, "dates": wanted.said("dates")})
         if node.members != wanted.members:
             self.found.append({"op": "set_members", "entry": uid, "members": wanted.said("members")})
+        if node.mount != wanted.mount:
+            said = None if wanted.mount is None else wanted.said("mount")
+            self.found.append({"op": "mount", "entry": uid, "mount": said})
         if wanted.locked and not node.locked:
             self.late.append({"op": "lock", "entry": uid, "locked": True})
         self.tree.replace(node, **_values(wanted))
@@ -160,5 +163,5 @@ def _said(node: Node) -> Any:
 
 
 def _values(node: Node) -> dict[str, Any]:
-    names = ("kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members")
+    names = ("kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members", "mount")
     return {name: getattr(node, name) for name in names}

@@ -15,7 +15,7 @@ Address = tuple[str | int, ...]
 FindLines = Callable[[Sequence[Address]], Sequence[int]]
 
 HEAD = ("policy", "settings", "root", "revision")
-KEYS = ("uid", "name", "kind", "shares", "scope", "sources", "locked", "dates", "members", "children")
+KEYS = ("uid", "name", "kind", "shares", "scope", "sources", "locked", "dates", "members", "mount", "children")
 _KEYS = frozenset(KEYS)
 
 
@@ -49,6 +49,8 @@ def entry_values(tree: TreeColumns, i: int, node: Any) -> dict[str, Any]:
         entry["dates"] = node.said("dates")
     if node.members:
         entry["members"] = node.said("members")
+    if node.mount:
+        entry["mount"] = node.said("mount")
     return entry
 
 
@@ -135,6 +137,8 @@ class _Reader(Declaration):
             self.set_dates(row, entry["dates"])
         if entry.get("members"):
             self.set_members(row, entry["members"])
+        if entry.get("mount") is not None:
+            self.set_mount(row, entry["mount"])
         if not _KEYS.issuperset(entry):
             unknown = min(map(str, set(entry) - _KEYS))
             self.problem(row, unknown[:60], f"is unknown; known are {', '.join(sorted(_KEYS))}")

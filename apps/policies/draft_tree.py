@@ -239,5 +239,5 @@ def _part(shares: float, total: float) -> float:
 
 
 def _same_terms(before: Node, after: Node) -> bool:
-    names = ("scope", "scope_sources", "locked", "dates", "members")
+    names = ("scope", "scope_sources", "locked", "dates", "members", "mount")
     return all(getattr(before, name) == getattr(after, name) for name in names)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
-from apps.errors import DomainError, FieldProblem, Invalid, NotFound, TooLarge
+from apps.errors import DomainError, FieldProblem, Invalid, NotAllowed, NotFound, TooLarge
 from apps.policies.adjusting import Adjusting
 from apps.policies.columns import Node
 from apps.policies.names import MAX_DEPTH, MOST_CHILDREN, MOST_ENTRIES, RESERVE, clean_name
@@ -104,12 +104,14 @@ class Edit:
         node = self.find(operation.get("entry"), "entry")
         if node.parent_uid is None and not root_too:
             raise self.refusal("entry", f"{operation['op']} isn't possible for the root, which has no siblings")
+        self._refuse_mounted(node, above=True)
         self.guard.may_change(self.tree, node, self.index, self.verb)
         return node
 
     def parent_for(self, value: object, height: int) -> Node:
         """An entry that can take a subtree of this height below it."""
         parent = self.find(value, "parent")
+        self._refuse_mounted(parent, above=False)
         self.guard.may_divide(self.tree, parent, self.index, self.verb)
         if parent.kind == RESERVE:
             raise self.refusal("parent", f"{self.tree.path(parent)} is a reserve, which has no children")
@@ -121,6 +123,17 @@ class Edit:
             self.touch(parent.uid, "is_group")
             parent = self.tree.replace(parent, is_group=True)
         return parent
+
+    def _refuse_mounted(self, node: Node, *, above: bool) -> None:
+        """What lies below a mount is the other authority's. above: the entry's own mount is no reason."""
+        lineage = self.tree.lineage(node)
+        for step in lineage[:-1] if above else lineage:
+            if step.mount is not None:
+                message = (
+                    f"{self.tree.path(node)} is maintained by {step.mount.issuer}, whose document is mounted at "
+                    f"{self.tree.path(step)}: ask there for the change"
+                )
+                raise self.refusal("entry", message, kind=NotAllowed, code="mounted")
 
     def free_name(self, parent: Node, value: object, *, own: str = "", unless: UUID | None = None) -> str:
         """A name for a child of `parent`. own: the one that the entry has, which it may keep whatever it is."""

@@ -147,6 +147,7 @@ class Entry(models.Model):
     locked = models.BooleanField(default=False)
     dates = models.JSONField(null=True)  # see apps.policies.terms
     members = models.JSONField(default=list, db_default=[])
+    mount = models.JSONField(null=True)  # whose document its children come from
     since = models.PositiveIntegerField()
     until = models.PositiveIntegerField(null=True)
 

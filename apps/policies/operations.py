@@ -25,7 +25,7 @@ from apps.policies.names import (
 from apps.policies.percent import shares_for_percent
 from apps.policies.reshape import Changes, reshaped
 from apps.policies.settings import PolicySettings
-from apps.policies.terms import read_dates, read_members
+from apps.policies.terms import read_dates, read_members, read_mounted
 from apps.policies.working_tree import WorkingTree
 
 MOST_OPERATIONS = 10_000
@@ -306,6 +306,23 @@ def _set_members(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     return {"entry": str(node.uid), "members": [rule.to_json() for rule in members]}
 
 
+def _mount(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    """Whose document the children come from; what was below before stays until the first document lands."""
+    node = edit.changeable(operation, root_too=True)
+    mounted = edit.clean("mount", read_mounted, operation.get("mount"))
+    if mounted is not None:
+        if node.kind == RESERVE or node.members:
+            raise edit.refusal("entry", "is a reserve or has rules for members, so nothing can be mounted there")
+        inner = next((each for each in edit.tree.subtree(node) if each.mount and each.uid != node.uid), None)
+        if inner is not None:
+            raise edit.refusal("entry", f"has a mount below it, {edit.tree.path(inner)}: mounts don't nest")
+        edit.tree.replace(node, is_group=True)
+        node = edit.find(str(node.uid), "entry")
+    edit.touch(node.uid, "mount")
+    edit.tree.replace(node, mount=mounted)
+    return {"entry": str(node.uid), "mount": None if mounted is None else mounted.to_json()}
+
+
 def _adjust_usage(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.find(operation.get("entry"), "entry")
     edit.guard.may_change(edit.tree, node, edit.index, edit.verb)
@@ -355,6 +372,7 @@ KINDS: dict[str, _Kind] = {
     "set_kind": _Kind(_set_kind, ("entry", "kind", "is_group"), "edit_structure"),
     "set_dates": _Kind(_set_dates, ("entry", "dates"), "edit_shares"),
     "set_members": _Kind(_set_members, ("entry", "members"), "edit_structure"),
+    "mount": _Kind(_mount, ("entry", "mount"), "mount"),
     "adjust_usage": _Kind(
         _adjust_usage, ("entry", "resource", "amount_s", "at", "note", "uid", "revokes"), "manage_usage"
     ),

@@ -25,12 +25,12 @@ from apps.policies.trees import remembered
 
 _COLUMNS = (
     "policy_id", "uid", "parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked",
-    "dates", "members",
+    "dates", "members", "mount",
     "since",
 )  # fmt: skip
 _TYPES = (
     "int8", "uuid", "uuid", "varchar", "varchar", "float8", "bool", "varchar", "jsonb", "bool", "jsonb", "jsonb",
-    "int4",
+    "jsonb", "int4",
 )  # fmt: skip
 _GUARDS = "policies_revision_is_a_tree, policies_policy_head_is_published"
 _ANALYZE_FROM = 50_000
@@ -154,7 +154,8 @@ def _row(policy_id: int, node: Node, number: int) -> tuple[Any, ...]:
         policy_id, node.uid, node.parent_uid, node.name, node.kind, node.shares, node.is_group, node.scope,
         _EMPTY if not node.scope_sources else Jsonb(list(node.scope_sources)), node.locked,
         None if node.dates is None else Jsonb(node.dates.to_json()),
-        _EMPTY if not node.members else Jsonb([rule.to_json() for rule in node.members]), number,
+        _EMPTY if not node.members else Jsonb([rule.to_json() for rule in node.members]),
+        None if node.mount is None else Jsonb(node.mount.to_json()), number,
     )  # fmt: skip
 
 

@@ -1,22 +1,23 @@
-"""A whole tree in place of the one in force, for what is too much for single operations: at once, or as a draft."""
+"""A whole tree in place of the one in force: for what is too much for single operations, and for what is mounted."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from uuid import UUID
 
 from django.db import transaction
 
-from apps.accounts.actor import Actor
+from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit import record
 from apps.errors import Stale
 from apps.policies.adoption import next_revision
 from apps.policies.algorithm_fit import refuse_misfit
-from apps.policies.change_sets import clean_reason
+from apps.policies.change_sets import clean_reason, settings_of
 from apps.policies.columns import TreeColumns
-from apps.policies.models import ChangeSet, Revision
+from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing import lock_policy
 from apps.policies.selectors import get_policy
-from apps.policies.services import new_change_set, replace_tree, require_admin
+from apps.policies.services import move_on, new_change_set, replace_tree, require_admin
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_tree
 from apps.policies.whole_trees import keep_tree, summary
@@ -54,3 +55,23 @@ def propose_tree(
             subject=f"change set {change_set.pk}", details={"base": base_revision, "n_changed": following.n_changed},
         )  # fmt: skip
     return change_set
+
+
+def land_mounted(*, policy: Policy, tree: TreeColumns, reason: str, at: datetime) -> Revision:
+    """In force at once, in the system's name: within limits that people set. The policy is locked by the caller."""
+    settings = settings_of(policy, policy.head_number)
+    following = next_revision(load_tree(policy), tree, settings)
+    return replace_tree(policy, following, reason, ChangeSet.Origin.MOUNT, SYSTEM, at)
+
+
+def hold_mounted(*, policy: Policy, tree: TreeColumns, mount_uid: UUID, reason: str, at: datetime) -> ChangeSet:
+    """Proposed, for whoever may mount there to decide. The policy is locked by the caller."""
+    settings = settings_of(policy, policy.head_number)
+    following = next_revision(load_tree(policy), tree, settings)
+    refuse_misfit(tree, settings.algorithm)
+    said = [{**operation, "mount": str(mount_uid)} for operation in summary(following)]
+    change_set = new_change_set(
+        policy, policy.head_number, said, clean_reason(reason), None, SYSTEM, at, ChangeSet.Origin.MOUNT
+    )
+    keep_tree(change_set, tree, settings)
+    return move_on(change_set, ChangeSet.State.PROPOSED, SYSTEM, at, "changeset.proposed")

@@ -42,6 +42,7 @@ def columns_of(nodes: Iterable[Node], *, policy_slug: str = "", number: int = 0)
         scope_sources={i: node.scope_sources for i, node in enumerate(ordered) if node.scope_sources},
         dates={i: node.dates for i, node in enumerate(ordered) if node.dates},
         members={i: node.members for i, node in enumerate(ordered) if node.members},
+        mount={i: node.mount for i, node in enumerate(ordered) if node.mount},
         policy_slug=policy_slug,
         number=number,
     )
@@ -81,7 +82,7 @@ def _with_values(base: TreeColumns, nodes: Sequence[Node]) -> TreeColumns:
     return replace(
         base, kind_names=kind_names, kind_code=kind_code, shares=shares, inherit=inherit, is_group=is_group,
         scope_code=scope_code, locked=locked, digest="", scope_sources=sparse["scope_sources"],
-        dates=sparse["dates"], members=sparse["members"],
+        dates=sparse["dates"], members=sparse["members"], mount=sparse["mount"],
     )  # fmt: skip
 
 
@@ -156,6 +157,7 @@ def _gathered(
         scope_sources=moved(base.scope_sources),
         dates=moved(base.dates),
         members=moved(base.members),
+        mount=moved(base.mount),
     )
     return _with_values(shape, [after for _, after in changes.values() if after is not None])
 

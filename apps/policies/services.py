@@ -29,6 +29,7 @@ from apps.policies.declared import Declared
 from apps.policies.document import read_document
 from apps.policies.effects import effect_of
 from apps.policies.models import ChangeSet, Policy, Revision
+from apps.policies.mounts import refuse_inside_mounts
 from apps.policies.names import clean_name, clean_text
 from apps.policies.operations import work_out
 from apps.policies.publishing import NextRevision, lock_policy, publish
@@ -227,6 +228,7 @@ def replace_tree(
 ) -> Revision:
     """Put a whole tree in force. The policy is locked, and the caller has asked whether the actor may."""
     refuse_misfit(following.tree, following.settings.algorithm)
+    _refuse_what_others_maintain(policy, origin, following)
     said = require_reason(reason)
     change_set = new_change_set(policy, policy.head_number, summary(following), said, None, actor, at, origin)
     settings = settings_of(policy, policy.head_number)
@@ -247,12 +249,19 @@ def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revisio
     change_set.operations = outcome.operations
     change_set.save(update_fields=["operations", "reason", "effective_at"])
     following = NextRevision.of_outcome(outcome)
+    _refuse_what_others_maintain(policy, change_set.origin, following)
     revision = publish(
         policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at
     )
     if is_document(change_set):
         forget_tree(change_set)
     return revision
+
+
+def _refuse_what_others_maintain(policy: Policy, origin: str, following: NextRevision) -> None:
+    """Whatever the way by which a change came: below a mount only its own documents change anything."""
+    if origin != ChangeSet.Origin.MOUNT:
+        refuse_inside_mounts(load_tree(policy), following.tree)
 
 
 def _checked(

@@ -1,7 +1,8 @@
-"""On what terms an entry has its shares: from when to when, and who becomes its child without anybody asking."""
+"""On what terms an entry has its shares and children: from when to when, by which rules, from which authority."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -55,6 +56,35 @@ class Members:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """Whose document an entry's children come from: an authority, and which of its publications."""
+
+    issuer: str
+    publication: str
+
+    def to_json(self) -> dict[str, str]:
+        return asdict(self)
+
+
+_AUTHORITY = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,126}[a-z0-9])?")
+
+
+def clean_authority(value: object) -> str:
+    """The name of an authority or of a publication; ValueError says what is wrong with it."""
+    if not isinstance(value, str) or not _AUTHORITY.fullmatch(value):
+        raise ValueError("must be 1 to 128 lower-case letters, digits, points and hyphens, as in vo-a.example")
+    return value
+
+
+def read_mounted(value: object) -> Mounted | None:
+    """What is mounted from JSON, None for nothing; ValueError says what is wrong."""
+    if value is None:
+        return None
+    given = _object(value, ("issuer", "publication"))
+    return Mounted(*(clean_authority(given.get(name)) for name in ("issuer", "publication")))
 
 
 def read_dates(value: object) -> Dates | None:

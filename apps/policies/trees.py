@@ -13,7 +13,7 @@ from apps.errors import NotFound
 from apps.policies.columns import Node, TreeColumns, unpack_tree
 from apps.policies.models import Entry, Policy, Revision
 from apps.policies.reshape import columns_of
-from apps.policies.terms import read_dates, read_members
+from apps.policies.terms import read_dates, read_members, read_mounted
 
 __all__ = ["Node", "TreeColumns", "load_archived", "load_tree", "load_tree_from_rows", "node_of"]
 
@@ -104,6 +104,7 @@ def node_of(entry: Entry) -> Node:
         locked=entry.locked,
         dates=read_dates(entry.dates),
         members=read_members(entry.members),
+        mount=read_mounted(entry.mount),
     )
 
 

@@ -119,6 +119,8 @@ def test_a_move_is_one_line_and_says_from_where_to_where(grid: Grid) -> None:
         ({"op": "set_scope", "entry": "/cms", "scope": "global"}, "its children are compared by usage global"),
         ({"op": "set_dates", "entry": "/cms", "dates": {"ends_on": "2027-03-31"}}, "dates until 31 Mar 2027"),
         ({"op": "set_members", "entry": "/cms", "members": [{"group": "cms"}]}, "who joins by rule"),
+        ({"op": "mount", "entry": "/cms", "mount": {"issuer": "cms.example", "publication": "cms"}},
+         "who maintains what is below it"),
         ({"op": "set_shares", "entry": "/cms", "shares": "parent"}, "cms hands its parent’s shares on"),
         ({"op": "set_shares", "entry": "/cms", "shares": {"percent": 50, "from": "siblings"}},
          "from its siblings in proportion"),

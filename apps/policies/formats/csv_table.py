@@ -272,7 +272,7 @@ def fit(tree: TreeColumns) -> TreeColumns:
     }
     return replace(
         tree, name=["root", *tree.name[1:]], is_group=has_children | ~np.isin(tree.kind_code, leaf_codes),
-        dates={}, members={}, scope_sources=sources,
+        dates={}, members={}, mount={}, scope_sources=sources,
     )  # fmt: skip
 
 

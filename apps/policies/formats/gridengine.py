@@ -139,7 +139,7 @@ def fit(tree: TreeColumns) -> TreeColumns:
     return replace(
         counted, name=names, kind_names=kind_names, kind_code=kind_code, is_group=tree.n_children > 0, locked=none,
         shares=whole_shares(counted, MOST_SHARES), scope_code=np.zeros(len(tree), dtype=np.uint8), scope_sources={},
-        dates={}, members={},
+        dates={}, members={}, mount={},
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from apps.errors import FieldProblem, Invalid, TooLarge
-from apps.policies.columns import TreeColumns
+from apps.policies.columns import SPARSE, TreeColumns
 from apps.policies.declared import Declared
 from apps.policies.formats import csv_table, gridengine, json_document, sacctmgr, sacctmgr_script, yaml_document
 from apps.policies.formats.base import Format
@@ -24,7 +24,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _WORDS = {
     "kind": "kinds", "shares": "exact shares", "inherit": "inherited shares", "is_group": "empty groups or leaves",
     "scope_code": "scopes", "scope_sources": "sources of scopes", "locked": "locks", "dates": "dates",
-    "members": "rules for members", "name": "exact names",
+    "members": "rules for members", "mount": "mounts", "name": "exact names",
 }  # fmt: skip
 
 
@@ -114,7 +114,7 @@ def dropped(format: Format, tree: TreeColumns) -> list[str]:
         if column == "shares":
             differs = np.flatnonzero((fitted.shares != tree.shares) & ~tree.inherit)
         found += _said(tree, column, differs.tolist())
-    for sparse in ("scope_sources", "dates", "members"):
+    for sparse in SPARSE:
         found += _said(tree, sparse, [i for i in getattr(tree, sparse) if i not in getattr(fitted, sparse)])
     for texts in ("kind", "name"):
         pairs = zip(getattr(fitted, texts), getattr(tree, texts), strict=True)

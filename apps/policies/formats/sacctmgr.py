@@ -172,7 +172,7 @@ def fit(tree: TreeColumns) -> TreeColumns:
     return replace(
         tree, name=names, kind_names=kind_names, kind_code=kind_code, is_group=accounts, locked=none,
         shares=whole_shares(tree, MOST_SHARES), scope_code=np.zeros(len(tree), dtype=np.uint8), scope_sources={},
-        dates={}, members={},
+        dates={}, members={}, mount={},
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`manage.py federation`: what this site tells others, and the key it signs with."""
+"""`manage.py federation`: what this site tells others, the key it signs with, and what of others' it has mounted."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from django.core.management.base import CommandError
+
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import OperatorCommand
+from apps.cli.commands import REFUSED, OperatorCommand
 from apps.clock import now
+from apps.federation.fetching import BAD_OUTCOMES, ask_for
 from apps.federation.keys import list_keys, load_keys, rotate_key
+from apps.federation.mounting import list_mounts
 from apps.federation.publications import issue_into, list_publications, make_publication
+from apps.runs.services import work_run_now
 
 
 class Command(OperatorCommand):
-    help = "Publishes subtrees as signed documents, and keeps the key that signs them."
+    help = "Publishes subtrees as signed documents, keeps the key that signs them, and follows what is mounted."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -26,6 +31,9 @@ class Command(OperatorCommand):
             "--name", metavar="NAME", help="what the publication is called: lower case, as a.host.name"
         )
         publish.add_argument("--expires-days", type=float, default=7.0, metavar="N", help="how long a document holds")
+        actions.add_parser("status", help="what is mounted: version, age, and what is wrong")
+        fetch = actions.add_parser("fetch", help="look at what is mounted now, and wait for the outcome")
+        fetch.add_argument("--mount", type=int, metavar="ID", help="only this one, as `status` numbers it")
         actions.add_parser("keys", help="print the fingerprints, the newest last: others compare it when they mount")
         rotate = actions.add_parser("rotate-key", help="a new key, which the present one hands over to")
         rotate.add_argument("--reason", required=True, help="why, for the audit log")
@@ -53,6 +61,27 @@ class Command(OperatorCommand):
                 f"{path}: version {document.version} ({made}), {document.n_entries} entries of revision "
                 f"{document.revision_number}, until {document.expires_at:%Y-%m-%d %H:%M} UTC"
             )
+
+    def _status(self, options: dict[str, Any]) -> None:
+        for mount in list_mounts(actor=COMMAND, at=now()):
+            age = f"good {mount.good_at:%Y-%m-%d %H:%M}" if mount.good_at else "never good yet"
+            self.stdout.write(
+                f"{mount.pk}  {mount}  {mount.state}  version {mount.landed_version} of {mount.version}  {age}"
+                + (f"  {mount.error_code}: {mount.error}" if mount.error else "")
+            )
+
+    def _fetch(self, options: dict[str, Any]) -> None:
+        chosen = [one for one in list_mounts(actor=COMMAND, at=now()) if options["mount"] in (None, one.pk)]
+        if not chosen:
+            raise CommandError("There is no such mount: see `manage.py federation status`.", returncode=REFUSED)
+        n_wrong = 0
+        for mount in chosen:
+            run = work_run_now(ask_for(mount, at=now()).pk)
+            said = run.result.get("message") or run.error
+            self.stdout.write(f"{mount.pk}  {mount}  {run.result.get('outcome', run.state)}{said and f': {said}'}")
+            n_wrong += run.result.get("outcome") in (None, *BAD_OUTCOMES)
+        if n_wrong:
+            raise CommandError(f"{n_wrong} of {len(chosen)} could not be taken.", returncode=REFUSED)
 
     def _keys(self, options: dict[str, Any]) -> None:
         load_keys(at=now())

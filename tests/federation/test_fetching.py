@@ -1,0 +1,357 @@
+"""What is mounted follows its authority within limits, and nothing that it sends does any harm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.core.management import CommandError, call_command
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import AuditEvent, User
+from apps.errors import Conflict, Invalid, NotAllowed, NotFound
+from apps.federation.fetching import ask_for, ask_for_due
+from apps.federation.models import Fetch, Mount
+from apps.federation.mounting import clean_settings, get_mount, list_mounts, make_mount, preview, unmount
+from apps.policies.at_once import publish_operations
+from apps.policies.columns import TreeColumns
+from apps.policies.models import ChangeSet, Grant, Policy, Revision
+from apps.policies.services import publish_change_set
+from apps.policies.trees import load_tree
+from apps.runs.models import Run
+from apps.runs.services import work_run_now
+from apps.signing import BadDocument, SigningKey, hand_over
+from tests.federation.conftest import AT
+from tests.federation.other_side import KEY, P1, P3, OtherSide, projects, serving
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def side(settings: LazySettings) -> Iterator[OtherSide]:
+    with serving(OtherSide(at=AT)) as found:
+        settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{found.port}"]
+        found.publish()
+        yield found
+
+
+@pytest.fixture
+def mount(policy: Policy, side: OtherSide, settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> Mount:
+    settings.FAIRSHARE_ISSUER = "site.example"
+    operation = {"op": "add", "parent": "/", "name": "vo-a-here", "kind": "vo", "shares": 30}
+    publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
+    return make_mount(
+        policy_slug="grid", entry="/vo-a-here", url=side.url, issuer="vo-a.example", publication="vo-a",
+        fingerprint=KEY.public.fingerprint, reason="We granted VO-A 30 shares.", at=AT, actor=COMMAND,
+    )  # fmt: skip
+
+
+def look(mount: Mount, monkeypatch: pytest.MonkeyPatch, at: Any = AT) -> Fetch:
+    """One run by the worker's own road, at an instant."""
+    monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
+    run = work_run_now(ask_for(mount, at=at).pk)
+    assert run.state == Run.State.SUCCEEDED, run.error
+    mount.refresh_from_db()
+    found = Fetch.objects.filter(mount=mount).order_by("-id").first()
+    assert found is not None
+    return found
+
+
+def tree_now() -> TreeColumns:
+    return load_tree(Policy.objects.get(slug="grid"))
+
+
+def shares_of(path: str) -> float:
+    tree = tree_now()
+    at = tree.index_of_path(path)
+    assert at is not None, path
+    return float(tree.shares[at])
+
+
+def test_the_first_document_lands_below_the_mount(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert look(mount, monkeypatch).outcome == "landed"
+    assert (shares_of("/vo-a-here"), shares_of("/vo-a-here/P-A1"), shares_of("/vo-a-here/P-A3")) == (30, 50, 20)
+    assert (mount.version, mount.landed_version, mount.error) == (1, 1, "")
+    revision = Revision.objects.order_by("-number")[0]
+    assert revision.change_set.origin == "mount"
+    assert "Version 1 of vo-a, from vo-a.example" in revision.reason
+    assert tree_now().mount[tree_now().index_of_path("/vo-a-here") or 0].issuer == "vo-a.example"
+
+
+def test_unchanged_costs_one_conditional_question_and_no_revision(
+    mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look(mount, monkeypatch)
+    head, n_asked = Policy.objects.get(slug="grid").head_number, len(side.asked)
+    assert look(mount, monkeypatch, AT + HOUR).outcome == "same"
+    assert len(side.asked) == n_asked + 1
+    assert "if-none-match" in side.asked[-1]
+    assert Fetch.objects.order_by("-id")[0].n_bytes == 0
+    side.knows_etags = False
+    assert look(mount, monkeypatch, AT + 2 * HOUR).outcome == "same"
+    assert Policy.objects.get(slug="grid").head_number == head
+
+
+def test_a_change_within_the_limits_lands_by_itself(
+    mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look(mount, monkeypatch)
+    side.publish(projects(p1=52, p2=28))
+    assert look(mount, monkeypatch).outcome == "landed"
+    assert shares_of("/vo-a-here/P-A2") == 28
+    assert tree_now().index_of_uid(P1) == tree_now().index_of_path("/vo-a-here/P-A1")
+
+
+def test_a_larger_change_is_held_until_somebody_decides(
+    mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look(mount, monkeypatch)
+    side.publish(projects(p1=20, p2=60))
+    found = look(mount, monkeypatch)
+    assert found.outcome == "held"
+    assert "30.0 points" in found.message
+    assert shares_of("/vo-a-here/P-A1") == 50
+    held = mount.held
+    assert held is not None
+    assert held.state == "proposed"
+    assert look(mount, monkeypatch, AT + HOUR).outcome == "held"
+    assert ChangeSet.objects.filter(origin="mount", state="proposed").count() == 1
+    publish_change_set(id=held.pk, version=held.version, at=AT + HOUR, actor=COMMAND)
+    assert shares_of("/vo-a-here/P-A1") == 20
+    look(mount, monkeypatch, AT + 2 * HOUR)
+    assert (mount.landed_version, mount.held) == (2, None)
+
+
+def test_a_held_change_is_made_anew_when_the_policy_moves_on_and_goes_when_it_is_overtaken(
+    mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look(mount, monkeypatch)
+    side.publish(projects(p1=20, p2=60))
+    look(mount, monkeypatch)
+    first = mount.held
+    operation = {"op": "set_shares", "entry": "/VO-B", "shares": 71}
+    publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT, actor=COMMAND)
+    look(mount, monkeypatch)
+    assert first is not None
+    assert mount.held is not None
+    assert mount.held.pk != first.pk
+    first.refresh_from_db()
+    assert first.state == "withdrawn"
+    side.publish(projects())
+    assert look(mount, monkeypatch).outcome == "landed"
+    assert Mount.objects.get().held is None
+    assert not ChangeSet.objects.filter(origin="mount", state="proposed").exists()
+
+
+def test_many_entries_at_once_are_held(mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch) -> None:
+    Mount.objects.update(most_entries=3)
+    assert look(mount, monkeypatch).outcome == "held"
+    assert tree_now().index_of_path("/vo-a-here/P-A1") is None
+
+
+@pytest.mark.parametrize(
+    ("code", "is_blocked"),
+    [
+        ("forked", True), ("older_version", False), ("unknown_key", True), ("bad_signature", False), ("expired", False),
+        ("issued_ahead", False), ("other_publication", False), ("mount_loop", False), ("bad_document", False),
+        ("foreign_uid", False), ("bad_status", False), ("answer_too_large", False),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_refused_and_the_last_good_one_stays(
+    mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch, code: str, is_blocked: bool
+) -> None:
+    old = side.serves
+    side.publish()
+    look(mount, monkeypatch)
+    at = AT
+    if code == "older_version":
+        side.serves = old
+    elif code == "forked":
+        side.publish(previous="ab" * 32)
+    elif code == "unknown_key":
+        side.key = SigningKey(bytes(32))
+        side.publish()
+    elif code == "bad_signature":
+        side.serves = side.publish().replace(b"P-A2", b"P-X2")
+    elif code == "expired":
+        at = AT + timedelta(days=8)
+    elif code == "issued_ahead":
+        side.publish(issued_at=AT + HOUR)
+    elif code == "other_publication":
+        side.publish(publication="vo-z")
+    elif code == "mount_loop":
+        side.publish(issuers=("site.example",))
+    elif code == "bad_document":
+        side.serves = b"<html>"
+    elif code == "foreign_uid":
+        stranger = tree_now()
+        uid = stranger.uuid(stranger.index_of_path("/VO-B") or 0)
+        side.publish([replace(projects()[0], uid=uid)])
+    elif code == "bad_status":
+        side.status, side.knows_etags = 500, False
+    elif code == "answer_too_large":
+        Mount.objects.update(most_bytes=500)
+        side.knows_etags = False
+    before, trusted = tree_now(), (mount.version, mount.digest, mount.fingerprint)
+    found = look(mount, monkeypatch, at)
+    assert (found.outcome in ("refused", "unreachable"), found.code) == (True, code)
+    assert tree_now().same_as(before)
+    assert (mount.version, mount.digest, mount.fingerprint) == trusted
+    assert mount.error
+    assert (mount.state == "blocked") is is_blocked
+    assert mount.due_at is not None
+    assert mount.due_at > at
+    assert ask_for_due(at=at + timedelta(days=30)) == (0 if is_blocked else 1)
+
+
+def test_nobody_at_home_is_asked_again_later_and_later(
+    mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch, settings: LazySettings
+) -> None:
+    look(mount, monkeypatch)
+    Mount.objects.update(url="http://127.0.0.1:1/x")
+    settings.FAIRSHARE_OUTBOUND_ALLOW = ["127.0.0.1:1"]
+    waits = []
+    for _ in range(3):
+        assert look(mount, monkeypatch).outcome == "unreachable"
+        assert mount.due_at is not None
+        waits.append((mount.due_at - AT).total_seconds())
+    assert waits == [600, 1200, 2400]
+    assert mount.good_at == AT
+    assert shares_of("/vo-a-here/P-A1") == 50
+
+
+def test_a_key_that_was_handed_over_is_followed_and_noted(
+    mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look(mount, monkeypatch)
+    new = SigningKey(bytes(range(1, 33)))
+    side.key, side.chain = new, [hand_over(KEY, new.public)]
+    side.publish()
+    assert look(mount, monkeypatch).outcome == "landed"
+    assert mount.fingerprint == new.public.fingerprint
+    assert AuditEvent.objects.filter(verb="federation.key_followed").count() == 1
+
+
+def test_frozen_looks_and_leaves_and_paused_does_not_look(
+    mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look(mount, monkeypatch)
+    Mount.objects.update(state="frozen")
+    side.publish(projects(p1=51))
+    assert look(mount, monkeypatch).outcome == "frozen"
+    assert (mount.version, mount.landed_version, shares_of("/vo-a-here/P-A1")) == (2, 1, 50)
+    Mount.objects.update(state="active")
+    assert look(mount, monkeypatch).outcome == "landed"
+    assert shares_of("/vo-a-here/P-A1") == 51
+    Mount.objects.update(state="paused", due_at=AT)
+    assert ask_for_due(at=AT + HOUR) == 0
+
+
+def test_after_the_allowed_age_the_chosen_action_is_taken(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    look(mount, monkeypatch)
+    ask_for_due(at=AT + timedelta(days=2))
+    assert Mount.objects.get().state == "active"
+    Mount.objects.update(stale_action="freeze")
+    ask_for_due(at=AT + timedelta(hours=23))
+    assert Mount.objects.get().state == "active"
+    ask_for_due(at=AT + timedelta(days=2))
+    assert Mount.objects.get().state == "frozen"
+    assert AuditEvent.objects.filter(verb="federation.frozen").count() == 1
+
+
+def test_an_entry_that_was_archived_there_comes_back_with_its_uid(
+    mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Mount.objects.update(most_points=100)
+    look(mount, monkeypatch)
+    side.publish([node for node in projects() if node.uid != P3])
+    look(mount, monkeypatch)
+    assert tree_now().index_of_uid(P3) is None
+    side.publish()
+    assert look(mount, monkeypatch).outcome == "landed"
+    assert tree_now().index_of_uid(P3) is not None
+
+
+def test_a_uid_that_this_policy_had_elsewhere_is_refused(
+    mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tree_now()
+    uid = tree.uuid(tree.index_of_path("/VO-A/P-A2") or 0)
+    operation = {"op": "archive", "entry": "/VO-A"}
+    publish_operations(policy_slug="grid", operations=[operation], reason="Over.", at=AT, actor=COMMAND)
+    side.publish([replace(projects()[1], uid=uid)])
+    assert look(mount, monkeypatch).code == "foreign_uid"
+
+
+def test_unmounting_leaves_what_is_there_as_ours(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    look(mount, monkeypatch)
+    unmount(mount_id=mount.pk, reason="They left.", at=AT, actor=COMMAND)
+    assert not Mount.objects.exists()
+    operation = {"op": "set_shares", "entry": "/vo-a-here/P-A1", "shares": 1}
+    publish_operations(policy_slug="grid", operations=[operation], reason="Ours.", at=AT, actor=COMMAND)
+    assert shares_of("/vo-a-here/P-A1") == 1
+
+
+def test_only_who_may_mount_above_sees_and_makes_mounts(mount: Mount, policy: Policy, side: OtherSide) -> None:
+    anna = Actor(user=User.objects.create_user(username="anna"), via="page")
+    assert list_mounts(actor=anna, at=AT) == []
+    with pytest.raises(NotFound):
+        get_mount(mount_id=mount.pk, actor=anna, at=AT)
+    with pytest.raises(NotFound):
+        preview(url=side.url, policy_slug="grid", at=AT, actor=anna)
+    with pytest.raises((NotAllowed, NotFound)):
+        unmount(mount_id=mount.pk, reason="x", at=AT, actor=anna)
+    root = tree_now().uuid(0)
+    Grant.objects.create(
+        policy=policy, entry_uid=root, user=anna.user, role="manager", verbs=["mount", "publish"], created_at=AT
+    )
+    assert [one.pk for one in list_mounts(actor=anna, at=AT)] == [mount.pk]
+    with pytest.raises(Conflict, match="already"):
+        make_mount(
+            policy_slug="grid", entry="/VO-B", url=side.url, issuer="vo-a.example", publication="vo-a",
+            fingerprint=KEY.public.fingerprint, reason="Twice.", at=AT, actor=anna,
+        )  # fmt: skip
+    made = make_mount(
+        policy_slug="grid", entry="/VO-B", url=side.url, issuer="vo-b.example", publication="vo-b",
+        fingerprint=" ".join(KEY.public.groups).upper(), reason="B too.", at=AT, actor=anna,
+    )  # fmt: skip
+    assert made.fingerprint == KEY.public.fingerprint
+
+
+def test_a_preview_shows_the_key_to_be_compared_and_keeps_nothing(policy: Policy, side: OtherSide) -> None:
+    found = preview(url=side.url, policy_slug="grid", at=AT, actor=COMMAND)
+    assert (found.key, found.n_entries, found.n_levels) == (KEY.public, 5, 2)
+    assert found.document.head.issuer == "vo-a.example"
+    side.serves = b"<html>"
+    with pytest.raises(BadDocument):
+        preview(url=side.url, policy_slug="grid", at=AT, actor=COMMAND)
+    assert not Mount.objects.exists()
+
+
+def test_the_command_looks_now_and_says_what_became_of_it(
+    mount: Mount, side: OtherSide, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    call_command("federation", "fetch")
+    call_command("federation", "status")
+    assert f"{mount.pk}  vo-a.example, vo-a  active  version 1 of 1" in capsys.readouterr().out
+    side.serves = b"<html>"
+    with pytest.raises(CommandError, match="1 of 1"):
+        call_command("federation", "fetch", "--mount", str(mount.pk))
+    assert "refused: " in capsys.readouterr().out
+    with pytest.raises(CommandError, match="no such mount"):
+        call_command("federation", "fetch", "--mount", "0")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"every_s": 1}, {"every_s": "300"}, {"most_points": float("nan")}, {"most_entries": 1.5}, {"speed": 1},
+     {"stale_action": "panic"}, {"most_levels": True}],
+)  # fmt: skip
+def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(Invalid):
+        clean_settings(settings)

@@ -1,0 +1,157 @@
+"""Below a mount only its own authority changes anything, whatever the way by which a change comes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.accounts.actor import COMMAND, SYSTEM
+from apps.errors import Invalid, NotAllowed
+from apps.policies import services
+from apps.policies.adoption import next_revision
+from apps.policies.at_once import publish_operations
+from apps.policies.automatic import publish_automatic
+from apps.policies.change_sets import settings_of
+from apps.policies.columns import TreeColumns, pack_tree, unpack_tree
+from apps.policies.difference import difference
+from apps.policies.formats.registry import dropped, get_format, read_file
+from apps.policies.imports import import_policy
+from apps.policies.models import Entry, Policy
+from apps.policies.operations import apply
+from apps.policies.publishing import lock_policy
+from apps.policies.reverting import revert_revision
+from apps.policies.terms import Mounted
+from apps.policies.trees import load_tree, node_of
+from tests.policies.conftest import AT
+
+VO_A = Mounted("vo-a.example", "vo-a")
+MOUNT = {"op": "mount", "entry": "/physics", "mount": VO_A.to_json()}
+
+
+def publish(*operations: dict[str, Any]) -> TreeColumns:
+    publish_operations(policy_slug="grid", operations=operations, reason="Because.", at=AT, actor=COMMAND)
+    return load_tree(Policy.objects.get(slug="grid"))
+
+
+@pytest.fixture
+def mounted(policy: Policy) -> TreeColumns:
+    return publish(MOUNT)
+
+
+def test_an_entry_says_whose_document_its_children_come_from(mounted: TreeColumns, policy: Policy) -> None:
+    physics = mounted.index_of_path("/physics")
+    assert mounted.mount == {physics: VO_A}
+    assert node_of(Entry.objects.get(policy=policy, name="physics", until=None)).mount == VO_A
+    assert unpack_tree(*pack_tree(mounted)).same_as(mounted)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "set_shares", "entry": "/physics/bob", "shares": 9},
+        {"op": "rename", "entry": "/physics/bob", "name": "robert"},
+        {"op": "archive", "entry": "/physics/bob"},
+        {"op": "add", "parent": "/physics", "name": "carol", "kind": "user"},
+        {"op": "move", "entry": "/physics/bob", "parent": "/biology"},
+        {"op": "move", "entry": "/biology", "parent": "/physics"},
+        {"op": "lock", "entry": "/physics/bob", "locked": True},
+        {"op": "set_kind", "entry": "/physics/bob", "kind": "group"},
+        {"op": "set_scope", "entry": "/physics/bob", "scope": "global"},
+        {"op": "set_dates", "entry": "/physics/bob", "dates": {"ends_on": "2027-01-01"}},
+        {"op": "set_members", "entry": "/physics", "members": [{"people": "x"}]},
+        {"op": "set_members", "entry": "/physics/bob", "members": [{"people": "x"}]},
+        {"op": "mount", "entry": "/physics/bob", "mount": VO_A.to_json()},
+    ],
+)
+def test_no_operation_reaches_below_a_mount(mounted: TreeColumns, operation: dict[str, Any]) -> None:
+    with pytest.raises(NotAllowed, match=r"maintained by vo-a\.example") as refused:
+        publish(operation)
+    assert refused.value.code == "mounted"
+
+
+def test_the_mount_itself_stays_ours(mounted: TreeColumns) -> None:
+    tree = publish(
+        {"op": "set_shares", "entry": "/physics", "shares": 45},
+        {"op": "rename", "entry": "/physics", "name": "fysik"},
+        {"op": "lock", "entry": "/fysik", "locked": True},
+    )
+    at = tree.index_of_path("/fysik")
+    assert at is not None
+    assert (tree.shares[at], tree.mount[at]) == (45, VO_A)
+    assert tree.index_of_path("/fysik/bob") is not None
+    publish({"op": "move", "entry": "/fysik", "parent": "/biology"})
+    publish({"op": "archive", "entry": "/biology/fysik"})
+
+
+def test_usage_below_a_mount_is_corrected_by_the_site_that_measured_it(mounted: TreeColumns) -> None:
+    correction = {"op": "adjust_usage", "entry": "/physics/bob", "resource": "cpu_s", "amount_s": -10.0,
+                  "at": AT.isoformat(), "note": "An outage."}  # fmt: skip
+    publish(correction)
+
+
+def test_after_unmounting_the_entries_are_ours_again(mounted: TreeColumns) -> None:
+    tree = publish({"op": "mount", "entry": "/physics", "mount": None})
+    assert not tree.mount
+    assert publish({"op": "archive", "entry": "/physics/bob"}).index_of_path("/physics/bob") is None
+
+
+def test_mounts_do_not_nest_and_need_a_group_without_rules(policy: Policy) -> None:
+    publish({"op": "set_members", "entry": "/biology", "members": [{"people": "bio"}]}, MOUNT)
+    for entry in ("/reserve", "/biology", "/"):
+        with pytest.raises(Invalid):
+            publish({"op": "mount", "entry": entry, "mount": VO_A.to_json()})
+    for wrong in ({}, {"issuer": "vo-a.example"}, {"issuer": "VO A", "publication": "x"}, "vo-a", 7):
+        with pytest.raises(Invalid):
+            publish({"op": "mount", "entry": "/biology/lab", "mount": wrong})
+
+
+def test_a_file_keeps_mounts_and_changes_nothing_below_them(mounted: TreeColumns) -> None:
+    yaml = get_format("yaml")
+    text = "".join(yaml.write(mounted, settings_of(Policy.objects.get(slug="grid"), mounted.number))).encode()
+    assert read_file(yaml, text).tree.mount
+    plan = import_policy(policy_slug="grid", format="yaml", content=text, at=AT, actor=COMMAND)
+    assert plan.plan.is_empty
+    changed = text.replace(b"name: bob", b"name: robert")
+    assert changed != text
+    with pytest.raises(NotAllowed):
+        import_policy(
+            policy_slug="grid", format="yaml", content=changed, publish=True, reason="x", at=AT, actor=COMMAND
+        )
+    assert any("mounts of 1 entry" in line for line in dropped(get_format("csv"), mounted))
+
+
+def test_a_whole_tree_that_changes_something_below_a_mount_is_refused(mounted: TreeColumns) -> None:
+    policy = Policy.objects.get(slug="grid")
+    free = apply(mounted, [{"op": "mount", "entry": "/physics", "mount": None}])
+    other = apply(free, [{"op": "move", "entry": "/physics/bob", "parent": "/biology"}])
+    other = apply(other, [MOUNT])
+    settings = settings_of(policy, policy.head_number)
+    following = next_revision(mounted, other, settings)
+    with pytest.raises(NotAllowed, match="lies below a mount"):
+        services.replace_tree(lock_policy(policy.pk), following, "x", "import", COMMAND, AT)
+    services.replace_tree(lock_policy(policy.pk), following, "x", "mount", SYSTEM, AT)
+    assert load_tree(Policy.objects.get(slug="grid")).index_of_path("/biology/bob") is not None
+
+
+def test_rules_and_dates_leave_out_what_lies_below_a_mount(mounted: TreeColumns, policy: Policy) -> None:
+    operations = [
+        {"op": "add", "parent": "/physics", "name": "carol", "kind": "user"},
+        {"op": "add", "parent": "/biology", "name": "carol", "kind": "user"},
+    ]
+    publish_automatic(policy_id=policy.pk, operations=operations, origin="rule", reason="Rules.", at=AT)
+    tree = load_tree(Policy.objects.get(slug="grid"))
+    assert tree.index_of_path("/physics/carol") is None
+    assert tree.index_of_path("/biology/carol") is not None
+
+
+def test_operations_lead_from_one_tree_to_another_with_mounts(mounted: TreeColumns) -> None:
+    free = apply(mounted, [{"op": "mount", "entry": "/physics", "mount": None}])
+    assert apply(mounted, difference(mounted, free)).same_as(free)
+    assert apply(free, difference(free, mounted)).same_as(mounted)
+
+
+def test_going_back_to_before_a_mount_unmounts(mounted: TreeColumns) -> None:
+    draft = revert_revision(policy_slug="grid", number=mounted.number, reason="Back.", at=AT, actor=COMMAND)
+    services.publish_change_set(id=draft.pk, version=draft.version, at=AT, actor=COMMAND)
+    assert not load_tree(Policy.objects.get(slug="grid")).mount
