@@ -14,7 +14,10 @@ from apps.policies.models import Policy
 from apps.policies.trees import TreeColumns, load_tree
 from apps.priorities.series.columns import F8, DailySeries, SeriesDays, SeriesState
 
-READERS = tuple(f"apps.priorities.convergence.{name}" for name in ("members", "reading", "trend"))
+READERS = tuple(
+    f"apps.priorities.{name}"
+    for name in ("convergence.members", "convergence.reading", "convergence.trend", "series.telling")
+)
 
 
 @dataclass
@@ -111,3 +114,31 @@ def put_in_place(made: HandMade, monkeypatch: pytest.MonkeyPatch) -> HandMade:
         for name in ("load_children", "load_series", "series_state"):
             monkeypatch.setattr(f"{module}.{name}", getattr(made, name), raising=False)
     return made
+
+
+def plain_series(
+    first_on: date,
+    *,
+    used: Sequence[Sequence[float]],
+    target: Sequence[float],
+    decay: float = 0.5,
+    waited: Sequence[Sequence[float]] | None = None,
+    root_used: Sequence[float] | None = None,
+) -> DailySeries:
+    """Some siblings without a tree: what they used day by day, and constant targets."""
+    own = np.array(used, dtype=np.float64).reshape(len(target), -1)
+    n = own.shape[1]
+    level = np.zeros_like(own)
+    for day in range(n):
+        level[:, day] = own[:, day] + (level[:, day - 1] * decay if day else 0.0)
+    on = tuple(first_on + timedelta(days=day) for day in range(n))
+    root = own.sum(axis=0) if root_used is None else np.array(root_used)
+    days = SeriesDays(on, np.arange(n, dtype=np.float64), np.ones(n, np.int32), np.zeros(n, np.bool_), root, root)
+    whole = np.ones(own.shape, dtype=np.bool_)
+    wanted = np.repeat(np.array(target, dtype=np.float64)[:, None], n, axis=1)
+    everybody = [np.broadcast_to(one.sum(axis=0), own.shape) for one in (own, level)]
+    asked = np.zeros_like(own) if waited is None else np.array(waited, dtype=np.float64)
+    return DailySeries(
+        tuple(UUID(int=n + 1) for n in range(len(target))), days, own, everybody[0], level, everybody[1], wanted,
+        wanted, whole, whole, asked, whole, np.ones(own.shape, np.int32), own,
+    )  # fmt: skip

@@ -14,7 +14,7 @@ from apps.priorities.convergence.period import Period
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.series.columns import DailySeries, Mask
 from apps.priorities.series.reading import load_children, load_series
-from apps.priorities.series.telling import Loading, told_days
+from apps.priorities.series.telling import as_told
 
 MOST_MEMBERS = 500
 MOST_CELLS = 500_000  # entries × days that are held at once
@@ -71,7 +71,7 @@ def _found(view: PolicyView, series: DailySeries, n_all: int) -> Found:
     kept = [row for row, i in enumerate(places) if (sees_all if i is None else view.visibility.may_see(i))]
     left = _names_of(view.policy, [series.uids[row] for row in kept if places[row] is None])
     series = pick(series, kept)
-    told = told_days(series, view=view, load=Loading(load_children, load_series))
+    series, told = as_told(series, view=view)
     if sees_all and bool(view.visibility.outright.all()):
         told = np.ones_like(told)
     members = [_member(view, places[row], series.uids[n], left) for n, row in enumerate(kept)]

@@ -11,8 +11,8 @@ import numpy as np
 
 from apps.priorities.convergence.counting import Counting, actual_share, target_share
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.series.reading import load_children, load_series, series_state
-from apps.priorities.series.telling import Loading, told_days
+from apps.priorities.series.reading import load_series, series_state
+from apps.priorities.series.telling import as_told
 
 DAYS = 14
 
@@ -35,7 +35,7 @@ def load_trends(view: PolicyView, uids: Iterable[UUID], *, of: str = "parent", n
     series = load_series(view.policy, wanted, from_on=from_on, to_on=state.through_on)
     if not series.days.on:
         return {}
-    told = told_days(series, view=view, load=Loading(load_children, load_series))
+    series, told = as_told(series, view=view)
     actual = np.where(told, actual_share(series, Counting(of=of)), np.nan)
     target = target_share(series, of)
     return {

@@ -73,13 +73,13 @@ def _judge_one(shares: Shares, row: int, deviation: F8) -> Judgement:
         first = _since(shares.states[row] == "starved")
         return Judgement("starved", shares.on[first], first, points)
     away, slack = np.abs(deviation), shares.slack[row]
-    first = _nearest_since_inside(away, slack)
-    stretch = away[first:]
-    furthest = float(np.nanmax(stretch))
-    if away[-1] < _BACK * furthest:
+    first = _last_inside(away, slack)
+    nearest = first + _nearest(away[first:])
+    moved = away[-1] - away[nearest] > slack[-1] / 2
+    if moved and away[-1] >= _BACK * np.nanmax(away[nearest:]):
+        return Judgement("moves_away", shares.on[nearest], nearest, points)
+    if away[-1] < _BACK * np.nanmax(away[first:]):
         return Judgement("approaching", shares.on[first], first, points)
-    if away[-1] - away[first] > slack[-1] / 2:
-        return Judgement("moves_away", shares.on[first], first, points)
     return Judgement("steady", shares.on[first], first, points)
 
 
@@ -89,10 +89,14 @@ def _since(mask: Mask) -> int:
     return int(outside[-1]) + 1 if outside.size else 0
 
 
-def _nearest_since_inside(away: F8, slack: F8) -> int:
+def _last_inside(away: F8, slack: F8) -> int:
+    """The last day within the band; the first known one where there is none."""
     inside = np.flatnonzero(away <= slack * (1 + 1e-9))
-    if inside.size:
-        return int(inside[-1])
+    return int(inside[-1]) if inside.size else int(np.flatnonzero(np.isfinite(away))[0])
+
+
+def _nearest(away: F8) -> int:
+    """The last one of the days that came nearest."""
     known = np.where(np.isfinite(away), away, np.inf)
     return int(len(known) - 1 - np.argmin(known[::-1]))
 

@@ -1,0 +1,246 @@
+"""Counting, judging and measuring of shares day by day, on series made by hand."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from math import inf, isnan
+
+import numpy as np
+import pytest
+
+from apps.errors import Invalid
+from apps.priorities.convergence.counting import (
+    Counting,
+    actual_share,
+    cut,
+    pick,
+    read_counting,
+    target_share,
+    told_windows,
+)
+from apps.priorities.convergence.measuring import half_times_of, measure, slack_of, states_of
+from apps.priorities.convergence.period import MOST_DAYS, Period, read_period, usual_period, whole_period
+from apps.priorities.convergence.verdict import Shares, has_the_only_demand, judge, verdict, verdict_of_one
+from apps.priorities.series.columns import DailySeries, SeriesDays, SeriesState
+from tests.series_by_hand import plain_series
+
+FIRST = date(2026, 3, 1)
+TOLERANCE = {"relative": 0.1, "points": 0.5}
+
+
+def shares_of(
+    actual: list[list[float]], target: list[float], *, waits: list[list[float]] | None = None,
+    runs: list[list[float]] | None = None,
+) -> tuple[Shares, SeriesDays]:  # fmt: skip
+    """Judged as they are: actual shares as given, everybody running unless `runs` says otherwise."""
+    n = len(actual[0])
+    series = plain_series(FIRST, used=runs or [[1.0] * n for _ in actual], target=target, waited=waits)
+    there = np.array(actual)
+    wanted = target_share(series, "parent")
+    slack = slack_of(wanted, TOLERANCE)
+    told = np.ones(there.shape, dtype=np.bool_)
+    states = states_of(there, wanted, slack, series, told)
+    names = [f"g{n}" for n in range(len(actual))]
+    return Shares(names, series.days.on, there, wanted, slack, states), series.days
+
+
+def keys(shares: Shares) -> list[str]:
+    return [sentence.key for sentence in verdict(shares)]
+
+
+# --- Periods ----------------------------------------------------------------------------------------------------------
+STATE = SeriesState(date(2025, 1, 1), date(2026, 3, 31))
+TODAY = date(2026, 4, 1)
+
+
+def test_a_period_holds_both_its_days() -> None:
+    found = read_period("2026-03-01", "2026-03-31", state=STATE, today=TODAY)
+    assert found == Period(date(2026, 3, 1), date(2026, 3, 31))
+    assert found.n_days == 31
+
+
+def test_what_is_left_out_is_the_end_of_what_there_is() -> None:
+    assert read_period("2026-03-01", "", state=STATE, today=TODAY).to_on == STATE.through_on
+    assert usual_period(STATE, TODAY).n_days == 30
+    assert whole_period(STATE, TODAY) == Period(date(2025, 1, 1), date(2026, 3, 31))
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "said"),
+    [
+        ("2026-03-02", "2026-03-01", "turn the two around"),
+        ("1026-03-01", "2026-03-01", "at most 3,660"),
+        ("yesterday", "", "write it like 2026-03-31"),
+        ("2026-02-30", "", "write it like 2026-03-31"),
+        ("0001-01-01", "9999-12-31", "at most 3,660"),
+    ],
+)
+def test_a_period_that_cannot_be_says_what_is_possible(first: str, last: str, said: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        read_period(first, last, state=STATE, today=TODAY)
+    assert said in refusal.value.message
+    assert "There are days from 2025-01-01 to 2026-03-31." in refusal.value.message
+    assert refusal.value.fields[0].where in {"from", "to"}
+
+
+def test_a_whole_period_is_never_longer_than_what_is_told_at_once() -> None:
+    ages = SeriesState(date(1970, 1, 1), date(2026, 3, 31))
+    assert whole_period(ages, TODAY).n_days == MOST_DAYS
+    assert Period(date(1, 1, 3), date(1, 1, 5)).starting_earlier(40).from_on == date(1, 1, 1)
+
+
+# --- Counting ---------------------------------------------------------------------------------------------------------
+def test_raw_windowed_and_decayed_shares_are_those_of_their_sums() -> None:
+    series = plain_series(FIRST, used=[[4.0, 0.0, 2.0], [4.0, 6.0, 0.0]], target=[0.5, 0.5], decay=0.5)
+    raw = actual_share(series, Counting("raw"))
+    assert raw.tolist() == [[0.5, 0.0, 1.0], [0.5, 1.0, 0.0]]
+    two = actual_share(series, Counting("windowed", window_days=2))
+    assert two[0].tolist() == [0.5, 4 / 14, 2 / 8]
+    decayed = actual_share(series, Counting())
+    assert decayed[0].tolist() == [0.5, 2 / 10, 3 / 7]
+    assert np.allclose(decayed.sum(axis=0), 1)
+
+
+def test_where_nobody_used_anything_no_share_is_made_up() -> None:
+    series = plain_series(FIRST, used=[[0.0, 2.0], [0.0, 2.0]], target=[0.5, 0.5])
+    found = actual_share(series, Counting("raw"))
+    assert np.isnan(found[:, 0]).all()
+    assert found[:, 1].tolist() == [0.5, 0.5]
+
+
+def test_shares_of_the_total_are_against_the_root() -> None:
+    series = plain_series(FIRST, used=[[1.0], [1.0]], target=[0.5, 0.5], root_used=[8.0])
+    assert actual_share(series, Counting("raw", of="total"))[:, 0].tolist() == [1 / 8, 1 / 8]
+
+
+def test_a_window_is_counted_in_whole_days_that_have_begun() -> None:
+    assert read_counting("windowed", "", 86_400 * 2 + 1).window_days == 3
+    assert read_counting("windowed", "", 1).window_days == 1
+    assert read_counting().view == "decayed"
+
+
+@pytest.mark.parametrize("window_s", [0, -1, inf, 3_661 * 86_400])
+def test_a_window_that_cannot_be_is_refused_with_what_can(window_s: float) -> None:
+    with pytest.raises(Invalid, match="between 1 second and 3,660 days"):
+        read_counting("windowed", "", window_s)
+
+
+def test_a_window_with_a_day_that_is_not_told_is_not_told() -> None:
+    told = np.array([[True, False, True, True, True]])
+    assert told_windows(told, 2).tolist() == [[True, False, False, True, True]]
+
+
+def test_fewer_days_and_other_orders_are_the_same_numbers() -> None:
+    series = plain_series(FIRST, used=[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], target=[0.5, 0.5])
+    assert cut(series, np.array([False, True, True])).used.tolist() == [[2.0, 3.0], [5.0, 6.0]]
+    turned = pick(series, [1, 0])
+    assert turned.uids == (series.uids[1], series.uids[0])
+    assert turned.used[0].tolist() == [4.0, 5.0, 6.0]
+
+
+# --- Judging ----------------------------------------------------------------------------------------------------------
+def test_who_is_within_the_band_or_wants_nothing_is_fine() -> None:
+    shares, _ = shares_of([[0.51, 0.52], [0.49, 0.1]], [0.5, 0.5], runs=[[1.0, 1.0], [1.0, 0.0]])
+    assert [one.course for one in judge(shares)] == ["on", "idle"]
+    assert keys(shares) == ["all_at_target_or_idle"]
+
+
+def test_who_moves_away_is_told_since_when_and_that_nobody_else_wants_more() -> None:
+    grows = [0.5, 0.5, 0.56, 0.62, 0.7]
+    shares, _ = shares_of([grows, [1 - one for one in grows]], [0.5, 0.5], runs=[[1.0] * 5, [1.0, 1.0, 0.0, 0.0, 0.0]])
+    judged = judge(shares)[0]
+    assert judged.course == "moves_away"
+    assert judged.since == FIRST + timedelta(days=1), "the last day on which it was at its target"
+    said = verdict(shares)[1]
+    assert said.key == "moves_away"
+    shares.states[1, 1:] = "no_demand"
+    assert has_the_only_demand(shares, 0, 1)
+    said = verdict(shares)[1]
+    assert said.key == "moves_away_alone"
+    assert said.values["points"] == 20.0
+    assert said.text.startswith("g0 moves away from its target since 2 Mar 2026, now 20.0 points over: nobody else")
+
+
+def test_who_waits_below_the_target_is_told_for_how_many_days() -> None:
+    low = [0.5, 0.3, 0.3, 0.3]
+    waits = [[0.0, 0.0, 9.0, 9.0], [0.0] * 4]
+    shares, _ = shares_of([low, [1 - one for one in low]], [0.5, 0.5], waits=waits)
+    assert judge(shares)[0].course == "starved"
+    said = next(one for one in verdict(shares) if one.key == "starved")
+    assert said.values["n"] == 2
+    assert said.text == "g0 has had jobs waiting below its target for 2 days."
+    assert said.json()["values"]["since"] == "2026-03-03"
+
+
+def test_who_comes_back_is_not_said_to_move_away() -> None:
+    shares, _ = shares_of([[0.9, 0.8, 0.7, 0.65]], [0.5])
+    assert judge(shares)[0].course == "approaching"
+    assert keys(shares) == ["none_at_target", "approaching"]
+
+
+def test_who_stays_off_stays() -> None:
+    shares, _ = shares_of([[0.6, 0.6, 0.601, 0.6]], [0.5])
+    assert judge(shares)[0].course == "steady"
+    assert verdict_of_one(shares)[0].text == "g0 is 10.0 points over its target and stays there."
+
+
+def test_starved_and_no_demand_are_never_the_same() -> None:
+    shares, _ = shares_of([[0.2], [0.2]], [0.5, 0.5], runs=[[0.0], [0.0]], waits=[[5.0], [0.0]])
+    assert shares.states[:, 0].tolist() == ["starved", "no_demand"]
+
+
+def test_many_are_named_by_number() -> None:
+    n = 5
+    shares, _ = shares_of([[0.3, 0.2]] * n, [0.5] * n, waits=[[9.0, 9.0]] * n)
+    said = verdict(shares, n_not_told=1)
+    assert [one.key for one in said] == ["none_at_target", "starved", "starved", "more_starved", "not_told"]
+    assert said[3].values == {"n": 3}
+    assert all(one.json()["text"] for one in said)
+
+
+def test_without_any_use_nothing_is_claimed() -> None:
+    shares, _ = shares_of([[np.nan, np.nan]], [0.5])
+    assert keys(shares) == ["nobody_used"]
+    empty, _ = shares_of([[]], [0.5])
+    assert keys(empty) == ["no_days"]
+    assert verdict_of_one(empty)[0].key == "no_days"
+
+
+# --- Figures ----------------------------------------------------------------------------------------------------------
+def test_figures_are_means_of_days_weighted_by_shares() -> None:
+    shares, days = shares_of([[0.8, 0.75], [0.2, 0.25]], [0.75, 0.25], runs=[[1.0, 1.0], [1.0, 0.0]])
+    found = measure(shares, days)
+    assert found.mean_deviation == pytest.approx((0.75 * 0.05 + 0.25 * 0.05) / 2)
+    assert found.inside == pytest.approx((0.75 + 1.0) / 2), "g1 is 5 points off on the first day, with a band of 2.5"
+    assert found.n_days == 2
+    assert found.half_time_days is None
+
+
+def test_what_the_idle_leave_is_what_they_were_promised_and_did_not_use() -> None:
+    shares, days = shares_of([[0.9], [0.1]], [0.5, 0.5], runs=[[1.0], [0.0]])
+    assert measure(shares, days).idle_given == pytest.approx(0.4)
+
+
+def test_the_half_time_is_of_the_last_change_and_of_the_slowest() -> None:
+    shares, days = shares_of([[0.2] * 4 + [0.3, 0.45, 0.5], [0.8] * 4 + [0.7, 0.55, 0.5]], [0.2, 0.8])
+    shares.target[:, 4:] = [[0.5] * 3, [0.5] * 3]
+    found = measure(shares, days)
+    assert found.half_time_days == 2
+    assert (found.n_halved, found.n_changed) == (2, 2)
+    assert [one.at for one in half_times_of(shares, 0)] == [4]
+    shares.actual[:, 5:] = [[0.3, 0.3], [0.7, 0.7]]
+    assert measure(shares, days).half_time_days == inf
+
+
+def test_figures_of_nothing_are_nothing() -> None:
+    shares, days = shares_of([[np.nan, np.nan]], [0.5])
+    found = measure(shares, days)
+    assert found.mean_deviation is None
+    assert found.inside is None
+    assert found.idle_given is None
+    assert not isnan(found.n_days)
+
+
+def test_a_series_without_days_is_measured_as_nothing() -> None:
+    series: DailySeries = plain_series(FIRST, used=[[]], target=[0.5])
+    assert actual_share(series, Counting("windowed", window_days=9)).shape == (1, 0)
