@@ -14,6 +14,7 @@ from apps.dashboard import lines, presentation
 from apps.policies.access import Access, GrantLine, GrantState, Step, VerbAnswer, name_of
 from apps.policies.models import Grant
 from apps.policies.roles import VERBS_OF_ROLE
+from apps.policies.scope import EVERYBODY
 
 Verb = Grant.Verb
 _MOST_COLUMNS = 10
@@ -174,6 +175,8 @@ def _source(answer: VerbAnswer, access: Access) -> str:
         role = next((role for role in Grant.Role if answer.verb in VERBS_OF_ROLE[role]), Grant.Role.ADMIN)
         return _("needs %(role)s") % {"role": role.label}
     ground = answer.grounds[-1]
+    if ground.grant.people == EVERYBODY:
+        return _("open to everybody who signs in")
     if ground.grant.people:
         return _("by the group %(group)s") % {"group": ground.grant.people}
     return _("from %(entry)s") % {"entry": ground.entry_name} if ground.is_inherited else _("given here")
@@ -200,6 +203,8 @@ def _given(grant: Grant, now: datetime) -> str:
         "reason": grant.reason,
         "group": grant.people,
     }  # fmt: skip
+    if grant.people == EVERYBODY:
+        return _("to everybody who signs in, by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
     if grant.people:
         return _("to the group %(group)s, by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
     return _("given by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words

@@ -8,13 +8,15 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
+from django.utils.translation import gettext as _
+
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.errors import NotAllowed, NotFound
 from apps.policies.delegation import Setting, get_grant, tag_of
 from apps.policies.holdings import until_of
 from apps.policies.models import Grant, Policy
-from apps.policies.scope import Rights, Verb, Visibility, grants_of, rules_all, visible_entries
+from apps.policies.scope import EVERYBODY, Rights, Verb, Visibility, grants_of, rules_all, visible_entries
 from apps.policies.selectors import get_policy
 
 SOON = timedelta(days=60)
@@ -123,6 +125,8 @@ def ending_soon(lines: Sequence[GrantLine]) -> list[GrantLine]:
 
 def name_of(grant: Grant) -> str:
     """Whom it is for, as one reads it."""
+    if grant.user is None and grant.people == EVERYBODY:
+        return str(_("everybody who signs in"))
     return str(grant.user) if grant.user else grant.people
 
 

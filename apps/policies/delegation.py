@@ -26,7 +26,7 @@ from apps.policies.holdings import FOREVER, Holding, Lineages, Standing, until_o
 from apps.policies.models import Grant, Policy
 from apps.policies.publishing import lock_policy
 from apps.policies.roles import VERBS_OF_ROLE
-from apps.policies.scope import WRITE, Verb, grants_of, require_scope, rules_all, visible_entries
+from apps.policies.scope import EVERYBODY, WRITE, Verb, grants_of, require_scope, rules_all, visible_entries
 from apps.policies.selectors import get_policy
 from apps.policies.trees import load_tree
 
@@ -101,6 +101,7 @@ def give_grant(
         grant.reason, grant.verbs = _reason(reason), _verbs(role, verbs)
         if setting.is_own(grant) and not setting.rules:
             raise NotAllowed("Nobody gives a role to themselves: ask whoever decides above you.", code="own_grant")
+        _refuse_to_everybody(setting, grant)
         end, missing = setting.holding.limit(grant.verbs, lineage)
         _refuse_missing(missing)
         grant.expires_at = _end(suggested_end(end, at) if expires_at is _UNSET else expires_at, end, at)
@@ -128,6 +129,7 @@ def change_grant(
         if tag_of(grant) == tag_of(before):
             return before
         _refuse_change(setting, before, grant)
+        _refuse_to_everybody(setting, grant)
         if grant.role != before.role:
             _refuse_twin(grant)
         extends = until_of(grant) != until_of(before) and grant.verbs == before.verbs
@@ -206,6 +208,8 @@ def _seen(setting: Setting, uid: UUID) -> tuple[UUID, ...]:
 def _subject(username: str, people: str) -> tuple[User | None, str]:
     if bool(username) == bool(people):
         raise _invalid("username", "name a person, or a group of people, and not both")
+    if people.strip() == EVERYBODY:
+        return None, EVERYBODY
     if people:
         try:
             return None, clean_group(people)
@@ -215,6 +219,20 @@ def _subject(username: str, people: str) -> tuple[User | None, str]:
     if user is None:
         raise _invalid("username", "is nobody who has signed in here; a group may be named before it has anybody")
     return user, ""
+
+
+def _refuse_to_everybody(setting: Setting, grant: Grant) -> None:
+    """A site may open a part of a policy to be seen by all who sign in, and that alone."""
+    if grant.people != EVERYBODY:
+        return
+    if not setting.rules:
+        raise NotAllowed("Only an administrator opens a part of a policy to everybody who signs in.", code="site_only")
+    if more := [verb for verb in grant.verbs if verb not in _SIGHT]:
+        label = Verb(more[0]).label.lower()
+        raise _invalid("verbs", f"may only open sight to everybody (view_aggregate, view_members), not {label}")
+
+
+_SIGHT = (Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS)
 
 
 def _verbs(role: str, chosen: Sequence[str] | None) -> list[str]:

@@ -22,6 +22,7 @@ from apps.policies.models import Grant, Policy
 
 _READS_TREES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE)
 WRITE = Token.Scope.POLICIES_WRITE
+EVERYBODY = "*"  # in the place of a group of sign-in: whoever signs in
 Verb = Grant.Verb
 
 
@@ -72,8 +73,8 @@ def _grants_of(policy: Policy, actor: Actor, at: datetime) -> Iterable[tuple[UUI
 
 
 def grants_of(policy: Policy, user: User, at: datetime) -> QuerySet[Grant]:
-    """What somebody holds at an instant, in person or through a group of sign-in."""
-    people = list(user.groups.values_list("name", flat=True))
+    """What somebody holds at an instant: in person, through a group of sign-in, or as everybody who signs in."""
+    people = [*user.groups.values_list("name", flat=True), EVERYBODY]
     grants = Grant.objects.filter(Q(user=user) | Q(people__in=people, user=None), policy=policy)
     return grants.filter(Q(expires_at=None) | Q(expires_at__gt=at))
 

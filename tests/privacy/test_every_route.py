@@ -42,7 +42,7 @@ STRANGERS = {
 }
 NAMELESS = {"alice": ("zorblax", "carol"), "vera": ("zorblax", "carol"), "ben": ("zorblax",), "nobody": ("zorblax",)}
 PATHS = {"physics": "/physics", "biology": "/biology", "grid": "/"}
-PARTS = 6
+PARTS = 24
 
 EXEMPT = {
     "metrics": "for the site's own monitoring, by its address or a token made for it: no page of anybody's",
@@ -102,8 +102,12 @@ def marks(name: str) -> set[str]:
     return found
 
 
-def all_marks() -> dict[str, set[str]]:
-    return {name: marks(name) for name in STRANGERS["vera"]}
+def all_marks() -> Marks:
+    return {name: _any_of(marks(name)) for name in STRANGERS["vera"]}
+
+
+def _any_of(marks_of_one: set[str]) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\d.,])(?:{'|'.join(map(re.escape, sorted(marks_of_one)))})")
 
 
 def _digits(value: float) -> str:
@@ -125,7 +129,7 @@ def _told(answer: Any) -> str:
     return "\n".join([answer_text(answer), *(f"{name}: {value}" for name, value in answer.headers.items())])
 
 
-Marks = dict[str, set[str]]
+Marks = dict[str, re.Pattern[str]]
 
 
 def _leaks(world: World, row: Row, actor: str, known_by: Marks) -> list[str]:
@@ -133,21 +137,16 @@ def _leaks(world: World, row: Row, actor: str, known_by: Marks) -> list[str]:
     for address, answer in _asked(world, row, actor):
         told = _told(answer)
         for name in STRANGERS[actor]:
-            found += [
-                f"{row.method} {address}: {actor} reads {mark!r} of {name}"
-                for mark in known_by[name]
-                if _is_in(mark, told)
-            ]
+            marked = known_by[name].search(told)
+            if marked:
+                found.append(f"{row.method} {address}: {actor} reads {marked[0]!r} of {name}")
         for name in NAMELESS[actor]:
             if name not in address and re.search(rf"\b{name}\b", told):
                 found.append(f"{row.method} {address}: {actor} reads the name of {name}")
     return found
 
 
-def _is_in(mark: str, text: str) -> bool:
-    return re.search(rf"(?<![\d.,]){re.escape(mark)}", text) is not None
-
-
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_nobody_reads_what_colleagues_used_nor_who_they_are(known: World, part: int) -> None:
     rows = [row for row in ROWS if row.route not in EXEMPT and row.method == "get"][part::PARTS]
@@ -156,6 +155,7 @@ def test_nobody_reads_what_colleagues_used_nor_who_they_are(known: World, part: 
     assert not found, "\n".join(found)
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_nor_by_anything_they_try_out_or_send(known: World, part: int) -> None:
     rows = [row for row in ROWS if row.route not in EXEMPT and row.method != "get"][part::PARTS]
@@ -164,13 +164,14 @@ def test_nor_by_anything_they_try_out_or_send(known: World, part: int) -> None:
     assert not found, "\n".join(found)
 
 
+@pytest.mark.timeout(600)
 def test_who_may_know_it_reads_it_in_many_places(known: World) -> None:
     """Else the numbers looked for would be written in another way than pages write them."""
-    of_bob = marks("bob")
+    of_bob = _any_of(marks("bob"))
     readers = [
         row.path
         for row in ROWS
         if row.method == "get" and row.route not in EXEMPT and "physics" in row.path + row.word
-        and any(_is_in(mark, _told(known.ask(row, "pia"))) for mark in of_bob)
+        and of_bob.search(_told(known.ask(row, "pia")))
     ]  # fmt: skip
     assert len(readers) >= 5, readers

@@ -83,7 +83,7 @@ class GiveForm(TermsForm):
     )  # fmt: skip
     people = forms.CharField(
         label=_("or a group of sign-in"), required=False, max_length=4_000,
-        help_text=_("Such as oidc:physics, ldap:cn=hpc,ou=groups or header:staff."),
+        help_text=_("Such as oidc:physics, ldap:cn=hpc,ou=groups or header:staff; * is everybody who signs in."),
         widget=_text(autocapitalize="none", list="groups"),
     )  # fmt: skip
     entry = forms.CharField(

@@ -1,0 +1,100 @@
+"""A site opens a part of a policy to everybody who signs in: by a grant, with reason, end, audit and an explanation."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import AuditEvent, User
+from apps.errors import Invalid, NotAllowed
+from apps.policies.access import explain_access, list_grants, name_of
+from apps.policies.delegation import change_grant, end_grant, give_grant, tag_of
+from apps.policies.models import Grant
+from apps.policies.scope import EVERYBODY, Verb
+from apps.priorities.selectors import open_view
+from apps.priorities.sight import see
+from tests.api.conftest import AT, Caller, _fresh_process, site  # noqa: F401 - fixtures
+from tests.api.small_site import Site
+
+SIGHT = ["view_aggregate", "view_members"]
+
+
+def give(site: Site, path: str, actor: Actor, verbs: list[str] = SIGHT, **more: Any) -> Grant:  # noqa: F811
+    return give_grant(
+        policy_slug="grid", entry_uid=site.uid(path), people=EVERYBODY, role="viewer", verbs=verbs, at=AT, actor=actor,
+        reason="The department wants it open.", **more,
+    )  # fmt: skip
+
+
+def by(user: User) -> Actor:
+    return Actor(user=user, via="page")
+
+
+def told(site: Site, user: User) -> dict[str, bool]:  # noqa: F811
+    """Paths that somebody sees, and whether their numbers are told."""
+    view = open_view(policy_slug="grid", actor=by(user))
+    return {view.tree.path(i): bool(view.told[i]) for i in range(len(view.tree)) if view.visibility.may_see(i)}
+
+
+def test_a_part_of_a_policy_is_opened_to_everybody_until_its_end(site: Site) -> None:  # noqa: F811
+    site.recompute()
+    assert told(site, site.nobody) == {}
+    give(site, "/biology", by(site.admin), expires_at=AT + timedelta(days=9))
+    assert told(site, site.nobody) == dict.fromkeys(("/", "/biology", "/biology/carol"), True)
+    own = ("/physics", "/physics/alice")
+    assert told(site, site.alice) == dict.fromkeys(("/", *own, "/biology", "/biology/carol"), True)
+    tree = open_view(policy_slug="grid", actor=by(site.nobody)).tree
+    later = see(policy=site.policy, tree=tree, at=AT + timedelta(days=10), actor=by(site.nobody))
+    assert not later.mask.any()
+
+
+def test_sums_can_be_opened_alone(site: Site) -> None:  # noqa: F811
+    site.recompute()
+    give(site, "/", by(site.admin), ["view_aggregate"])
+    assert told(site, site.nobody) == dict.fromkeys(("/", "/biology", "/physics"), False)  # of two people and one
+
+
+def test_it_says_who_it_is_for_and_stands_in_the_log(site: Site) -> None:  # noqa: F811
+    grant = give(site, "/biology", by(site.admin))
+    assert name_of(grant) == "everybody who signs in"
+    event = AuditEvent.objects.latest("id")
+    assert (event.verb, event.subject) == ("grant.given", EVERYBODY)
+    [line] = list_grants(policy_slug="grid", entry_uid=site.uid("/biology"), at=AT, actor=by(site.admin))[-1:]
+    assert line.grant.reason == "The department wants it open." or line.grant.people == EVERYBODY
+    found = explain_access(
+        policy_slug="grid", entry_uid=site.uid("/biology"), username="", at=AT, actor=by(site.nobody), sight=see
+    )
+    [answer] = [each for each in found.verbs if each.verb == Verb.VIEW_MEMBERS]
+    assert answer.is_held
+    assert answer.grounds[0].grant == grant
+    end_grant(policy_slug="grid", grant_id=grant.pk, tag=tag_of(grant), reason="closed", at=AT, actor=by(site.admin))
+    tree = open_view(policy_slug="grid", actor=by(site.nobody)).tree
+    assert not see(policy=site.policy, tree=tree, at=AT, actor=by(site.nobody)).mask.any()
+
+
+def test_only_the_site_opens_and_only_sight(site: Site) -> None:  # noqa: F811
+    with pytest.raises(NotAllowed, match="Only an administrator opens"):
+        give(site, "/biology", by(site.ben))
+    with pytest.raises(Invalid, match="may only open sight"):
+        give(site, "/biology", by(site.admin), [*SIGHT, "edit_shares"])
+    grant = give(site, "/biology", by(site.admin))
+    with pytest.raises(Invalid, match="may only open sight"):
+        change_grant(
+            policy_slug="grid", grant_id=grant.pk, tag=tag_of(grant), verbs=["map_accounts"], at=AT,
+            actor=by(site.admin),
+        )  # fmt: skip
+
+
+def test_pages_and_rest_open_and_tell_it(site: Site) -> None:  # noqa: F811
+    caller = Caller(user=site.admin)
+    answer = caller.post(
+        "policies/grid/grants",
+        {"people": "*", "entry": "/biology", "role": "viewer", "verbs": SIGHT, "reason": "open"},
+    )
+    assert answer.status_code == 201, answer.content
+    page = caller.client.get(f"/policy/grid/access/?entry=/biology&person={site.nobody.username}")
+    assert page.status_code == 200
+    assert "everybody who signs in" in page.content.decode()
