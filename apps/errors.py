@@ -72,3 +72,9 @@ class Unavailable(DomainError):
     """Not now; the same request may succeed later."""
 
     code = "unavailable"
+
+
+class TooOften(DomainError):
+    """Asked more often than a page or a person needs; the same request will do in a moment."""
+
+    code = "too_often"

@@ -118,7 +118,7 @@ GROUP = "policy/<slug:policy>/group/<uuid:uid>"
 STATEMENTS = "policy/<slug:policy>/n/<uuid:uid>/<slug:name>/statements"
 WEBHOOK = "notices/webhooks/<int:webhook>/"
 ANSWER = "inbox/<int:change_set>"
-UIDS = {"physics": "/physics", "bob": "/physics/bob"}
+UIDS = {"physics": "/physics", "bob": "/physics/bob", "alice": "/physics/alice"}
 HTMX = {"HX-Request": "true"}
 SEEN = {"If-Match": "{seen}"}
 JOBS = {"text": '{"algorithm": {"name": "slurm-multifactor"}, "weights": {}, "jobs": [{"id": "1"}]}'}
@@ -207,6 +207,13 @@ ROWS = [
         "401 404 404 200 404 200 200 200 404 401 401", word="/physics/bob", readers="pia admin narrow reader"),
     Row(POLICY + "/compare", "/api/v1/policies/grid/compare?other=/physics/bob",
         "401 404 404 404 404 404 404 404 404 401 401"),
+    Row(POLICY + "/forecast", "/api/v1/policies/grid/forecast?account=bob",
+        "401 200 200 200 200 200 200 200 200 401 401", word="/physics/bob", readers="pia admin narrow reader dora"),
+    Row(POLICY + "/what-if", "/api/v1/policies/grid/what-if?account=bob&core_h=100",
+        "401 404 404 200 404 200 200 200 404 401 401", word="/physics/bob", readers="pia admin narrow reader dora",
+        besides="dora 200"),
+    Row(API + "me/forecast", "/api/v1/me/forecast", "401 200 200 200 200 200 403 403 403 401 401",
+        word="/physics/alice", readers="alice"),
     Row(POLICY + "/snapshots", "/api/v1/policies/grid/snapshots", "401 200 200 200 200 200 200 200 200 401 401"),
     Row(POLICY + "/recompute", "/api/v1/policies/grid/recompute",
         "401 403 403 202 202 202 403 403 403 401 401", "post",
@@ -430,6 +437,12 @@ ROWS = [
         word="physics", readers="alice"),
     Row("me/priority/_why", "/me/priority/_why?who=b&other=/physics/bob",
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
+    Row("me/priority/_forecast", "/me/priority/_forecast?policy=grid&entry={alice}",
+        "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
+    Row("me/priority/_whatif", "/me/priority/_whatif?policy=grid&entry={alice}&core_h=100",
+        "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
+    Row("me/priority/forecast.csv", "/me/priority/forecast.csv?policy=grid&entry={alice}",
+        "302 404 200 404 404 404 302 302 302 302 302", word="so_far", readers="alice"),
     Row("jobs/", "/jobs/?example=case", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("jobs/", "/jobs/", "302 200 200 200 200 200 302 302 302 302 302", "post", JOBS),
     Row("jobs/_result", "/jobs/_result", "302 200 200 200 200 200 302 302 302 302 302", "post", JOBS, headers=HTMX),

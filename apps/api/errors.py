@@ -25,6 +25,7 @@ from apps.errors import (
     NotFound,
     Stale,
     TooLarge,
+    TooOften,
     Unauthenticated,
     Unavailable,
 )
@@ -42,6 +43,7 @@ _STATUS: dict[type[DomainError], int] = {
     Conflict: 409,
     Stale: 412,
     TooLarge: 413,
+    TooOften: 429,
     Unavailable: 503,
 }
 

@@ -22,6 +22,7 @@ from apps.errors import (
     NotFound,
     Stale,
     TooLarge,
+    TooOften,
     Unavailable,
 )
 
@@ -32,6 +33,7 @@ _STATUS: dict[type[DomainError], int] = {
     Conflict: 409,
     Stale: 412,
     TooLarge: 413,
+    TooOften: 429,
     Unavailable: 503,
 }
 RETRY_AFTER_S = "10"
@@ -100,6 +102,7 @@ def _title(status: int) -> str:
         412: _("Somebody else changed this first"),
         413: _("That is too large"),
         422: _("That could not be taken"),
+        429: _("That was too often"),
         503: _("Not available at the moment"),
     }
     return titles.get(status, _("That could not be done"))

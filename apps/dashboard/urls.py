@@ -9,6 +9,7 @@ from apps.dashboard import (
     charge_urls,
     convergence_urls,
     draft_urls,
+    forecast_urls,
     group_urls,
     history_urls,
     mapping_urls,
@@ -138,3 +139,4 @@ urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + group_urls.url
 urlpatterns = notice_urls.urlpatterns + urlpatterns  # before the page of an entry, which takes any name
 urlpatterns += allocation_urls.urlpatterns + mapping_urls.urlpatterns + charge_urls.urlpatterns
 urlpatterns += convergence_urls.urlpatterns
+urlpatterns += forecast_urls.urlpatterns

@@ -11,10 +11,8 @@ import pytest
 
 from apps.policies.models import Policy
 from apps.priorities import served
-from apps.priorities.forecast.outlooks import outlook_of
 from apps.priorities.forecast.past import from_series
 from apps.priorities.forecast.reading import read_past
-from apps.priorities.selectors import get_my_priority
 from apps.priorities.series.columns import DailySeries, SeriesDays
 from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
@@ -96,10 +94,3 @@ def test_the_series_and_the_hours_tell_the_same_pace(days: Site, monkeypatch: py
             one.own_daily.sum() / one.group_daily.sum()
         )
         assert other.so_far[-1][1] == pytest.approx(one.so_far[-1][1], rel=1e-6)
-
-
-def test_the_advice_gets_the_outlook_of_the_level_that_decides(days: Site, as_alice: Any) -> None:
-    (mine,) = get_my_priority(actor=as_alice)
-    found = outlook_of(mine)
-    assert found is not None
-    assert found.outcome in ("on_target", "recovers", "not_at_this_pace")

@@ -8,10 +8,10 @@ from apps.priorities.forecast.asking import (
     days_to_draw,
     forecast_of,
     get_forecasts,
+    get_my_forecast,
     get_my_forecasts,
 )
 from apps.priorities.forecast.outlook import HORIZON_DAYS, CurvePoint, Outlook, Standing, foresee
-from apps.priorities.forecast.outlooks import outlook_of
 from apps.priorities.forecast.past import PACE_DAYS, LevelPast
 
 __all__ = [
@@ -27,6 +27,6 @@ __all__ = [
     "forecast_of",
     "foresee",
     "get_forecasts",
+    "get_my_forecast",
     "get_my_forecasts",
-    "outlook_of",
 ]

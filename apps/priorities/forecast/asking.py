@@ -114,6 +114,21 @@ def get_my_forecasts(*, actor: Actor, at: datetime, share: float | None = None) 
     return found
 
 
+def get_my_forecast(
+    *, policy_slug: str, entry_uid: UUID, actor: Actor, at: datetime, share: float | None = None
+) -> Forecast | None:
+    """Of the actor's account that has this entry; None where there is none."""
+    _check_share(share)
+    policy = get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
+    snapshot = served.newest(policy.slug)
+    entry = snapshot.tree.index_of_uid(entry_uid)
+    told = told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    for query in own_queries(actor):
+        if entry and told[entry] and entry in snapshot.index.find(query).entries:
+            return forecast_of(policy, snapshot, entry, query, told, share)
+    return None
+
+
 def _check_share(share: float | None) -> None:
     if share is not None and not 0 <= share <= 1:  # NaN is neither
         message = "must be a part from 0 to 1: 0.25 for a quarter of what the group runs"

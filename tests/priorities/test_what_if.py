@@ -1,0 +1,231 @@
+"""Suppositions tried out by the engine itself: against what then really is recomputed, and absurd ones refused."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import User
+from apps.errors import Invalid, NotFound, TooOften
+from apps.policies.operations import apply
+from apps.policies.trees import load_tree
+from apps.priorities import served
+from apps.priorities.assembly import compute, load_inputs
+from apps.priorities.lookup import AccountQuery
+from apps.priorities.models import Snapshot
+from apps.priorities.what_if import Asked, Tried, read_asked, try_out, try_out_mine
+from apps.priorities.what_if.totals import DAYS_AHEAD
+from tests.priorities.conftest import AS_OF, PROJECTS, Site, children
+
+FADING = {"window": {"length_s": 60 * 86_400, "aging": "exponential", "half_life_s": 3 * 86_400}}
+USERS = (("alice", "physics", 2), ("bob", "physics", 4), ("carol", "biology", 3), ("dan", "biology", 1))
+
+
+@pytest.fixture(autouse=True)
+def _uncounted() -> Iterator[None]:
+    cache.clear()
+    yield
+    cache.clear()
+
+
+def _run(site: Site, from_days: float, to_days: float, **cpus: float) -> None:
+    """A steady use between two instants in days from now; `cpus` instead of the usual ones, 0 for none."""
+    start_at, end_at = AS_OF + timedelta(days=from_days), AS_OF + timedelta(days=to_days)
+    for user, group, usual in USERS:
+        if cpus.get(user, usual):
+            site.job(
+                user, group, cpus.get(user, usual), ago_h=-to_days * 24, start_at=start_at, submit_at=start_at,
+                end_at=end_at,
+            )  # fmt: skip
+
+
+@pytest.fixture
+def steady(make_site: Any) -> Site:
+    site: Site = make_site()
+    site.publish(PROJECTS, FADING)
+    site.map()
+    _run(site, -14, 0)
+    site.recompute()
+    served.look()
+    return site
+
+
+def _try(site: Site, account: str = "alice", **asked: Any) -> Tried:
+    return try_out(
+        policy_slug=site.slug, account=AccountQuery(account), asked=Asked(**asked), actor=COMMAND, at=AS_OF
+    )  # fmt: skip
+
+
+def _recomputed(site: Site, account: str, tree: Any = None) -> tuple[int, float]:
+    inputs = load_inputs(site.policy, as_of=AS_OF + timedelta(days=DAYS_AHEAD))
+    result = compute(inputs).result
+    i = next(i for i in range(len(inputs.tree)) if inputs.tree.name[i] == account)
+    return int(result.rank[i]), float(result.factor[i])
+
+
+def test_going_on_as_lately_leads_where_it_was_said(steady: Site) -> None:
+    said = _try(steady)
+    _run(steady, 0, 7)
+    assert said.then.rank is not None
+    assert (said.then.rank[0], said.then.factor) == _recomputed(steady, "alice")
+    assert said.then == said.then_if
+    assert said.basis == "last_days"
+
+
+def test_running_much_more_leads_where_it_was_said(steady: Site) -> None:
+    said = _try(steady, core_h=2000.0, days=4.0)
+    _run(steady, 0, 4, alice=2000 / (4 * 24))
+    _run(steady, 4, 7)
+    assert said.then_if.rank is not None
+    assert (said.then_if.rank[0], said.then_if.factor) == _recomputed(steady, "alice")
+    assert said.then.rank is not None
+    assert said.then_if.rank[0] > said.then.rank[0]
+    assert said.now == said.now_if
+
+
+def test_a_group_that_stops_leads_where_it_was_said(steady: Site) -> None:
+    said = _try(steady, account="dan", load=0.0)
+    _run(steady, 0, 7, carol=0, dan=0)
+    assert said.then_if.rank is not None
+    assert (said.then_if.rank[0], said.then_if.factor) == _recomputed(steady, "dan")
+
+
+def test_another_target_changes_the_place_of_now_and_what_a_recompute_of_that_tree_says(steady: Site) -> None:
+    said = _try(steady, level="/physics", target=0.05)
+    snapshot = served.newest(steady.slug)
+    after = apply(load_tree(steady.policy), [{"op": "set_shares", "entry": "/physics", "shares": 40 * 0.05 / 0.95}])
+    inputs = load_inputs(steady.policy, as_of=snapshot.as_of)
+    result = compute(replace(inputs, tree=after)).result
+    i = after.index_of_path("/physics/alice") or 0
+    assert said.now_if.rank == (int(result.rank[i]), int(result.rank[i]))
+    assert said.now.rank is not None
+    assert said.now_if.rank is not None
+    assert said.now_if.rank[0] > said.now.rank[0]
+
+
+def test_where_hours_are_too_many_everybody_keeps_the_pace_that_counts(
+    steady: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.priorities.what_if.totals.inputs_of", lambda *_: None)
+    monkeypatch.setattr("apps.priorities.what_if.totals._remembered._known", OrderedDict())
+    said = _try(steady, core_h=5000.0, days=7.0)
+    assert said.basis == "present_usage"
+    assert said.then == said.now
+    assert said.then_if.rank is not None
+    assert said.now.rank is not None
+    assert said.then_if.rank[0] > said.now.rank[0]
+
+
+def test_running_less_brings_balance_back_earlier_and_a_higher_target_too(make_site: Any) -> None:
+    site: Site = make_site()
+    site.publish(PROJECTS, FADING)
+    site.map()
+    _run(site, -14, 0, carol=9)
+    site.job("alice", "physics", 1500, ago_h=20)
+    site.recompute()
+    served.look()
+
+    def days(**asked: Any) -> float:
+        found = _try(site, **asked)
+        assert found.back is not None
+        assert found.back_if is not None
+        return (found.back_if.in_s or 1e9) / 86_400
+
+    usual, stopped, more = days(), days(core_h=0.0, days=30.0), days(core_h=5000.0, days=10.0)
+    assert stopped < usual < more
+    drawn = _try(site).forecast.shown
+    assert drawn is not None
+    assert drawn.target is not None
+    assert days(level=drawn.path, target=(drawn.target + (drawn.actual or 0)) / 2) < usual
+
+
+def test_nothing_is_kept(steady: Site) -> None:
+    before = Snapshot.objects.count(), load_tree(steady.policy).digest, steady.policy.head_number
+    _try(steady, core_h=100.0, load=0.5, target=0.5, level="/physics")
+    steady.policy.refresh_from_db()
+    assert before == (Snapshot.objects.count(), load_tree(steady.policy).digest, steady.policy.head_number)
+
+
+@pytest.mark.parametrize(
+    ("given_texts", "where"),
+    [
+        ({"core_h": "-1"}, "core_h"), ({"core_h": "1e300"}, "core_h"), ({"core_h": "NaN"}, "core_h"),
+        ({"core_h": "much"}, "core_h"), ({"core_h": "inf"}, "core_h"), ({"days": "10000"}, "days"),
+        ({"days": "0"}, "days"), ({"load": "-5"}, "load"), ({"load": "1e9"}, "load"), ({"target": "101"}, "target"),
+        ({"target": "1_0"}, "target"), ({"level": "\0"}, "level"), ({"core_h": "9" * 5000}, "core_h"),
+    ],
+)  # fmt: skip
+def test_absurd_numbers_are_answered_with_what_is_possible(given_texts: dict[str, str], where: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        read_asked(given_texts)
+    assert [problem.where for problem in refused.value.fields] == [where]
+    assert "must be" in refused.value.message
+
+
+@given(st.dictionaries(st.sampled_from(["core_h", "days", "load", "target", "level"]), st.text(max_size=30)))
+def test_whatever_is_typed_is_read_or_refused(given_texts: dict[str, str]) -> None:
+    try:
+        asked = read_asked(given_texts)
+    except Invalid:
+        return  # the table above tells how
+    assert asked.core_h is None or 0 <= asked.core_h <= 1e9
+    assert 1 <= asked.days <= 365
+    assert 0 <= asked.load <= 10
+
+
+def test_percent_signs_and_decimal_commas_are_understood() -> None:
+    asked = read_asked({"core_h": " 20000 ", "days": "3,5", "load": "60 %", "target": "40", "level": "/physics"})
+    assert asked == Asked(core_h=20_000.0, days=3.5, load=0.6, level="/physics", target=0.4)
+    assert read_asked({}).is_empty
+
+
+def test_a_level_that_is_not_on_the_way_and_one_without_siblings_are_named(steady: Site, make_site: Any) -> None:
+    with pytest.raises(Invalid, match="must be one of /physics, /physics/alice"):
+        _try(steady, target=0.5, level="/biology")
+    lonely: Site = make_site("lonely")
+    lonely.publish(children(physics={"": 1, "alice": 1, "bob": 1}), FADING)
+    lonely.map()
+    lonely.job("alice", "physics", 10)
+    lonely.recompute()
+    served.look()
+    with pytest.raises(Invalid, match="nobody else has shares"):
+        _try(lonely, target=0.5, level="/physics")
+
+
+def test_members_get_ranks_in_steps_and_nobody_elses_answer(make_site: Any) -> None:
+    site: Site = make_site(visibility="path")
+    site.publish(PROJECTS, FADING)
+    site.map()
+    _run(site, -14, 0)
+    site.recompute()
+    served.look()
+    alice = Actor(user=User.objects.create_user("alice"), via="page")
+    tree = served.newest(site.slug).tree
+    uids = {tree.path(i): tree.uuid(i) for i in range(1, len(tree))}
+    said = try_out_mine(
+        policy_slug=site.slug, entry_uid=uids["/physics/alice"], asked=Asked(core_h=1.0), actor=alice, at=AS_OF
+    )
+    assert said.now.rank == (1, 5)
+    assert said.then_if.factor is None
+    assert said.back is not None
+    with pytest.raises(NotFound):
+        try_out_mine(policy_slug=site.slug, entry_uid=uids["/biology/carol"], asked=Asked(), actor=alice, at=AS_OF)
+    with pytest.raises(NotFound):
+        try_out(policy_slug=site.slug, account=AccountQuery("carol"), asked=Asked(), actor=alice, at=AS_OF)
+
+
+def test_too_often_is_refused_for_a_moment(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.priorities.what_if.trying.MOST_A_MINUTE", 2)
+    _try(steady)
+    _try(steady)
+    with pytest.raises(TooOften, match="2 a minute"):
+        _try(steady)
