@@ -23,6 +23,7 @@ from apps.priorities.charges import list_charges
 from apps.priorities.outlooks import outlook_of
 from apps.priorities.selectors import MyPriority, WalkStep, get_my_priority
 from apps.priorities.selectors.contrasts import Comparison, LeafHit, compare_leaves, find_leaves
+from apps.priorities.selectors.kept import oldest_kept
 from apps.priorities.selectors.seen_by import who_sees_me
 from apps.priorities.sentences import Said
 from apps.priorities.stories import reason_in_short
@@ -80,6 +81,8 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
         "policy_slug": chosen.policy_slug if chosen else "",
     }
     if chosen is None:
+        waiting = context["waiting"]
+        context["kept_since"] = oldest_kept(waiting[0].policy_slug) if waiting and at is not None else None
         return context
     suffix = time_travel.suffix(at)
     others = [mine for mine in found if mine is not chosen]

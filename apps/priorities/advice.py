@@ -94,16 +94,17 @@ def _waiting(mine: MyPriority, outlook: Outlook | None) -> list[Said]:
         "name": deciding.name, "parent": deciding.parent_name, "actual": deciding.actual, "target": deciding.target,
     }  # fmt: skip
     found = []
-    if deciding.state == "over":
-        found.append(say("advice.own_use" if deciding is last else "advice.group_waits", **facts))
-        found += _outlook(deciding, outlook)
-    elif deciding is not last and last.state == "over":
-        found.append(say("advice.other_order"))
+    if deciding.state == "over" and deciding is not last:
+        found += [say("advice.group_waits", **facts), *_outlook(deciding, outlook)]
+    if last.state == "over":
+        found += [_own_use(last), *(_outlook(last, outlook) if deciding is last else [])]
     elif last.state == "idle":
         found.append(say("advice.nothing_ran"))
-    else:
-        found.append(say("advice.other_order"))
-    return found
+    return found or [say("advice.other_order")]
+
+
+def _own_use(last: WalkStep) -> Said:
+    return say("advice.own_use", name=last.name, parent=last.parent_name, actual=last.actual, target=last.target)
 
 
 def _outlook(deciding: WalkStep, outlook: Outlook | None) -> list[Said]:

@@ -86,7 +86,10 @@ def _reason(mine: MyPriority, deciding: WalkStep | None) -> list[Said]:
     names = {
         "name": deciding.name, "parent": deciding.parent_name, "actual": deciding.actual, "target": deciding.target,
     }  # fmt: skip
-    return [say("reason.you" if deciding is mine.walk[-1] else "reason.group", **names)]
+    key = "reason.you" if deciding is mine.walk[-1] else "reason.group"
+    if deciding.state == "over":
+        return [say(key, **names)]
+    return [say(f"{key}_less" if deciding.n_ahead else f"{key}_under", **names)]
 
 
 def _own(mine: MyPriority, deciding: WalkStep | None) -> Said | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.policies.selectors import get_policy
@@ -16,3 +18,9 @@ def list_snapshots(*, policy_slug: str, actor: Actor, before_id: int | None = No
     if before_id is not None:
         found = found.filter(pk__lt=before_id)
     return list(found[: min(limit, 500)])
+
+
+def oldest_kept(policy_slug: str) -> datetime | None:
+    """As of when the oldest numbers are that a look back can show; no secret to who signs in."""
+    kept = Snapshot.objects.filter(policy__slug=policy_slug).order_by("as_of")
+    return kept.values_list("as_of", flat=True).first()

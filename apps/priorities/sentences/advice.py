@@ -49,7 +49,7 @@ TEXTS = {
     ),
     "advice.balance": _("Nothing to do: you and all above you are on target, and the order changes with every job."),
     "advice.other_order": _(
-        "Nothing of yours is over its part. Those ahead used less of theirs, and each job of theirs lets you gain."
+        "Nothing of yours is over its part. Those ahead used even less of theirs, and each job of theirs lets you gain."
     ),
     "advice.wait_until": _("Wait until %(on)s: then %(name)s is back on target, if all goes on as in the last weeks."),
     "advice.wait_between": _(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 TEXTS = {
-    "contrast.ahead": _("%(ahead)s goes before %(behind)s: rank %(rank)s against %(other_rank)s of %(of)s."),
+    "contrast.ahead": _("%(ahead)s goes before %(behind)s: rank %(rank)s and rank %(other_rank)s of %(of)s."),
     "contrast.tie": _("%(ahead)s and %(behind)s are level: both have rank %(rank)s of %(of)s."),
     "contrast.level": _("Level %(level)s decides: there %(ahead)s is ahead of %(behind)s."),
     "contrast.ended": _(

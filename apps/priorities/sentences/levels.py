@@ -60,19 +60,19 @@ TEXTS = {
     "ahead.alone": _("Nobody else is at this level."),
     "ahead.nobody": _("Nobody beside it is ahead."),
     "ahead.some": ngettext_lazy(
-        "%(n_ahead)s of %(n_siblings)s other is ahead of it.",
+        "The only other one is ahead of it.",
         "%(n_ahead)s of %(n_siblings)s others are ahead of it.",
         "count",
     ),
     "ahead.nobody_yours": _("Nobody is ahead of yours."),
     "ahead.some_yours": ngettext_lazy(
-        "%(n_ahead)s of %(n_siblings)s other is ahead of yours.",
+        "The only other one is ahead of yours.",
         "%(n_ahead)s of %(n_siblings)s others are ahead of yours.",
         "count",
     ),
     "ahead.nobody_you": _("Nobody is ahead of you."),
     "ahead.some_you": ngettext_lazy(
-        "%(n_ahead)s of %(n_siblings)s other is ahead of you.",
+        "The only other one is ahead of you.",
         "%(n_ahead)s of %(n_siblings)s others are ahead of you.",
         "count",
     ),

@@ -65,7 +65,9 @@ def number(value: float, decimals: int) -> str:
 def amount(value: float) -> str:
     """Of any size and unit, to three digits: 1,240; 0.0312."""
     size = abs(value)
-    decimals = 0 if size >= 100 or size == 0 else 1 if size >= 10 else 2 if size >= 0.1 else 4
+    decimals = (
+        0 if value == round(value) else 0 if size >= 100 or size == 0 else 1 if size >= 10 else 2 if size >= 0.1 else 4
+    )
     return number(value, decimals)
 
 

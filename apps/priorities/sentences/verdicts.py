@@ -32,6 +32,21 @@ TEXTS = {
     "verdict.no_snapshot": _("No priorities yet"),
     "reason.you": _("Main reason: you used %(actual)s of %(parent)s against a target of %(target)s."),
     "reason.group": _("Main reason: %(name)s as a whole used %(actual)s of %(parent)s against a target of %(target)s."),
+    "reason.you_under": _(
+        "Main reason: you used %(actual)s of %(parent)s against a target of %(target)s, which is under your part."
+    ),
+    "reason.group_under": _(
+        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s against a target of %(target)s, which is under "
+        "its part."
+    ),
+    "reason.you_less": _(
+        "Main reason: others used even less of their part. You used %(actual)s of %(parent)s against a target of "
+        "%(target)s."
+    ),
+    "reason.group_less": _(
+        "Main reason: others used even less of their part. %(name)s as a whole used %(actual)s of %(parent)s against a "
+        "target of %(target)s."
+    ),
     "reason.alone": _("Nobody else is ranked, so nothing sets you apart."),
     "reason.balance": _("You and everybody above you are on target: no level sets you apart."),
     "own.over": _("Your own use inside %(parent)s is above your part as well."),

@@ -1,0 +1,87 @@
+"""My priority in a real browser: both themes, three widths, by keyboard, without scripts; the focus stays."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from apps.accounts.models import User
+from tests.browser.conftest import THEMES, Open, Visit
+from tests.browser.hands import HANDS, Hand
+from tests.dashboard.grid import SLUG, Grid
+from tests.dashboard.test_me import second_account
+
+PAGE = "/me/priority/"
+WIDTHS = (1440, 1024, 390)
+SHOTS = os.environ.get("FAIRSHARE_SHOTS", "")
+
+
+def shoot(window: Visit, name: str) -> None:
+    """For looking at: FAIRSHARE_SHOTS names a folder."""
+    if SHOTS:
+        Path(SHOTS).mkdir(parents=True, exist_ok=True)
+        window.page.screenshot(path=f"{SHOTS}/{name}.png", full_page=True)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_is_clean_and_fits_now_back_and_beside_somebody(grid: Grid, visit: Open, width: int) -> None:
+    second_account(grid, "bob", "atlas", 1)
+    for theme in THEMES:
+        window = visit(width=width, theme=theme)
+        window.sign_in("alice")
+        page = window.go(f"{PAGE}?account=alice&namespace=cluster-a&other=/biomed/carol&who=carol")
+        assert "Each of these alone would be enough" in page.inner_text("#why")
+        window.look()
+        shoot(window, f"me-{theme}-{width}")
+    page = window.go(f"{PAGE}?at=2&policy={SLUG}&account=alice")
+    window.look()
+    shoot(window, f"me-back-{width}")
+    page = window.go(f"{PAGE}?at=2001-01-01T00:00:00Z")
+    assert "No priorities are kept from then" in page.inner_text("h1")
+    window.look()
+    shoot(window, f"me-none-{width}")
+
+
+@pytest.mark.parametrize("hand", HANDS.values(), ids=HANDS)
+def test_somebody_is_found_and_set_beside_me_and_the_focus_stays(grid: Grid, visit: Open, hand: Hand) -> None:
+    window = visit()
+    window.sign_in("alice")
+    page = window.go(PAGE)
+    hand.write(page, "#why-who", "carol")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#why .who a:has-text('carol')")
+    assert page.evaluate("document.activeElement.id") == "why-who"
+    hand.press(page, "#why-1")
+    page.wait_for_selector("#why .contrast")
+    assert page.evaluate("document.activeElement.id") == "why-1"
+    assert "over" in page.inner_text("#why .contrast")
+    assert "under" in page.inner_text("#why .contrast")
+
+
+def test_all_of_it_works_without_scripts(grid: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in("alice")
+    page = window.go(PAGE)
+    page.fill("#why-who", "carol")
+    page.click("#why button")
+    page.click("#why-1")
+    assert "It would turn if" in page.inner_text("#why .contrast")
+    page.fill("#back-day", "2001-01-01T12:00")
+    page.click("form:has(#back-day) button")
+    assert "No priorities are kept from then" in page.inner_text("h1")
+    page.click("main a:has-text('Back to now')")
+    assert "rank" in page.inner_text("h1")
+    window.look()
+
+
+def test_somebody_without_a_place_has_a_page_that_says_what_to_do(grid: Grid, visit: Open) -> None:
+    User.objects.create_user("zoe")
+    for width in WIDTHS:
+        window = visit(width=width)
+        window.sign_in("zoe")
+        page = window.go(PAGE)
+        assert "place in a policy" in page.inner_text("h1")
+        window.look()
+        shoot(window, f"me-unmapped-{width}")
