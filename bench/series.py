@@ -2,7 +2,7 @@
 
 Buckets and records are written by COPY as an import would have left them: each job has its record and its hours, a
 third of the jobs waited, and everybody's groups and habits are drawn from one seed. The whole takes a quarter of an
-hour; `FAIRSHARE_BENCH_PART=20` measures with a twentieth of entries and records.
+hour; `BENCH_PART=20` measures with a twentieth of entries and records.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,7 @@ _AT_A_TIME = 500_000  # records written at a time
 
 def measure_large() -> list[BenchLine]:
     """Builds a site, a year of the series, one day more, and reads pages of siblings."""
-    part = int(os.environ.get("FAIRSHARE_BENCH_PART", "1"))
+    part = int(os.environ.get("BENCH_PART", "1"))
     n_entries, n_records = N_ENTRIES // part, N_RECORDS // part
     began = time.perf_counter()
     policy, n_buckets = build(n_entries, n_records)
@@ -209,7 +210,7 @@ def _read_pages(policy: Policy) -> list[float]:
     for number in range(PAGES):
         children = list(tree.children(int(groups[number * 7919 % len(groups)])))[:PANELS]
         uids = [tree.uuid(i) for i in children]
-        found, took = _timed(lambda u=uids: load_series(policy, u, from_on=to_on - timedelta(days=364), to_on=to_on))
+        found, took = _timed(partial(load_series, policy, uids, from_on=to_on - timedelta(days=364), to_on=to_on))
         if found.used.shape != (PANELS, 365) or not found.exists.any():
             raise RuntimeError(f"A page of {found.used.shape} was read.")
         seconds.append(took)

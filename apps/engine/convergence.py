@@ -54,7 +54,8 @@ class HalfTime:
 
 def actual_share(used: FloatArray, peers: FloatArray) -> FloatArray:
     """used / peers, 0 where the peers have none; any one shape."""
-    return np.divide(used, peers, out=np.zeros(np.shape(used)), where=peers > 0)
+    share: FloatArray = np.divide(used, peers, out=np.zeros(np.shape(used)), where=peers > 0)
+    return share
 
 
 def trailing_sum(values: FloatArray, n_days: int) -> FloatArray:

@@ -11,12 +11,13 @@ from django.db import connection
 from django.db.models import Count, Min, Sum
 
 from apps.accounts.models import AuditEvent
-from apps.priorities.models import Snapshot
+from apps.priorities.models import Series, SeriesDay, SeriesSlot, SeriesTile, Snapshot
 from apps.priorities.retention import ALL_FOR, DAILY_FOR, HOURLY_FOR
 from apps.usage.models import Bucket, Record, Source, SourceDay
 
 LOOKED_BACK = timedelta(days=30)
 _DAY = timedelta(days=1)
+_SERIES = tuple(model._meta.db_table for model in (Series, SeriesDay, SeriesSlot, SeriesTile))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class Holding:
 def list_holdings(*, at: datetime) -> list[Holding]:
     """Largest in a year first; "rest" is every other table."""
     sizes = _table_sizes()
-    known = [_records(sizes, at), _buckets(sizes, at), _snapshots(sizes, at), _audit(sizes, at)]
-    named = ("usage_record", "usage_bucket", "priorities_snapshot", AuditEvent._meta.db_table)
+    known = [_records(sizes, at), _buckets(sizes, at), _snapshots(sizes, at), _series(sizes), _audit(sizes, at)]
+    named = ("usage_record", "usage_bucket", "priorities_snapshot", AuditEvent._meta.db_table, *_SERIES)
     rest = sum(size for table, size in sizes.items() if table not in named)
     found = [*known, Holding("rest", 0, rest, 0, rest)]
     return sorted(found, key=lambda holding: -holding.bytes_in_a_year)
@@ -90,6 +91,13 @@ def _snapshots(sizes: dict[str, int], at: datetime) -> Holding:
         in_a_year += a_day + hourly + daily
     in_a_year += Snapshot.objects.filter(is_kept=True).count()
     return _grown("snapshots", n_rows, sizes["priorities_snapshot"], max(in_a_year, 0.0) or float(n_rows))
+
+
+def _series(sizes: dict[str, int]) -> Holding:
+    """Days of entries: each policy that has a series gets 365 more."""
+    n_bytes = sum(sizes[table] for table in _SERIES)
+    days = SeriesDay.objects.aggregate(n=Count("id"), policies=Count("policy", distinct=True))
+    return _grown("daily series", days["n"], n_bytes, days["n"] + 365.0 * days["policies"])
 
 
 def _audit(sizes: dict[str, int], at: datetime) -> Holding:

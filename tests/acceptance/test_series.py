@@ -22,6 +22,7 @@ from django.core.management import call_command
 from apps import clock
 from apps.accounts.actor import COMMAND
 from apps.engine import convergence
+from apps.engine.arrays import FloatArray
 from apps.engine.convergence import DayState
 from apps.policies.at_once import publish_operations
 from apps.policies.models import Policy
@@ -29,6 +30,7 @@ from apps.policies.trees import load_tree
 from apps.priorities.series import runs
 from apps.priorities.series.columns import DailySeries
 from apps.priorities.series.reading import load_children, load_series, series_state
+from apps.priorities.services import propose_policy
 from apps.runs.services import work_run_now
 from tests import oracles_convergence as twin
 
@@ -37,7 +39,8 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 FIRST_ON, LAST_ON = date(2005, 11, 20), date(2005, 12, 5)
 DAY = timedelta(days=1)
 DAYS = [FIRST_ON + n * DAY for n in range((LAST_ON - FIRST_ON).days + 1)]
-HALF_LIFE_S = 604_800  # of a policy that says nothing else
+HALF_LIFE_S = 604_800
+WINDOW = {"length_s": 90 * 86_400, "aging": "exponential", "half_life_s": HALF_LIFE_S}
 RELATIVE, POINTS = 0.1, 0.5
 # Days of the log (the first is 1), and shares in units of what everybody used, as the test sets them.
 CHANGES = {3: {"4": Fraction(1, 4), "1": Fraction(1, 4)}, 6: {"16": Fraction(1, 2)}, 9: {"4": Fraction(1, 100)}}
@@ -89,7 +92,7 @@ def used_on(hours: dict[int, int], on: date) -> int:
 def decayed_at_end_of(hours: dict[int, int], on: date) -> float:
     end_s = int(datetime(on.year, on.month, on.day, tzinfo=UTC).timestamp()) + 86_400
     ended = [(hour, core_s) for hour, core_s in hours.items() if (hour + 1) * 3600 <= end_s]
-    return sum(core_s * 2.0 ** (-(end_s - (hour + 1) * 3600) / HALF_LIFE_S) for hour, core_s in ended)
+    return sum((core_s * 0.5 ** ((end_s - (hour + 1) * 3600) / HALF_LIFE_S) for hour, core_s in ended), 0.0)
 
 
 def targets(raw: Raw) -> dict[str, list[float]]:
@@ -122,9 +125,9 @@ def raw(shared_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Raw:
     set_clock(monkeypatch, datetime(2005, 12, 6, 12, tzinfo=UTC))
     call_command("import_usage", "--source", "lcg", "--format", "swf", str(path), stdout=StringIO())
     set_clock(monkeypatch, datetime(2005, 11, 20, 0, 30, tzinfo=UTC))
-    call_command(
-        "propose_policy", "--policy", "lcg", "--from-source", "lcg", "--proportional", "--publish",
-        "--reason", "As it was used.", stdout=StringIO(),
+    propose_policy(
+        policy_slug="lcg", source_slug="lcg", proportional=True, settings={"window": WINDOW}, publish=True,
+        reason="As it was used.", at=clock.now(), actor=COMMAND,
     )  # fmt: skip
     for number, parts in CHANGES.items():
         set_clock(monkeypatch, datetime(2005, 11, 19, 10, tzinfo=UTC) + number * DAY)
@@ -205,20 +208,22 @@ def _figures_agree(raw: Raw, series: DailySeries, names: list[str]) -> None:
         "decayed": [[each / below for each, below in zip(row, whole, strict=True)] for row in decayed],
         "windowed": [twin.share(row, peers, 3) for row in used],
     }
-    everybody = [[True] * len(DAYS) for _ in names]
+    everybody = [[below > 0 for below in peers] for _ in names]  # nobody ran anything on the last days
     counts = series.competes & (series.peers_used > 0)
-    assert counts.all()
+    assert counts.tolist() == everybody
+    assert 0 < sum(everybody[0]) < len(DAYS)
     for way, actual in ours.items():
         expected = theirs[way]
         assert actual == pytest.approx(np.array(expected), rel=1e-9, abs=1e-15)
         gaps = [[abs(a - t) for a, t in zip(*rows, strict=True)] for rows in zip(expected, target, strict=True)]
         mean, _there = convergence.mean_deviation(actual, series.target, counts)
-        assert mean == pytest.approx(twin.weighted(gaps, target, everybody), rel=1e-9)
+        wanted = [each or 0.0 for each in twin.weighted(gaps, target, everybody)]
+        assert mean == pytest.approx(wanted, rel=1e-9)
         inside = convergence.is_inside(actual, series.target, tolerance)
         part, n_days = convergence.time_inside(inside, counts)
         rows = zip(expected, target, band, everybody, strict=True)
         assert part == pytest.approx([twin.inside(*row) for row in rows], rel=1e-9)
-        assert n_days.tolist() == [len(DAYS)] * len(names)
+        assert n_days.tolist() == [sum(everybody[0])] * len(names)
         for place in range(len(names)):
             found = convergence.half_times(actual[place], series.target[place], tolerance[place])
             assert len(found) == 3
@@ -230,8 +235,8 @@ def _figures_agree(raw: Raw, series: DailySeries, names: list[str]) -> None:
 
 def _demand_agrees(
     series: DailySeries,
-    actual: convergence.FloatArray,
-    tolerance: convergence.FloatArray,
+    actual: FloatArray,
+    tolerance: FloatArray,
     expected: list[list[float]],
     target: list[list[float]],
     band: list[list[float]],

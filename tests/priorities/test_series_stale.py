@@ -11,6 +11,7 @@ import pytest
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
+from apps.priorities import recompute
 from apps.priorities.models import Series, SeriesDay, SeriesTile
 from apps.priorities.rules import Rule
 from apps.priorities.series import runs
@@ -253,7 +254,8 @@ def test_a_build_that_was_killed_goes_on_behind_the_last_month_that_it_stored(
     site.map()
     for ago_d in range(1, 70, 3):
         site.job("alice", "physics", ago_d, ago_h=24 * ago_d)
-    run, built = runs.ask_for_series(site.policy, at=AS_OF), []
+    run = runs.ask_for_series(site.policy, at=AS_OF)
+    built: list[str] = []
 
     def killed(name: str) -> None:
         if name == "series.after_commit":
@@ -291,6 +293,24 @@ def test_usage_that_comes_while_a_build_is_at_work_makes_its_day_again(
     assert stale(built) == TODAY - 28 * DAY
     build(built)
     assert agrees_with_recomputes(built) == 30
+
+
+def test_a_build_waits_for_nobody_to_wait_for_it(built: Site) -> None:
+    """Patient: claimed when nothing else is due, and between two months whatever is due comes first."""
+    series = runs.ask_for_series(built.policy, at=AS_OF - DAY)
+    first = recompute.nudge(built.policy, at=AS_OF)
+    lease = claim_run(at=AS_OF, clock=lambda: AS_OF)
+    assert lease is not None
+    assert lease.run_id == first.pk
+    work_lease(lease)
+    built.job("bob", "physics", 1, ago_h=24 * 25)
+    lease = claim_run(at=AS_OF, clock=lambda: AS_OF)
+    assert lease is not None
+    assert lease.run_id == series.pk
+    between = recompute.nudge(built.policy, at=AS_OF)
+    work_lease(lease)
+    ended = dict(Run.objects.filter(pk__in=(series.pk, between.pk)).values_list("pk", "state"))
+    assert ended == {series.pk: "succeeded", between.pk: "succeeded"}
 
 
 # --- Demand -----------------------------------------------------------------------------------------------------------

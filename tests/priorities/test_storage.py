@@ -66,7 +66,7 @@ def test_the_command_prints_a_line_for_each_and_their_sum() -> None:
     call_command("storage", "--json", stdout=out)
     told = json.loads(out.getvalue())
     assert {one["name"] for one in told["holdings"]} == {
-        *("usage records", "usage buckets", "snapshots", "audit log", "rest", "files"),
+        *("usage records", "usage buckets", "snapshots", "daily series", "audit log", "rest", "files"),
     }
     assert told["bytes"] == sum(one["n_bytes"] for one in told["holdings"])
     assert told["bytes_in_a_year"] == total([Holding(**one) for one in told["holdings"]])[1]

@@ -13,14 +13,16 @@ from django.db import connection
 
 from apps.accounts.roll import Roll, load_roll
 from apps.policies.models import Policy, Revision
+from apps.policies.settings import PolicySettings
 from apps.priorities.accrual import SourceRow
 from apps.priorities.assembly import one_view
 from apps.priorities.metric import JobClassRow, amounts, site_names, weighed
 from apps.priorities.rulebook import load_rules
 from apps.priorities.rules import Rule
 from apps.priorities.series.calendar import HOUR_S, Day, day_at, days_of, site_zone
+from apps.priorities.series.carry import Carry, write_carry
 from apps.priorities.series.fields import DayValues
-from apps.priorities.series.reach import DayRows, Reach, begins_s
+from apps.priorities.series.reach import DayRows, Reach, begins_s, reach_of
 from apps.priorities.series.standing import Standing, stand
 from apps.priorities.series.waiting import Tellers, Waiting
 from apps.usage.models import JobClass, Source
@@ -48,6 +50,10 @@ class _RevisionRow:
     settings: dict[str, Any]
     n_entries: int
 
+    @property
+    def metric(self) -> dict[str, Any]:
+        return PolicySettings.from_stored(self.settings).metric
+
 
 _OF_REVISION = ("number", "published_at", "settings", "n_entries")
 
@@ -70,6 +76,10 @@ class _Material:
     waiting: Waiting
 
     @property
+    def source_ids(self) -> npt.NDArray[np.int64]:
+        return np.array([source.id for source in self.sources], np.int64)
+
+    @property
     def n_cells(self) -> int:
         return len(self.roll.ids) * len(self.sources)
 
@@ -83,6 +93,8 @@ class Builder:
         self._zone = site_zone()
         self._material: _Material | None = None
         self._standing: Standing | None = None
+        self._is_standing = False  # by what the database says now
+        self._carry = Carry(policy)
         self._reach: Reach | None = None
         self._reach_of: tuple[Any, ...] = ()
 
@@ -132,9 +144,9 @@ class Builder:
             revisions=_with_shares([_RevisionRow(*row) for row in revisions.values_list(*_OF_REVISION)]),
             waiting=before.waiting if before is not None and same else Waiting(self._days, roll.ids),
         )
-        self._standing = None
+        self._is_standing = False
         if not same:
-            self._reach = None
+            self._reach = self._standing = None
         return self._material
 
     def _stand(self, material: _Material, day: Day) -> tuple[_RevisionRow, bool]:
@@ -143,16 +155,17 @@ class Builder:
         return (in_force[-1], False) if in_force else (material.revisions[0], True)
 
     def _standing_of(self, material: _Material, row: _RevisionRow) -> Standing:
-        if self._standing is None or self._standing.number != row.number:
+        if self._standing is None or self._standing.number != row.number or not self._is_standing:
             self._standing = stand(
                 self._policy, row.number, row.settings, rules=material.rules, keys=material.roll.keys,
-                sources=material.sources,
+                sources=material.sources, before=self._standing,
             )  # fmt: skip
+            self._is_standing = True
         return self._standing
 
     def _load(self, material: _Material, from_s: int, to_s: int, rows: Sequence[_RevisionRow]) -> UsageArrays:
         """Buckets of these hours by hour, with all that the metrics of these revisions ask for."""
-        metrics = [row.settings["metric"] for row in rows]
+        metrics = [row.metric for row in {row.number: row for row in rows}.values()]
         found = load_usage(
             sources=[source.id for source in material.sources],
             from_at=datetime.fromtimestamp(from_s, UTC),
@@ -166,20 +179,28 @@ class Builder:
     # --- What reaches back --------------------------------------------------------------------------------------------
     def _reached(self, material: _Material, standing: Standing, day: Day) -> Reach:
         """With all that came before the day, in the metric and window that are in force on it."""
-        wanted = (standing.metric, standing.window, day.from_s)
+        wanted = (standing.terms, day.from_s)
         if self._reach is None or self._reach_of != wanted:
-            self._reach = Reach(standing.window, material.n_cells)
-            self._reach.fill(self._earlier(material, standing, day))
-        self._reach_of = (standing.metric, standing.window, day.to_s)
+            self._reach = reach_of(standing.window, material.n_cells, lambda days: self._rows(standing, days))
+            kept = self._carry.before(day, standing.terms, material.roll.ids, material.source_ids)
+            self._reach.begin(self._earlier(standing, day), kept)
+        self._reach_of = (standing.terms, day.to_s)
         return self._reach
 
-    def _earlier(self, material: _Material, standing: Standing, day: Day) -> Iterator[DayRows]:
+    def _earlier(self, standing: Standing, day: Day) -> list[Day]:
+        """The days before this one of which anything may count at its end."""
         begin_s, first_s = begins_s(standing.window, day.to_s), _first_hour_s()
         if first_s is None or first_s >= day.from_s:
-            return
+            return []
         since_s = first_s if begin_s is None else max(begin_s, first_s)
         first = day_at(datetime.fromtimestamp(since_s, UTC), self._zone)
-        days = [each for each in days_of(first.on, day.on, self._zone) if each.from_s < day.from_s]
+        return [each for each in days_of(first.on, day.on, self._zone) if each.from_s < day.from_s]
+
+    def _rows(self, standing: Standing, days: Sequence[Day]) -> Iterator[DayRows]:
+        """Of consecutive days."""
+        material = self._material
+        if material is None:
+            return
         row = next(each for each in material.revisions if each.number == standing.number)
         for begin in range(0, len(days), _DAYS_AT_A_TIME):
             piece = days[begin : begin + _DAYS_AT_A_TIME]
@@ -187,15 +208,22 @@ class Builder:
             for each in piece:
                 yield _rows_of(material, standing, each, usage)
 
+    def keep(self) -> None:
+        """Write down what the next build can go on from; in the caller's transaction."""
+        if self._reach is not None and self._material is not None:
+            material = self._material
+            write_carry(
+                self._policy, list(self._reach.kept()), self._reach_of[0], material.roll.ids, material.source_ids
+            )
+
 
 def _rows_of(material: _Material, standing: Standing, day: Day, usage: UsageArrays) -> DayRows:
     """Of usage by hour what belongs to the day, in the metric; what comes to nothing is left out."""
     begin, end = np.searchsorted(usage.hour_epoch, [day.from_s, day.to_s])
     found = usage.taken(np.arange(begin, end))
     amount = amounts(found, metric=standing.metric, classes=material.classes)
-    source_ids = np.array([source.id for source in material.sources], np.int64)
-    cell = np.searchsorted(material.roll.ids, found.account_id) * max(len(source_ids), 1)
-    cell += np.searchsorted(source_ids, found.source_id)
+    cell = np.searchsorted(material.roll.ids, found.account_id) * max(len(material.sources), 1)
+    cell += np.searchsorted(material.source_ids, found.source_id)
     counts = amount != 0
     hour = (found.hour_epoch // HOUR_S).astype(np.int32)
     return DayRows(day, cell[counts].astype(np.int32), hour[counts], amount[counts])

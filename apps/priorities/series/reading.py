@@ -7,6 +7,7 @@ from datetime import date
 from uuid import UUID
 
 import numpy as np
+import numpy.typing as npt
 from django.db.models import Q
 
 from apps.policies.models import Entry, Policy
@@ -20,6 +21,7 @@ from apps.priorities.series.runs import KIND, subject_of
 from apps.priorities.series.tiles import BLOCK, Month, empty_month, find_slots, read_tiles
 from apps.runs.models import Run
 
+IndexArray = npt.NDArray[np.int64]
 _ON = ("on", "ends_at", "revision_number", "is_before_first", "root_used", "root_decayed")
 
 
@@ -31,17 +33,16 @@ def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: d
     with one_view():
         days = _days(policy, from_on, to_on)
         slots = find_slots(policy, uids)
-        months = sorted({on.replace(day=1) for on in days.on})
+        months = list(_by_month(days.on))
         tiles = read_tiles(policy, months, {slot // BLOCK for slot in slots.values()}) if slots and months else {}
     found = empty_month(len(uids), len(days.on))
-    for month_on in months:
-        there = np.array([at for at, on in enumerate(days.on) if on.replace(day=1) == month_on])
-        rows = np.array([days.on[at].day - 1 for at in there.tolist()])
+    for month_on, there in _by_month(days.on).items():
+        rows = np.array([days.on[at].day - 1 for at in there])
         for place, uid in enumerate(uids):
-            slot = slots.get(uid)
-            tile = None if slot is None else tiles.get((slot // BLOCK, month_on))
-            if slot is not None and tile is not None:
-                _take(found, tile, place, there, rows, slot % BLOCK)
+            slot = slots.get(uid, -1)
+            tile = tiles.get((slot // BLOCK, month_on))
+            if tile is not None:
+                _take(found, tile, place, slice(there[0], there[-1] + 1), rows, slot % BLOCK)
     return _series(uids, days, found)
 
 
@@ -88,7 +89,15 @@ def _days(policy: Policy, from_on: date, to_on: date) -> SeriesDays:
     )
 
 
-def _take(found: Month, tile: Month, place: int, there: np.ndarray, rows: np.ndarray, column: int) -> None:
+def _by_month(days: Sequence[date]) -> dict[date, list[int]]:
+    """The places of the days of each month, by its first day."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for at, on in enumerate(days):
+        found.setdefault((on.year, on.month), []).append(at)
+    return {date(year, month, 1): places for (year, month), places in found.items()}
+
+
+def _take(found: Month, tile: Month, place: int, there: slice, rows: IndexArray, column: int) -> None:
     for name, values in tile.items():
         found[name][place, there] = values[rows, column]
 

@@ -91,6 +91,8 @@ def work_series(run: Run, lease: Lease) -> dict[str, Any]:
             last_on = of_month[-1].on
             todo["next"] = (last_on + timedelta(days=1)).isoformat()
             _note(policy, todo, slots, is_last=last_on == through_on, at=lease.clock())
+            if last_on == through_on:
+                builder.keep()
             held.cursor, held.progress_done = todo, done
             held.save(update_fields=["cursor", "progress_done"])
             fault_point("series.before_commit")
@@ -104,7 +106,8 @@ def work_series(run: Run, lease: Lease) -> dict[str, Any]:
 
 def _note(policy: Policy, todo: dict[str, Any], slots: Slots, *, is_last: bool, at: datetime) -> None:
     """How far the series is: days before `redo_from_on` are made of these inputs."""
-    series, _is_new = Series.objects.get_or_create(policy=policy)
+    Series.objects.get_or_create(policy=policy)
+    series = Series.objects.defer("carry").get(policy=policy)
     from_on, next_on = (date.fromisoformat(todo[name]) for name in ("from", "next"))
     last_on = next_on - timedelta(days=1)
     series.first_on = from_on if series.first_on is None else min(series.first_on, from_on)

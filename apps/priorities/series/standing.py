@@ -20,7 +20,7 @@ from apps.priorities.accrual import AccountUsage, SourceRow, usage_of_scope, win
 from apps.priorities.corrections import Correction, corrected, counted_now, load_corrections
 from apps.priorities.mapping import UNMAPPED
 from apps.priorities.placing import place_accounts
-from apps.priorities.rulebook import rulebook_of
+from apps.priorities.rulebook import Rulebook, rulebook_of
 from apps.priorities.rules import Rule
 from apps.priorities.series.fields import COMPETES, EXISTS, KNOWS_WAITING, DayValues
 
@@ -41,6 +41,7 @@ class Standing:
     settings: PolicySettings
     sources: Sequence[SourceRow]
     corrections: tuple[Correction, ...]
+    book: Rulebook
     entry: I4
 
     @cached_property
@@ -50,6 +51,11 @@ class Standing:
     @cached_property
     def metric(self) -> dict[str, Any]:
         return self.settings.metric
+
+    @cached_property
+    def terms(self) -> dict[str, Any]:
+        """By which usage is counted and how long, as JSON."""
+        return {"metric": self.settings.metric, "window": self.settings.window}
 
     @cached_property
     def _prepared(self) -> Prepared:
@@ -169,11 +175,28 @@ class Standing:
 
 def stand(
     policy: Policy, number: int, stored: dict[str, Any], *, rules: Sequence[Rule], keys: Sequence[AccountKey],
-    sources: Sequence[SourceRow],
+    sources: Sequence[SourceRow], before: Standing | None,
 ) -> Standing:  # fmt: skip
-    """Of a revision with these stored settings, by today's rules."""
+    """Of a revision with these stored settings, by today's rules. before: of another one, for the same accounts."""
     tree = load_tree(policy, number)
     book = rulebook_of(policy, tree, rules)
-    entry, _joins = place_accounts(tree, book.rules, book.known, keys)
+    if before is not None and _places_are_those_of(before, tree, book):
+        entry = before.entry
+    else:
+        entry, _joins = place_accounts(tree, book.rules, book.known, keys)
     settings = PolicySettings.from_stored(stored)
-    return Standing(number, tree, settings, sources, load_corrections(policy, number), entry)
+    return Standing(number, tree, settings, sources, load_corrections(policy, number), book, entry)
+
+
+def _places_are_those_of(before: Standing, tree: TreeColumns, book: Rulebook) -> bool:
+    """Whether only shares and the like are others: most revisions move nobody."""
+    other = before.tree
+    columns = ("uid", "parent", "kind_code", "is_group", "inherit")
+    return (
+        book.rules == before.book.rules
+        and book.known.digest == before.book.known.digest
+        and len(tree) == len(other)
+        and tree.kind_names == other.kind_names
+        and all(np.array_equal(getattr(tree, name), getattr(other, name)) for name in columns)
+        and list(tree.name) == list(other.name)
+    )
