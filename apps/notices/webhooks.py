@@ -193,13 +193,13 @@ def _checked(name: str, url: str, wanted: Sequence[str]) -> dict[str, Any]:
     if not clean or len(clean) > 128 or not clean.isprintable():
         problems.append(FieldProblem("name", "is needed: up to 128 printable characters"))
     try:
-        target_of(url.strip())
+        target_of(url)
     except Refused as error:
         problems.append(FieldProblem("url", error.message))
     problems += [FieldProblem("kinds", f"{each[:40]!r} is no kind of notice") for each in wanted if each not in kinds()]
     if problems:
         raise Invalid(f"{problems[0].where}: {problems[0].message}", fields=problems)
-    return {"name": clean, "url": url.strip(), "kinds": sorted(set(wanted))}
+    return {"name": clean, "url": url, "kinds": sorted(set(wanted))}
 
 
 def _note(verb: str, webhook: Webhook, at: datetime, actor: Actor) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from uuid import UUID
 
+import numpy as np
 from django.db.models import Q
 
 from apps.accounts.actor import Actor
@@ -123,7 +124,10 @@ def _lines(view: PolicyView, entries: Sequence[int], months: Sequence[Month]) ->
     """By entry and month. One read of the series for all of them."""
     uids = [view.tree.uuid(i) for i in entries]
     first_on, last_on = min(each.first_on for each in months), max(each.last_on for each in months)
-    series, told = as_told(load_series(view.policy, uids, from_on=first_on, to_on=last_on), view=view)
+    series = load_series(view.policy, uids, from_on=first_on, to_on=last_on)
+    told: Mask = np.zeros(series.exists.shape, np.bool_)
+    if series.days.on:
+        series, told = as_told(series, view=view)
     kept = _kept(view, uids, months)
     adjusted = _adjusted(view, entries, months)
     found = {}

@@ -1,0 +1,115 @@
+"""Pages of notices and statements in both themes and three widths, with the mouse, the keyboard and without scripts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from apps import clock
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import User
+from apps.notices.evaluating import evaluate
+from apps.notices.models import Delivery, Notice
+from apps.notices.watching import NEW, Place, set_rule
+from apps.notices.webhooks import make_webhook
+from apps.policies.models import Grant, Policy
+from apps.priorities.series.runs import ask_for_series
+from apps.runs.services import work_run_now
+from apps.usage.models import Source
+from tests.browser.conftest import THEMES, Open
+from tests.browser.hands import HANDS
+from tests.dashboard.grid import SLUG, Grid
+
+WIDTHS = (390, 1024, 1440)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+@pytest.fixture
+def told(grid: Grid) -> Grid:
+    """Something of every level, a rule below atlas, a webhook with a log, and a series of yesterday."""
+    at, policy = clock.now(), Policy.objects.get(slug=SLUG)
+    Source.objects.update(expected_every_s=60, last_record_end_at=at - 30 * HOUR)
+    User.objects.update(email="someone@example.org")
+    for path, days in (("/atlas", 3), ("/biomed", 20)):
+        Grant.objects.create(
+            policy=policy, entry_uid=grid.uid(path), user=grid.alice, role="lead", verbs=["view_members"],
+            created_at=at, expires_at=at + days * DAY, reason="test",
+        )  # fmt: skip
+    facts = {"name": "atlas", "path": "/atlas", "is_starved": True, "days": 16, "deviation": -0.082}
+    Notice.objects.create(
+        kind="drift", key="d", level="bad", facts=facts, policy=policy, entry_uid=grid.uid("/atlas"), opened_at=at,
+        news_at=at, changed_at=at,
+    )  # fmt: skip
+    place = Place(policy=policy, entry_uid=grid.uid("/atlas"))
+    set_rule(kind="drift", place=place, is_on=False, terms={}, version=NEW, at=at, actor=COMMAND)
+    webhook, _ = make_webhook(
+        name="Operators’ chat", url="https://hooks.example.org/in", place=Place(), kinds=[], at=at,
+        actor=Actor(user=grid.admin, via="page"),
+    )  # fmt: skip
+    for state, status, error in (("sent", 204, ""), ("failed", 503, "It answered with status 503.")):
+        Delivery.objects.create(
+            webhook=webhook, event="test", news_at=at, due_at=at, created_at=at, state=state, status=status,
+            error=error, attempts=1,
+        )  # fmt: skip
+    work_run_now(ask_for_series(policy, at=at).pk)
+    return grid
+
+
+def pages(grid: Grid) -> list[str]:
+    from apps.notices.models import Rule, Webhook
+
+    own = Rule.objects.get(policy__slug=SLUG).pk
+    return [
+        "/notices/", "/notices/?state=closed", "/notices/rules/", f"/notices/rules/{own}/", "/notices/rules/new/",
+        "/notices/mail/", "/notices/webhooks/", "/notices/webhooks/new/",
+        f"/notices/webhooks/{Webhook.objects.get().pk}/",
+        f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/statements/", f"/policy/{SLUG}/n/{grid.uid('/')}/swegrid/statements/",
+    ]  # fmt: skip
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_page_is_sound_in_both_themes(told: Grid, visit: Open, width: int) -> None:
+    window = visit(width=width)
+    window.sign_in()
+    for path in pages(told):
+        window.go(path)
+        expect(window.page.locator("main h1")).to_be_visible()
+        window.look()
+
+
+def test_every_page_says_it_all_without_scripts(told: Grid, visit: Open) -> None:
+    window = visit(width=390, scripts=False)
+    window.sign_in()
+    for path in pages(told):
+        window.go(path)
+        expect(window.page.locator("main h1")).to_be_visible()
+        window.look()
+
+
+@pytest.mark.parametrize("hand", HANDS)
+def test_a_notice_is_read_and_put_off(told: Grid, visit: Open, hand: str) -> None:
+    evaluate(at=clock.now())
+    drift = Notice.objects.filter(kind="ending_roles").earliest("pk")
+    window, use = visit(theme=THEMES[1]), HANDS[hand]
+    window.sign_in()
+    page = window.go("/notices/")
+    use.press(page, f"#read-{drift.pk}")
+    expect(page.locator(f"#notice-{drift.pk}.unread")).to_have_count(0)
+    use.press(page, f"#notice-{drift.pk} form:last-child button")
+    expect(page.locator(f"#notice-{drift.pk}")).to_have_count(0)
+    page.select_option("#state", "snoozed")
+    expect(page.locator(f"#notice-{drift.pk}")).to_be_visible()
+
+
+def test_without_scripts_the_filter_and_the_marks_work(told: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in()
+    page = window.go("/notices/")
+    page.select_option("#kind", "drift")
+    page.click("form.filters button")
+    expect(page.locator("#notices li")).to_have_count(1)
+    page.click("#notices li button >> nth=0")
+    expect(page.locator("#notices li.unread")).to_have_count(0)

@@ -1,0 +1,335 @@
+"""Webhooks against a real server on this machine: signed, retried, given up, and never where they may not go."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import AuditEvent
+from apps.accounts.sealing import seal, unseal
+from apps.errors import Invalid, NotAllowed, NotFound, Unavailable
+from apps.notices import calling, reading, webhooks
+from apps.notices.calling import MOST_FAILED, call_due, plan_deliveries
+from apps.notices.evaluating import evaluate
+from apps.notices.models import Delivery, Notice, Webhook
+from apps.notices.watching import Place
+from apps.notices.webhooks import make_webhook, send_test
+from apps.policies.models import Grant
+from apps.runs.models import Run
+from apps.usage.models import Source
+from tests.api.small_site import Site
+from tests.hostile_addresses import NAMES, URLS
+from tests.notices.conftest import AT
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+class Receiver:
+    """A server that keeps what it is sent and answers as it is told to."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[dict[str, str], bytes]] = []
+        self.status, self.headers = 204, {}
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.seen.append((dict(self.headers), body))
+                self.send_response(receiver.status)
+                for name, value in receiver.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_given: Any) -> None:
+                """Nothing: tests say what matters."""
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.place = f"127.0.0.1:{self.server.server_port}"
+        self.url = f"http://{self.place}/in"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def told(self, at: int = -1) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.seen[at][1])
+        return found
+
+
+@pytest.fixture
+def receiver(settings: Any) -> Iterator[Receiver]:
+    made = Receiver()
+    settings.FAIRSHARE_OUTBOUND_ALLOW = [made.place]
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def page(user: Any) -> Actor:
+    return Actor(user=user, via="page")
+
+
+def make(site: Site, url: str, *, user: Any = None, place: Place | None = None, kinds: Any = ()) -> tuple[Webhook, str]:
+    who = page(user or site.admin)
+    return make_webhook(name="Chat", url=url, place=place or Place(), kinds=kinds, at=AT, actor=who)
+
+
+def late() -> None:
+    Source.objects.update(expected_every_s=3600, last_record_end_at=AT - 9 * HOUR)
+
+
+def deliver(at: Any) -> int:
+    plan_deliveries(at=at)
+    return call_due(at=at, jitter=lambda _low, _high: 1.0)
+
+
+def test_what_opens_and_what_closes_is_told_once_and_signed(computed: Site, receiver: Receiver) -> None:
+    _, secret = make(computed, receiver.url)
+    late()
+    evaluate(at=AT + HOUR)
+    assert deliver(AT + HOUR) == 1
+    assert deliver(AT + HOUR) == 0
+    headers, body = receiver.seen[0]
+    timestamp = headers["Fairshare-Timestamp"]
+    assert timestamp == str(int((AT + HOUR).timestamp()))
+    expected = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+    assert headers["Fairshare-Signature"] == f"v1={expected}"
+    told = receiver.told()
+    assert headers["Fairshare-Id"] == told["id"]
+    assert (told["event"], told["notice"]["kind"], told["notice"]["source"]) == (
+        "notice.opened", "late_source", "cluster-a",
+    )  # fmt: skip
+    assert told["notice"]["sentence"]["key"] == "late_source.late"
+    Source.objects.update(last_record_end_at=AT + 2 * HOUR)
+    evaluate(at=AT + 2 * HOUR)
+    assert deliver(AT + 2 * HOUR) == 1
+    assert receiver.told()["event"] == "notice.closed"
+    assert len({told["id"] for told in (receiver.told(0), receiver.told(1))}) == 2
+
+
+def test_a_failure_is_tried_three_more_times_under_the_same_id_then_given_up(
+    computed: Site, receiver: Receiver
+) -> None:
+    make(computed, receiver.url)
+    late()
+    evaluate(at=AT)
+    Notice.objects.update(news_at=AT + HOUR)
+    receiver.status = 503
+    plan_deliveries(at=AT + HOUR)
+    at, waits = AT + HOUR, []
+    for _n in range(4):
+        call_due(at=at, jitter=lambda low, high: (low + high) / 2)
+        due_at = Delivery.objects.get().due_at
+        waits.append(due_at - at)
+        call_due(at=due_at - timedelta(seconds=1))  # not before its time
+        at = due_at
+    found = Delivery.objects.get()
+    assert [each / timedelta(seconds=1) for each in waits[:3]] == [30, 300, 1800]
+    assert (found.state, found.attempts, found.status) == ("failed", 4, 503)
+    assert found.error == "It answered with status 503."
+    assert len({told["Fairshare-Id"] for told, _body in receiver.seen}) == 1
+    assert len({told["Fairshare-Timestamp"] for told, _body in receiver.seen}) == 4
+
+
+def test_jitter_keeps_many_from_coming_back_together(computed: Site, receiver: Receiver) -> None:
+    make(computed, receiver.url)
+    late()
+    evaluate(at=AT + HOUR)
+    receiver.status = 500
+    plan_deliveries(at=AT + HOUR)
+    asked: list[tuple[float, float]] = []
+    call_due(at=AT + HOUR, jitter=lambda low, high: asked.append((low, high)) or high)
+    assert asked == [(0.5, 1.5)]
+    assert Delivery.objects.get().due_at == AT + HOUR + timedelta(seconds=45)
+
+
+def test_after_five_given_up_it_is_turned_off_with_a_notice(computed: Site, receiver: Receiver) -> None:
+    webhook, _ = make(computed, receiver.url)
+    receiver.status = 500
+    for n in range(MOST_FAILED):
+        Delivery.objects.create(
+            webhook=webhook, event="opened", notice=_notice(n), news_at=AT, due_at=AT, created_at=AT, attempts=3
+        )  # fmt: skip
+    waiting = Delivery.objects.create(
+        webhook=webhook, event="opened", notice=_notice(99), news_at=AT, due_at=AT + DAY, created_at=AT
+    )  # fmt: skip
+    for _n in range(MOST_FAILED):
+        call_due(at=AT)
+    webhook.refresh_from_db()
+    waiting.refresh_from_db()
+    assert not webhook.is_on
+    assert "5 deliveries in a row were not taken" in webhook.off_because
+    assert waiting.state == "dropped"
+    assert AuditEvent.objects.filter(verb="webhook.gave_up", subject="Chat").exists()
+    evaluate(at=AT)
+    told = [line.sentence.text for line in reading.list_open_notices(page(computed.admin), AT)]
+    assert [text for text in told if text.startswith("The webhook Chat was turned off.")]
+    webhooks.turn(id=webhook.pk, version=webhook.version, is_on=True, at=AT, actor=page(computed.admin))
+    evaluate(at=AT)
+    assert not Notice.objects.filter(kind="silenced_webhook", closed_at=None).exists()
+
+
+def _notice(n: int) -> Notice:
+    facts = {"source": "A", "slug": "cluster-a", "hours": n, "is_never": False, "last_at": ""}
+    return Notice.objects.create(
+        kind="late_source", key=f"k{n}", level="warn", facts=facts, opened_at=AT, news_at=AT, changed_at=AT
+    )  # fmt: skip
+
+
+def test_a_success_forgets_the_failures(computed: Site, receiver: Receiver) -> None:
+    webhook, _ = make(computed, receiver.url)
+    Webhook.objects.update(n_failed=4)
+    Delivery.objects.create(webhook=webhook, event="opened", notice=_notice(1), news_at=AT, due_at=AT, created_at=AT)
+    assert call_due(at=AT) == 1
+    assert Webhook.objects.get().n_failed == 0
+
+
+def test_who_dies_after_calling_calls_again_with_the_same_id(
+    computed: Site, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook, _ = make(computed, receiver.url)
+    Delivery.objects.create(webhook=webhook, event="opened", notice=_notice(1), news_at=AT, due_at=AT, created_at=AT)
+    with monkeypatch.context() as patch:
+        patch.setattr(Delivery, "save", lambda *_given, **_more: (_ for _ in ()).throw(SystemExit()))
+        with pytest.raises(SystemExit):
+            call_due(at=AT)
+    assert call_due(at=AT) == 1
+    assert receiver.told(0)["id"] == receiver.told(1)["id"]
+    assert call_due(at=AT) == 0
+
+
+def test_redirects_are_not_followed(computed: Site, receiver: Receiver) -> None:
+    other = Receiver()
+    receiver.status, receiver.headers = 307, {"Location": other.url}
+    webhook, _ = make(computed, receiver.url)
+    send_test(id=webhook.pk, at=AT, actor=page(computed.admin))
+    call_due(at=AT)
+    assert Delivery.objects.get().status == 307
+    assert other.seen == []
+    other.server.shutdown()
+    other.server.server_close()
+
+
+@pytest.fixture
+def connects(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Every address that a socket was asked to connect to; none is reached."""
+    asked: list[Any] = []
+
+    class Spy(socket.socket):
+        def connect(self, address: Any) -> None:
+            asked.append(address)
+            raise ConnectionRefusedError("nothing leaves this machine in a test")
+
+    monkeypatch.setattr("apps.outbound.socket.socket", Spy)
+    return asked
+
+
+def names(host: str, _port: int) -> list[str]:
+    if host not in NAMES:
+        raise socket.gaierror(host)
+    return NAMES[host]
+
+
+def test_no_socket_ever_connects_to_a_hostile_address(computed: Site, connects: list[Any]) -> None:
+    """Neither when it is made, nor when it lay in the database already."""
+    webhook, _ = make(computed, "https://hooks.example.org/")
+    for url in URLS:
+        try:
+            make(computed, url)
+        except Invalid:
+            pass
+        else:
+            assert any(name in url for name in NAMES), url  # a name is looked up when it is called
+        Webhook.objects.filter(pk=webhook.pk).update(url=url)
+        Delivery.objects.all().delete()
+        Webhook.objects.exclude(pk=webhook.pk).delete()
+        delivery = Delivery.objects.create(webhook=webhook, event="test", news_at=AT, due_at=AT, created_at=AT)
+        call_due(at=AT, resolve=names)
+        delivery.refresh_from_db()
+        assert delivery.state == "failed", url
+    assert connects == []
+
+
+def test_a_webhook_tells_what_its_owner_may_see_at_its_place_and_no_more(computed: Site, receiver: Receiver) -> None:
+    place = Place(policy=computed.policy, entry_uid=computed.uid("/physics"))
+    make(computed, receiver.url, user=computed.pia, place=place)
+    late()
+    for path in ("/physics/bob", "/biology"):
+        Grant.objects.create(
+            policy=computed.policy, entry_uid=computed.uid(path), user=computed.nobody, role="viewer",
+            verbs=["view_aggregate"], created_at=AT, expires_at=AT + 9 * DAY, reason="r",
+        )  # fmt: skip
+    evaluate(at=AT + HOUR)
+    deliver(AT + HOUR)
+    assert [told["notice"]["sentence"]["values"]["path"] for told in map(receiver.told, range(len(receiver.seen)))] == [
+        "/physics/bob"
+    ]  # fmt: skip
+
+
+def test_a_webhook_whose_owner_may_not_any_more_is_turned_off(computed: Site, receiver: Receiver) -> None:
+    place = Place(policy=computed.policy, entry_uid=computed.uid("/physics"))
+    webhook, _ = make(computed, receiver.url, user=computed.pia, place=place)
+    Delivery.objects.create(webhook=webhook, event="test", news_at=AT, due_at=AT, created_at=AT)
+    Grant.objects.filter(user=computed.pia).delete()
+    deliver(AT)
+    assert receiver.seen == []
+    assert "Its owner may not" in Webhook.objects.get().off_because
+
+
+def test_only_kinds_that_are_wanted_are_told(computed: Site, receiver: Receiver) -> None:
+    make(computed, receiver.url, kinds=["drift"])
+    late()
+    evaluate(at=AT + HOUR)
+    assert deliver(AT + HOUR) == 0
+
+
+def test_a_test_rings_a_worker_and_has_one_try(computed: Site, receiver: Receiver) -> None:
+    webhook, _ = make(computed, receiver.url)
+    receiver.status = 500
+    send_test(id=webhook.pk, at=AT, actor=page(computed.admin))
+    assert Run.objects.filter(kind=webhooks.RUN_KIND, state="queued").exists()
+    call_due(at=AT)
+    found = Delivery.objects.get()
+    assert (found.state, found.attempts) == ("failed", 1)
+    assert receiver.told()["event"] == "test"
+    assert Webhook.objects.get().n_failed == 0
+
+
+def test_places_and_webhooks_of_others_are_closed(computed: Site, receiver: Receiver) -> None:
+    physics = Place(policy=computed.policy, entry_uid=computed.uid("/physics"))
+    for user, place in (
+        (computed.pia, Place()),
+        (computed.pia, Place(policy=computed.policy)),
+        (computed.ben, physics),
+    ):
+        with pytest.raises((NotAllowed, NotFound)):
+            make(computed, receiver.url, user=user, place=place)
+    webhook, _ = make(computed, receiver.url, user=computed.pia, place=physics)
+    with pytest.raises(NotFound):
+        webhooks.get_webhook(id=webhook.pk, at=AT, actor=page(computed.ben))
+    assert webhooks.get_webhook(id=webhook.pk, at=AT, actor=page(computed.admin)).path == "/physics"
+
+
+def test_the_secret_lies_sealed_and_opens_with_older_keys_too(
+    computed: Site, receiver: Receiver, settings: Any
+) -> None:
+    webhook, secret = make(computed, receiver.url)
+    assert secret not in Webhook.objects.get().secret
+    old = settings.SECRET_KEY
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "k" * 60, [old]
+    assert unseal(webhooks.PURPOSE, webhook.secret) == secret
+    settings.SECRET_KEY_FALLBACKS = []
+    with pytest.raises(Unavailable, match="SECRET_KEY_FALLBACKS"):
+        unseal(webhooks.PURPOSE, webhook.secret)
+    with pytest.raises(Unavailable):
+        unseal("something else", seal(webhooks.PURPOSE, "x"))
+    assert calling.JITTER == (0.5, 1.5)
