@@ -9,6 +9,8 @@ from functools import cached_property
 from math import isfinite, nan
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import formats
@@ -20,8 +22,9 @@ from apps.dashboard import lines, overview_words, presentation
 from apps.dashboard.actor import actor_of
 from apps.dashboard.cards import Card
 from apps.dashboard.concerns import list_concerns
-from apps.dashboard.figures import bullet
+from apps.dashboard.figures import bullet, sparkline
 from apps.dashboard.figures.deviation import NARROW, WIDE, draw_deviation
+from apps.dashboard.figures.sparkline import Sparkline
 from apps.dashboard.lines import Line
 from apps.dashboard.request_words import group_url
 from apps.dashboard.source_pages import lines_of
@@ -105,9 +108,24 @@ class Desk:
         return load_children(self.view.policy, root, from_on=to_on - timedelta(days=DAYS), to_on=to_on)
 
     @cached_property
+    def told(self) -> tuple[DailySeries, npt.NDArray[np.bool_]]:
+        """The same days, and of which numbers may be told."""
+        return as_told(self.series, view=self.view)
+
+    def trend(self, line: Line) -> Sparkline | None:
+        """Where an entry came from in the last days, in the colour of now."""
+        series, told = self.told
+        at = {uid: place for place, uid in enumerate(series.uids)}.get(line.entry.uid)
+        if at is None or line.balance is None:
+            return None
+        known = (told & series.competes & (series.peers_decayed > 0))[at, -sparkline.DAYS :]
+        actual = convergence.actual_share(series.decayed[at], series.peers_decayed[at])[-sparkline.DAYS :]
+        return sparkline.draw(np.where(known, actual, nan).tolist(), line.entry.target, state=line.balance.state.value)
+
+    @cached_property
     def deviation(self) -> list[DeviationDay]:
         """Share-weighted |actual − target| of the entries whose numbers may be told, day by day."""
-        series, told = as_told(self.series, view=self.view)
+        series, told = self.told
         counts = told & series.competes & (series.peers_decayed > 0)
         actual = convergence.actual_share(series.decayed, series.peers_decayed)
         mean, there = convergence.mean_deviation(actual, series.target, counts)
@@ -184,7 +202,9 @@ def _top(desk: Desk) -> Mapping[str, Any]:
         policy_slug=desk.policy_slug, uids=[line.entry.uid for line in ranked[:SHOWN]], actor=desk.actor
     )
     return {
-        "overview": desk.overview, "lines": [(line, line.entry.uid in pinned) for line in ranked[:SHOWN]],
+        "overview": desk.overview,
+        "lines": [(line, line.entry.uid in pinned, desk.trend(line)) for line in ranked[:SHOWN]],
+        "n_trend_days": sparkline.DAYS,
         "against_target": desk.against_target, "by_balance": _by_balance(desk), "n_rest": len(rest),
         "rest_target": presentation.percent(sum(line.entry.target or 0.0 for line in rest)),
         "tree_url": reverse("dashboard:policy", kwargs={"policy": desk.policy_slug}),

@@ -40,6 +40,9 @@ def verdict(lines: Sequence[Line], *, sees_all: bool) -> str:
     if good == n:
         everybody = _("All %(all)s %(kind)s are within their band")
         return (everybody if sees_all else _("All %(all)s %(kind)s you see are within their band")) % words
+    if not good:
+        nobody = _("None of %(all)s %(kind)s is within its band")
+        return (nobody if sees_all else _("None of the %(all)s %(kind)s you see is within its band")) % words
     if not sees_all:
         return (
             ngettext(

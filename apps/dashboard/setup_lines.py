@@ -105,11 +105,15 @@ def verdict(against: Against) -> str:
     kept = sum(row.state in ("on", "idle") for row in groups)
     n_days = against.ledger.n_days
     words = {
-        "days": ngettext("In %(n)s day", "In %(n)s days", n_days) % {"n": n_days},
+        "days": ngettext("On %(n)s day", "In %(n)s days", n_days) % {"n": n_days},
         "kept": presentation.count(kept),
         "all": presentation.count(len(groups)),
     }
-    if any(_is_group(against, row) for row in groups):
+    has_groups = any(_is_group(against, row) for row in groups)
+    if not kept and len(groups) > 1:
+        nobody = _("%(days)s, none of your %(all)s groups got what it was promised")
+        return (nobody if has_groups else _("%(days)s, none of your %(all)s entries got what it was promised")) % words
+    if has_groups:
         return (
             ngettext(
                 "%(days)s, %(kept)s of your %(all)s group got what it was promised",
@@ -121,17 +125,17 @@ def verdict(against: Against) -> str:
     return _("%(days)s, %(kept)s of your %(all)s top-level entries got what they were promised") % words
 
 
-def story(against: Against) -> list[str]:
-    """Who got more, who less, and of which days this is told."""
-    told = []
+def story(against: Against) -> list[tuple[str, str]]:
+    """Who got more, who less: a name, "" for none, and what is said of it."""
+    told: list[tuple[str, str]] = []
     over = max((r for r in against.ledger.top if r.state == "over"), key=_distance, default=None)
     under = max((r for r in against.ledger.top if r.state == "under"), key=_distance, default=None)
     if over is not None:
-        told.append(_("%(name)s used %(points)s points more than its part.") % _said(against, over))
+        told.append((_name(against, over), _("used %(points)s points more than its part.") % _said(over)))
     if under is not None:
-        told.append(_("%(name)s used %(points)s points less than its part.") % _said(against, under))
+        told.append((_name(against, under), _("used %(points)s points less than its part.") % _said(under)))
     if against.ledger.used_core_s:
-        told.append(_("This is what your scheduler did with the shares it has today."))
+        told.append(("", _("This is what your scheduler did with the shares it has today.")))
     return told
 
 
@@ -210,8 +214,12 @@ def reason_words(one: Suggestion) -> str:
     return str(WHY[one.why])
 
 
-def _said(against: Against, row: TopEntry) -> dict[str, str]:
-    return {"name": against.tree.name[row.entry], "points": presentation.points(row.actual - row.target)}
+def _name(against: Against, row: TopEntry) -> str:
+    return against.tree.name[row.entry]
+
+
+def _said(row: TopEntry) -> dict[str, str]:
+    return {"points": presentation.points(row.actual - row.target)}
 
 
 def _distance(row: TopEntry) -> float:

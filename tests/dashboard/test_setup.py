@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,19 +11,21 @@ from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actor import COMMAND, SYSTEM
-from apps.accounts.models import User
+from apps.accounts.models import AuditEvent, User
 from apps.policies.models import Policy, Revision
 from apps.policies.trees import load_tree
 from apps.priorities import served
-from apps.priorities.models import Beginning
+from apps.priorities.models import Beginning, MappingRule
 from apps.priorities.recompute import request_recompute
 from apps.priorities.selectors import get_overview
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.usage.models import Record
+from apps.usage.models import Record, Source
 
 pytestmark = pytest.mark.django_db
 PAGE = "/setup/"
@@ -132,7 +135,8 @@ def test_from_a_dump_and_a_log_to_a_published_policy(admin: Client, shared_dir: 
     assert press(admin, "confirm").status_code == 303
     work()
     page = read(admin)
-    assert "of your 2 groups got what they were promised" in page
+    assert "On 1 day, none of your 2 groups got what it was promised" in page
+    assert "Every account of these days has an entry" in page
     assert "First policy" in page
     assert not Policy.objects.exists()
 
@@ -150,6 +154,159 @@ def test_from_a_dump_and_a_log_to_a_published_policy(admin: Client, shared_dir: 
     found = get_overview(policy_slug="demo", actor=SYSTEM)
     assert found is not None
     assert found.n_unmapped == 0
-    assert found.usage_core_s > 0
+    assert found.usage_core_s
     assert admin.get("/policy/demo/").status_code == 200
     assert "Choose a file" in read(admin)  # the next beginning starts from nothing
+
+
+def test_the_first_step_reads_a_script_of_commands_as_well(admin: Client, shared_dir: Path) -> None:
+    packed = (shared_dir / "traces" / "ubhpc-accounts.sacctmgr-script.gz").read_bytes()
+    assert send_tree(admin, packed, "ubhpc.gz").status_code == 303
+    page = read(admin)
+    assert "96 users in 62 groups" in page
+    assert "94 entries have their parents’ shares" in page
+    assert "qos (157 ×)" in page
+    assert 'value="ubhpc"' in page
+
+
+def test_each_group_stands_beside_what_it_was_promised(admin: Client) -> None:
+    bring_in(admin, ("ada", "physics", days_ago(1), 30), ("bo", "hep", days_ago(2), 30), ("carol", "biology",
+             days_ago(3), 40))  # fmt: skip
+    page = read(admin)
+    assert "In 4 days, 2 of your 2 groups got what they were promised" in page
+    assert "60.0 % of hep" not in page
+    row = page[page.index("physics</span>") :]
+    assert "60.0 %" in row[:600]  # of ada and bo together, as promised
+    assert "on target" in row
+
+
+def test_an_account_without_entry_is_told_with_its_amount_and_placed_by_hand(admin: Client) -> None:
+    bring_in(admin, ("ada", "physics", days_ago(1), 60), ("zoe", "chem", days_ago(1), 20), ("Carol", "chemie",
+             days_ago(2), 20))  # fmt: skip
+    page = read(admin)
+    assert "2 accounts of the log have no entry in your tree: 40 core-h" in page
+    assert "40.0 %" in page
+    assert 'value="/biology/carol"' in page  # proposed, by the name
+    assert "the same name but for case" in page
+    fields = {"account-user": ["Carol", "zoe"], "account-group": ["chemie", "chem"], "account-fqan": ["", ""]}
+    wrong = press(admin, "accounts", **fields, **{"account-entry": ["/biology/carol", "/nowhere"]})
+    assert wrong.status_code == 422
+    assert "/nowhere is no entry of this tree" in wrong.content.decode()
+    assert Beginning.objects.get().decisions == []
+    placed = press(admin, "accounts", **fields, **{"account-entry": ["/biology/carol", ""]})
+    assert placed.status_code == 303
+    page = read(admin)
+    assert "1 account of the log has no entry in your tree: 20 core-h" in page
+    assert "counts for /biology/carol, as somebody decided" in page
+    assert press(admin, "publish", name="Demo", algorithm="aequus", half_life_days="3,5").status_code == 303
+    assert Revision.objects.get().settings["window"]["half_life_s"] == 302_400
+    work_run_now(request_recompute(policy_slug="demo", at=datetime.now(UTC), actor=COMMAND).pk)
+    found = get_overview(policy_slug="demo", actor=SYSTEM)
+    assert found is not None
+    assert found.n_unmapped == 1
+    biology = next(row for row in found.top if row.name == "biology")
+    assert biology.has_usage
+    assert MappingRule.objects.filter(kind="exact", user_pattern="Carol").count() == 1
+
+
+def test_it_can_be_left_and_somebody_else_goes_on(admin: Client) -> None:
+    send_tree(admin)
+    send_log(admin, log_of(("ada", "physics", days_ago(1), 1)))
+    work()
+    before = version()
+    other = Client()
+    other.force_login(User.objects.create_superuser("otto"))
+    assert "Import 1 record" in read(other)
+    assert press(other, "confirm").status_code == 303
+    late = admin.post(PAGE + "confirm/", {"version": before})
+    assert late.status_code == 412
+    assert "Somebody went on with it meanwhile" in late.content.decode()
+    work()
+    assert "Your groups" in read(admin)
+
+
+def test_an_old_log_is_looked_at_from_its_own_end(admin: Client) -> None:
+    bring_in(admin, ("ada", "physics", days_ago(500), 60), ("carol", "biology", days_ago(480), 40))
+    page = read(admin)
+    assert "90 days up to the end of your log" in page
+    assert "In 21 days, 2 of your 2 groups got what they were promised" in page
+
+
+def test_a_tree_that_cant_be_read_is_refused_with_every_place(admin: Client) -> None:
+    bad = DUMP.replace("Fairshare=60", "Fairshare=many").replace("'carol'", "'ca/rol'")
+    answer = send_tree(admin, bad)
+    text = answer.content.decode()
+    assert answer.status_code == 422
+    assert "line 3" in text
+    assert "line 11" in text
+    assert "nothing was changed" in text
+    assert not Beginning.objects.exists()
+    assert send_tree(admin, "hello").status_code == 422
+    assert send_tree(admin, gzip.compress(DUMP.encode())).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": "!!!"}, "at least one letter"),
+        ({"half_life_days": "0"}, "A number of days above 0"),
+        ({"half_life_days": "nan"}, "A number of days above 0"),
+        ({"algorithm": "flux"}, "flux"),
+        ({"name": "taken"}, "is taken"),
+    ],
+)
+def test_a_wrong_choice_is_refused_at_its_field_and_nothing_is_published(
+    admin: Client, given: dict[str, str], said: str
+) -> None:
+    Policy.objects.create(slug="taken", name="Taken", created_at=days_ago(1))
+    bring_in(admin, ("ada", "physics", days_ago(1), 60))
+    answer = press(admin, "publish", **{"name": "Demo", "algorithm": "aequus", "half_life_days": "7", **given})
+    assert answer.status_code == 422
+    assert said in answer.content.decode()
+    assert Policy.objects.count() == 1
+
+
+def test_without_a_log_nothing_is_published(admin: Client) -> None:
+    send_tree(admin)
+    answer = press(admin, "publish", name="Demo", algorithm="aequus", half_life_days="7")
+    assert answer.status_code == 409
+    assert not Policy.objects.exists()
+
+
+def test_usage_that_is_here_already_is_taken_without_a_file(admin: Client) -> None:
+    bring_in(admin, ("ada", "physics", days_ago(1), 60))
+    assert press(admin, "give-up").status_code == 303
+    assert not Beginning.objects.exists()
+    assert Source.objects.get().slug == "demo"
+    send_tree(admin)
+    assert "Usage that is here already" in read(admin)
+    assert press(admin, "source", source="nothing").status_code == 404
+    assert press(admin, "source", source="demo").status_code == 303
+    assert "Your groups" in read(admin)
+
+
+def test_looking_at_it_changes_nothing(admin: Client) -> None:
+    bring_in(admin, ("ada", "physics", days_ago(1), 60))
+    for path in (PAGE, PAGE + "?step=tree"):
+        with CaptureQueriesContext(connection) as queries:
+            admin.get(path)
+        assert [q["sql"] for q in queries if q["sql"].split(" ", 1)[0] in {"INSERT", "UPDATE", "DELETE"}] == []
+
+
+def test_others_read_whom_to_ask(admin: Client) -> None:
+    send_tree(admin)
+    guest = Client()
+    guest.force_login(User.objects.create_user("guest"))
+    answer = guest.get(PAGE)
+    assert answer.status_code == 403
+    assert "Only administrators make a first policy" in answer.content.decode()
+    assert "tree.cfg" not in answer.content.decode()
+    assert send_tree(guest).status_code == 403
+
+
+def test_what_was_read_and_given_up_stands_in_the_log(admin: Client) -> None:
+    send_tree(admin)
+    press(admin, "give-up")
+    verbs = list(AuditEvent.objects.filter(verb__startswith="setup.").order_by("pk").values_list("verb", flat=True))
+    assert verbs == ["setup.tree_read", "setup.given_up"]
+    assert "read a scheduler’s tree, for a first policy" in read(admin, "/audit/")

@@ -1,0 +1,94 @@
+"""The overview in a browser: every width and theme, cards that are fetched anew, and pins without scripts."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from apps import clock
+from apps.dashboard import cards, overview_cards
+from apps.policies.models import Pin, Policy
+from apps.priorities.series.runs import ask_for_series
+from apps.runs.services import work_run_now
+from apps.usage.collectors.base import RecordRow
+from apps.usage.ingest import ingest_batch
+from apps.usage.models import Source
+from tests.browser.conftest import Open
+from tests.browser.hands import Keys
+from tests.dashboard.grid import SLUG, Grid
+
+SHOTS = os.environ.get("SHOTS", "")
+
+
+@pytest.fixture
+def lived(grid: Grid) -> Grid:
+    """A month of usage, its series, a pin, and somebody without an entry."""
+    now = clock.now()
+    source = Source.objects.get(slug="cluster-a")
+    rows = [
+        RecordRow(job=f"{vo}{n}", user=user, group=vo, start_at=now - timedelta(days=n, hours=5),
+                  end_at=now - timedelta(days=n, hours=4), cpus=cpus)
+        for n in range(1, 32)
+        for vo, user, cpus in (("atlas", "alice", 300), ("biomed", "carol", 90 + 9 * n), ("cms", "erin", n))
+    ]  # fmt: skip
+    rows.append(RecordRow(job="x", user="stranger", group="nowhere", start_at=now - timedelta(hours=9),
+                          end_at=now - timedelta(hours=8), cpus=40))  # fmt: skip
+    ingest_batch(source=source, rows=rows, at=now)
+    grid.recompute()
+    work_run_now(ask_for_series(Policy.objects.get(slug=SLUG), at=now).pk)
+    for path in ("/atlas/alice", "/biomed"):
+        Pin.objects.create(
+            user=grid.admin, policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid(path), created_at=now
+        )
+    return grid
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+def test_the_overview_in_both_themes(lived: Grid, visit: Open, width: int) -> None:
+    for theme in ("light", "dark"):
+        window = visit(width=width, theme=theme)
+        window.sign_in()
+        page = window.go("/")
+        expect(page.locator("#deviation svg.chart").first).to_be_attached()
+        expect(page.locator(".broken")).to_have_count(0)
+        page.locator("#deviation summary").click()
+        assert window.axe() == []
+        assert window.overflow() <= 0
+        if SHOTS:
+            page.screenshot(path=f"{SHOTS}/overview-{theme}-{width}.png", full_page=True)
+
+
+def test_a_broken_card_is_fetched_again_on_its_own(grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    window = visit()
+    window.sign_in()
+
+    def fail(desk: object) -> None:
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as patch:
+        cards.last_good.clear()
+        patch.setattr(overview_cards, "_sources", fail)
+        page = window.go("/")
+        expect(page.locator("#sources .broken")).to_be_visible()
+        expect(page.locator("#top")).to_contain_text("biomed")
+        assert window.axe() == []
+        if SHOTS:
+            page.screenshot(path=f"{SHOTS}/overview-broken.png", full_page=True)
+    page.locator("#sources").get_by_role("link", name="Retry").click()
+    expect(page.locator("#sources")).to_contain_text("Cluster A")
+    expect(page.locator(".broken")).to_have_count(0)
+
+
+def test_pins_are_set_and_taken_away_with_keys_and_without_scripts(grid: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in()
+    page, keys = window.go(f"/policy/{SLUG}/n/{grid.uid('/cms')}/cms/"), Keys()
+    keys.press(page, "button:has-text('Pin')")
+    expect(page.get_by_role("button", name="Unpin cms")).to_be_visible()
+    page = window.go("/")
+    expect(page.locator("#pins")).to_contain_text("/cms")
+    keys.press(page, "#pins button")
+    expect(page.locator("#pins")).not_to_contain_text("/cms")

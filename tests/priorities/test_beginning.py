@@ -1,0 +1,105 @@
+"""What was promised beside what was used, before there is a policy; and which accounts count where by their names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from apps.accounts.intern import AccountKey
+from apps.policies.columns import TreeColumns
+from apps.policies.first_revision import first_tree
+from apps.policies.formats.registry import get_format, read_file
+from apps.priorities.beginning.default_rules import default_rules
+from apps.priorities.beginning.ledger import hold_against, top_entries
+from apps.priorities.mapping import Resolver
+
+TOLERANCE = {"relative": 0.1, "points": 0.5}
+DUMP = b"""\
+Cluster - 'c':Fairshare=1
+Parent - 'root'
+User - 'root':Fairshare=1
+Account - 'physics':Fairshare=60
+Account - 'biology':Fairshare=39
+Account - 'through':Fairshare=parent
+Parent - 'through'
+User - 'eve':Fairshare=1
+Parent - 'physics'
+User - 'ada':Fairshare=1
+Account - 'hep*':Fairshare=3
+Parent - 'hep*'
+User - 'ada':Fairshare=1
+Parent - 'biology'
+User - 'carol':Fairshare=1
+"""
+
+
+@pytest.fixture
+def tree() -> TreeColumns:
+    found = get_format("sacctmgr")
+    return first_tree(read_file(found, DUMP), found)
+
+
+def test_days_and_tolerance_are_reckoned_as_by_hand(tree: TreeColumns) -> None:
+    rng = np.random.default_rng(6)
+    places = ["/physics/ada", "/physics/hep*/ada", "/biology/carol", "/root", "/through/eve"]
+    entry = np.array([*(tree.index_of_path(path) for path in places), -1], dtype=np.int32)
+    used = rng.uniform(0, 1000, size=(6, 12))
+    used[:, :3] = 0  # nothing ran on the first days
+    ledger = hold_against(tree, entry, used, half_life_days=3, tolerance=TOLERANCE)
+
+    shares = {"physics": 60.0, "biology": 39.0, "root": 1.0, "eve": 1.0}  # eve competes in place of her group
+    rows = {"physics": used[0] + used[1], "biology": used[2], "root": used[3], "eve": used[4]}
+    whole = sum(float(days.sum()) for days in rows.values())
+    total = sum(shares.values())
+    assert ledger.n_days == 9
+    assert ledger.used_core_s == pytest.approx(whole, rel=1e-12)
+    inside: dict[str, int] = dict.fromkeys(rows, 0)
+    deviations = []
+    for day in range(3, 12):
+        faded = {
+            name: sum(days[past] * 0.5 ** ((day - past) / 3) for past in range(day + 1)) for name, days in rows.items()
+        }
+        everybody = sum(faded.values())
+        deviation = 0.0
+        for name, amount in faded.items():
+            target, actual = shares[name] / total, amount / everybody
+            deviation += target * abs(actual - target)
+            inside[name] += abs(actual - target) <= max(0.1 * target, 0.005)
+        deviations.append(deviation)
+    assert ledger.mean_deviation == pytest.approx(sum(deviations) / 9, rel=1e-12)
+    wanted = sum(shares[name] / total * n / 9 for name, n in inside.items())
+    assert ledger.time_in_band == pytest.approx(wanted, rel=1e-12)
+    for row in ledger.top:
+        name = tree.name[row.entry]
+        assert row.target == pytest.approx(shares[name] / total, rel=1e-12)
+        assert row.actual == pytest.approx(float(rows[name].sum()) / whole, rel=1e-12)
+
+
+def test_who_passes_shares_on_doesnt_compete_itself(tree: TreeColumns) -> None:
+    assert sorted(tree.name[i] for i in top_entries(tree)) == ["biology", "eve", "physics", "root"]
+
+
+def test_without_usage_nothing_is_made_up(tree: TreeColumns) -> None:
+    ledger = hold_against(tree, np.zeros(0, dtype=np.int32), np.zeros((0, 90)), half_life_days=7, tolerance=TOLERANCE)
+    assert (ledger.n_days, ledger.time_in_band, ledger.mean_deviation) == (0, None, None)
+    assert {row.state for row in ledger.top} == {"unknown"}
+
+
+@pytest.mark.parametrize(
+    ("user", "group", "path"),
+    [
+        ("ada", "physics", "/physics/ada"),
+        ("ada", "hep*", "/physics/hep*/ada"),
+        ("ada", "hepX", None),  # the star in a name is a name
+        ("newcomer", "hep*", "/physics/hep*"),
+        ("root", "root", "/root"),
+        ("eve", "through", "/through/eve"),
+        ("carol", "nowhere", None),
+    ],
+)
+def test_accounts_count_for_the_entry_of_their_name_wherever_the_group_is(
+    tree: TreeColumns, user: str, group: str, path: str | None
+) -> None:
+    found = Resolver(default_rules(tree, "c"), tree).resolve(AccountKey("c", user, group)).entry
+    assert (tree.path(found) if found > 0 else None) == path
+    assert Resolver(default_rules(tree, "c"), tree).resolve(AccountKey("other", user, group)).entry < 0
