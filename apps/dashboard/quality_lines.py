@@ -115,11 +115,16 @@ def _rejected(line: SourceLine, odd: Odd) -> Finding | None:
 def _unmapped(line: SourceLine, odd: Odd) -> Finding | None:
     if line.unmapped is None or not line.unmapped.n_accounts:
         return None
-    text = ngettext(
-        "%(n)s account with %(hours)s core-h counts at no entry.",
-        "%(n)s accounts with %(hours)s core-h count at no entry.",
-        line.unmapped.n_accounts,
-    ) % {"n": presentation.count(line.unmapped.n_accounts), "hours": presentation.core_hours(line.unmapped.core_s)}
+    n, core_s = line.unmapped.n_accounts, line.unmapped.core_s
+    if core_s is None:
+        text = ngettext("%(n)s account counts at no entry.", "%(n)s accounts count at no entry.", n)
+    else:
+        text = ngettext(
+            "%(n)s account with %(hours)s core-h counts at no entry.",
+            "%(n)s accounts with %(hours)s core-h count at no entry.",
+            n,
+        )
+    text = text % {"n": presentation.count(n), "hours": presentation.core_hours(core_s)}
     return _finding(
         _WARN, line, text, _("Add a mapping rule; it counts from the next recompute, without sending again.")
     )
@@ -129,11 +134,19 @@ def _too_late(line: SourceLine, odd: Odd) -> Finding | None:
     n, core_s = odd.too_late
     if not n:
         return None
-    text = ngettext(
-        "%(n)s record of %(hours)s core-h ended before the days that are kept, and isn't counted.",
-        "%(n)s records of %(hours)s core-h ended before the days that are kept, and aren't counted.",
-        n,
-    ) % {"n": presentation.count(n), "hours": presentation.core_hours(core_s)}
+    if core_s is None:
+        text = ngettext(
+            "%(n)s record ended before the days that are kept, and isn't counted.",
+            "%(n)s records ended before the days that are kept, and aren't counted.",
+            n,
+        )
+    else:
+        text = ngettext(
+            "%(n)s record of %(hours)s core-h ended before the days that are kept, and isn't counted.",
+            "%(n)s records of %(hours)s core-h ended before the days that are kept, and aren't counted.",
+            n,
+        )
+    text = text % {"n": presentation.count(n), "hours": presentation.core_hours(core_s)}
     return _finding(_WARN, line, text, _("Correct the entry's usage by an adjustment if it matters."))
 
 
@@ -141,6 +154,9 @@ def _changed(line: SourceLine, odd: Odd) -> Finding | None:
     n, core_s = odd.changed
     if not n:
         return None
+    if core_s is None:
+        text = ngettext("%(n)s job changed after it had ended.", "%(n)s jobs changed after they had ended.", n)
+        return _finding(_INFO, line, text % {"n": presentation.count(n)}, _("The newest version counts."))
     text = ngettext(
         "%(n)s job changed after it had ended, by %(hours)s core-h in all.",
         "%(n)s jobs changed after they had ended, by %(hours)s core-h in all.",

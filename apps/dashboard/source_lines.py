@@ -50,7 +50,7 @@ class Meter:
 @dataclass(frozen=True, slots=True)
 class Unmapped:
     n_accounts: int
-    core_s: float
+    core_s: float | None  # None where it isn't told
 
 
 @dataclass(frozen=True, slots=True)

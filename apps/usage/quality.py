@@ -65,13 +65,14 @@ class Changed:
 class Odd:
     """One source over a while: what it sent, which hours are missing, and what else was counted about it.
 
-    changed, too_late: how many, and core-seconds (of changes: the sum of differences).
+    changed, too_late: how many, and core-seconds (of changes: the sum of differences); None for who may not read all
+    usage, because they are often one person's.
     """
 
     received: Received
     days: Sequence[Day]
-    changed: tuple[int, float]
-    too_late: tuple[int, float]
+    changed: tuple[int, float | None]
+    too_late: tuple[int, float | None]
     n_held: int
     n_vanished: int
 
@@ -91,8 +92,8 @@ def look_at(
         source.slug: Odd(
             received=received.get(source.pk, Received()),
             days=days.get(source.pk, ()),
-            changed=changed.get(source.slug, (0, 0.0)),
-            too_late=too_late.get(source.slug, (0, 0.0)),
+            changed=changed.get(source.slug, (0, None)),
+            too_late=too_late.get(source.slug, (0, None)),
             n_held=held.get(source.slug, 0),
             n_vanished=vanished.get(source.slug, 0),
         )
@@ -162,19 +163,22 @@ def list_changed(*, since_at: datetime, after: int = 0, limit: int = 100, actor:
         return [Changed(*row) for row in cursor.fetchall()]
 
 
-def count_changed(*, since_at: datetime, actor: Actor) -> dict[str, tuple[int, float]]:
+def count_changed(*, since_at: datetime, actor: Actor) -> dict[str, tuple[int, float | None]]:
     """By source: how many changes of ended jobs, and by how many core-seconds in all."""
     _require_sight(actor)
     with connection.cursor() as cursor:
         cursor.execute(_COUNT_CHANGED, {"since": since_at})
-        return {slug: (n, core_s) for slug, n, core_s in cursor.fetchall()}
+        tells = may_read_all(actor)
+        return {slug: (n, core_s if tells else None) for slug, n, core_s in cursor.fetchall()}
 
 
-def count_too_late(*, since_at: datetime, actor: Actor) -> dict[str, tuple[int, float]]:
+def count_too_late(*, since_at: datetime, actor: Actor) -> dict[str, tuple[int, float | None]]:
     """By source: records that ended before its seal, and the core-seconds that were therefore not counted."""
     _require_sight(actor)
     rows = TooLateRecord.objects.filter(received_at__gte=since_at).values_list("source__slug")
-    return {slug: (n, core_s or 0.0) for slug, n, core_s in rows.annotate(n=Count("id"), core_s=Sum("cpu_s"))}
+    tells = may_read_all(actor)
+    counted = rows.annotate(n=Count("id"), core_s=Sum("cpu_s"))
+    return {slug: (n, (core_s or 0.0) if tells else None) for slug, n, core_s in counted}
 
 
 def list_too_late(*, since_at: datetime, after: int = 0, limit: int = 100, actor: Actor) -> list[TooLateRecord]:

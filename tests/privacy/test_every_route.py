@@ -22,6 +22,7 @@ from apps.dashboard import presentation
 from apps.policies.models import Policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities import served
+from apps.priorities.models import Snapshot
 from tests.api.conftest import AT, _fresh_process, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site, _text, push
 from tests.test_idor_matrix import ROWS, Row, World, answer_text, routes
@@ -84,7 +85,7 @@ def marks(name: str) -> set[str]:
     """How a page, a table or an answer would write what an entry used, now and the day before, or its part."""
     found: set[str] = set()
     newest = served.newest("grid")
-    before = served.Snapshot.objects.filter(is_live=True).order_by("id").first()
+    before = Snapshot.objects.filter(is_live=True).order_by("id").first()
     assert before is not None
     assert before.pk != newest.snapshot_id
     for snapshot in (newest, served.load_kept("grid", before.pk)):

@@ -81,7 +81,8 @@ class _Unmapped:
 
     def fresh(self) -> dict[str, tuple[int, float]]:
         if time.monotonic() >= self.until_s:
-            self.found = count_unmapped_by_source(actor=SYSTEM)
+            counted = count_unmapped_by_source(actor=SYSTEM)
+            self.found = {slug: (n, core_s or 0.0) for slug, (n, core_s) in counted.items()}
             self.until_s = time.monotonic() + _UNMAPPED_EVERY_S
         return self.found
 

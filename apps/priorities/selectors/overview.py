@@ -40,7 +40,7 @@ class Overview:
     n_ranked: int
     n_out_of_tolerance: int
     n_unmapped: int
-    unmapped_core_s: float
+    unmapped_core_s: float | None  # for who is told everything
     usage_core_s: float | None  # None where it isn't told
     computed_at: datetime | None
     duration_s: float | None
@@ -74,7 +74,7 @@ def overview_of(view: PolicyView) -> Overview:
         n_ranked=view.n_ranked,
         n_out_of_tolerance=view.count_out_of_tolerance(),
         n_unmapped=int(snapshot.meta["n_unmapped"]) if snapshot else 0,
-        unmapped_core_s=float(snapshot.meta["unmapped_usage"]) if snapshot else 0.0,
+        unmapped_core_s=_unmapped(view),
         usage_core_s=float(snapshot.values.usage[0]) if snapshot and view.told[0] else None if snapshot else 0.0,
         computed_at=snapshot.computed_at if snapshot else None,
         duration_s=_duration(snapshot.snapshot_id) if snapshot else None,
@@ -93,6 +93,13 @@ def _asked(view: PolicyView, entries: Sequence[int]) -> dict[UUID, float]:
     demand, place = view.snapshot.values.demand_core_s, view.place
     told = [(i, int(place[i])) for i in entries if place[i] >= 0]
     return {view.tree.uuid(i): float(demand[at]) for i, at in told if demand[at] > 0}
+
+
+def _unmapped(view: PolicyView) -> float | None:
+    """It is often one person's."""
+    if view.snapshot is None:
+        return 0.0
+    return float(view.snapshot.meta["unmapped_usage"]) if view.visibility.outright.all() else None
 
 
 def _duration(snapshot_id: int) -> float | None:

@@ -16,6 +16,7 @@ from apps.policies.trees import load_tree
 from apps.priorities.mapping import UNMAPPED
 from apps.priorities.models import Snapshot, UnmappedUsage
 from apps.priorities.rulebook import load_rulebook
+from apps.usage.authority import may_read_all
 from apps.usage.models import Import
 
 # An account is unmapped when it is so in every policy that was computed.
@@ -44,11 +45,14 @@ def unmapped_accounts(policy: Policy, *, limit: int = 1_000) -> list[UnmappedAcc
     return [UnmappedAccount(row.account, row.usage) for row in rows[:limit]]
 
 
-def count_unmapped_by_source(*, actor: Actor) -> dict[str, tuple[int, float]]:
-    """For each source with such accounts: how many, and the core-seconds of all their buckets. No names."""
+def count_unmapped_by_source(*, actor: Actor) -> dict[str, tuple[int, float | None]]:
+    """For each source with such accounts: how many, and the core-seconds of all their buckets, which are often one
+    person's: None for who may not read all usage. No names.
+    """
     if actor.user is not None and not actor.user.is_active:
         return {}
-    return _by_source()
+    tells = may_read_all(actor)
+    return {slug: (n, core_s if tells else None) for slug, (n, core_s) in _by_source().items()}
 
 
 def count_unmapped_of_source(source_slug: str) -> int:
