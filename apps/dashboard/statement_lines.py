@@ -37,7 +37,7 @@ class DrawnStatement:
     month_words: str
     name: str
     url: str
-    amounts: Sequence[str]
+    amounts: Sequence[tuple[str, str]]  # label, core-hours
     adjusted: str
     note: str
     is_chosen: bool
@@ -47,7 +47,10 @@ class DrawnStatement:
 
 
 def draw(page: StatementPage, line: StatementLine, *, is_part: bool = False) -> DrawnStatement:
-    amounts = [presentation.core_hours(getattr(line.figures, name)) if line.figures else "–" for name in AMOUNTS]
+    amounts = [
+        (str(label), presentation.core_hours(getattr(line.figures, name)) if line.figures else presentation.UNKNOWN)
+        for name, label, _formula in FORMULAS
+    ]
     return DrawnStatement(
         month=line.month.text,
         month_words=month_words(line.month),

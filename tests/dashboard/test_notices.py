@@ -107,7 +107,7 @@ def test_the_filter_narrows_and_says_when_nothing_is_left(told: Site, admin: Cli
 
 def test_rules_are_read_by_everybody_and_changed_by_who_rules_the_place(told: Site, admin: Client) -> None:
     text = text_of(admin.get("/notices/rules/"))
-    for part in ("Groups away from their share", "the whole site", "For 7 days", "Grace 1 hours"):
+    for part in ("Groups away from their share", "The whole site", "For: 7 days", "Grace: 1 hours"):
         assert part in text, part
     site_rule = Rule.objects.get(kind="late_source", source=None)
     path = f"/notices/rules/{site_rule.pk}/"
@@ -129,7 +129,7 @@ def test_a_manager_sets_and_removes_a_rule_below_the_own_entry(told: Site) -> No
     assert "Grid, below /physics" in text_of(pia.get(where))
     said = text_of(pia.post(where, {"is_on": "on", "version": 0, "terms_days": "3"}, follow=True))
     assert "Grid, below /physics" in said
-    assert "For 3 days" in said
+    assert "For: 3 days" in said
     rule = Rule.objects.get(policy=told.policy)
     assert pia.get(where)["Location"] == f"/notices/rules/{rule.pk}/"
     assert "There is no entry /biology" in text_of(pia.get(where.replace("/physics", "/biology")), 422)

@@ -110,7 +110,7 @@ def _place_words(place: Place, path: str) -> str:
     if place.source is not None:
         return place.source.name
     if place.policy is None:
-        return _("the whole site")
+        return _("The whole site")
     if place.entry_uid is None:
         return place.policy.name
     return _("%(policy)s, below %(path)s") % {"policy": place.policy.name, "path": path}

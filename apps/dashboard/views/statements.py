@@ -15,7 +15,7 @@ from apps.dashboard import lines, statement_lines
 from apps.dashboard.actor import actor_of
 from apps.dashboard.downloads import csv_response
 from apps.errors import Invalid
-from apps.notices.statements.reading import get_statements
+from apps.notices.statements.reading import StatementLine, get_statements
 
 
 @require_safe
@@ -38,11 +38,11 @@ def statements(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpR
         "verdict": statement_lines.verdict(chosen),
         "chosen": drawn,
         "amounts": [
-            (label, amount, formula)
-            for (_key, label, formula), amount in zip(statement_lines.FORMULAS, drawn.amounts, strict=True)
+            (*amount, formula)
+            for (_key, _label, formula), amount in zip(statement_lines.FORMULAS, drawn.amounts, strict=True)
         ],
         "labels": [label for _key, label, _formula in statement_lines.FORMULAS],
-        "months": [statement_lines.draw(page, line) for line in page.months],
+        "months": [statement_lines.draw(page, line) for line in page.months if _is_worth_a_row(line, chosen)],
         "parts": [statement_lines.draw(page, line, is_part=True) for line in page.children],
         "corrections": statement_lines.corrections(chosen),
         "here": statement_lines.page_url(policy, chosen),
@@ -60,3 +60,8 @@ def table(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRespon
     found = [page.chosen, *page.children] if month else list(page.months)
     file_name = f"statement-{policy}-{lines.name_slug(page.name)}{'-' + page.chosen.month.text if month else ''}.csv"
     return csv_response(file_name, statement_lines.HEADER, statement_lines.table_rows(found))
+
+
+def _is_worth_a_row(line: StatementLine, chosen: StatementLine) -> bool:
+    """Months from before there was anything are left out."""
+    return line.month == chosen.month or line.figures is not None or line.is_suppressed or bool(line.adjusted)
