@@ -39,7 +39,7 @@ class LookupMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if "HTTP_AUTHORIZATION" in request.META and request.path_info.startswith(_START):
             match = _ROUTE.fullmatch(request.path_info)
-            if match and request.method in _METHODS[match[2]]:
+            if match and request.method in _METHODS[match[2]] and "format" not in request.GET:  # tables are a view's
                 started_s = perf_counter()
                 response = self._answer(request, match[1], match[2])
                 metrics.count_lookup(response.status_code, perf_counter() - started_s)

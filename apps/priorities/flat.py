@@ -14,14 +14,13 @@ ENTRY_COLUMNS = (
     Column("shares", "number"), Column("inherits", "flag"), Column("locked", "flag"), Column("target", "number"),
     Column("target_global", "number"), Column("actual", "number"), Column("actual_global", "number"),
     Column("deviation_points", "number"), Column("state"), Column("usage_core_s", "number"),
-    Column("priority", "number"), Column("rank", "whole"), Column("factor", "number"), Column("children", "whole"),
+    Column("priority", "number"), Column("rank", "whole"), Column("factor", "number"), Column("n_children", "whole"),
     Column("suppressed", "flag"),
 )  # fmt: skip
 PRIORITY_COLUMNS = (
     Column("account"), Column("group"), Column("namespace"), Column("entry"), Column("factor", "number"),
     Column("rank", "whole"), Column("of", "whole"), Column("key"),
 )  # fmt: skip
-_NUMBERS_FROM = 10  # of ENTRY_COLUMNS
 
 
 def entry_rows(view: PolicyView, top: int, depth: int | None) -> Iterator[Row]:
@@ -38,7 +37,8 @@ def _entry(view: PolicyView, i: int) -> Row:
     return (
         row.path, str(row.uid), row.name, row.kind, row.level - 1, row.shares, row.shares is None, row.locked,
         row.target, row.target_global, row.actual, row.actual_global, row.deviation_points, row.state,
-        row.usage_core_s, row.priority, row.rank, row.factor, row.n_children, False,
+        None if view.snapshot is None else row.usage_core_s, row.priority, row.rank, row.factor, row.n_children,
+        row.suppressed,
     )  # fmt: skip
 
 

@@ -14,12 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rest_framework.response import Response
-from rest_framework.utils.serializer_helpers import ReturnDict, ReturnList
+from rest_framework.utils import serializer_helpers
 
 from apps.api.rendering import JSONRenderer, dumps
 from apps.api.v1.priorities import NumberField
 
 API = Path(__file__).resolve().parents[2] / "apps" / "api"
+
+
+ReturnDict: Any = serializer_helpers.ReturnDict
+ReturnList: Any = serializer_helpers.ReturnList
 
 
 class Pair(NamedTuple):

@@ -16,12 +16,14 @@ from rest_framework.views import APIView
 
 from apps import clock
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.tables import TABLE_ANSWERS, TableFormatField, table_response
 from apps.api.throttling import READS
 from apps.api.v1 import answers
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
 from apps.api.v1.moments import InstantField
 from apps.api.v1.usage import StreamParser
 from apps.priorities import recompute, selectors
+from apps.priorities.flat import PRIORITY_COLUMNS, priority_rows
 from apps.priorities.sight import served_to
 
 LOOK_UP: Scopes = {
@@ -150,20 +152,39 @@ class BulkPriorityView(APIView):
         return answers.answer_accounts(request._request, snapshot, queries, mask, clock.now())
 
 
+class AllPrioritiesFilterSerializer(serializers.Serializer[Any]):
+    since = serializers.IntegerField(
+        min_value=0, max_value=2**63 - 1, required=False, help_text="A snapshot that you have"
+    )
+    format = TableFormatField()
+
+
 class AllPrioritiesView(APIView):
     scopes: ClassVar[Scopes] = LOOK_UP
 
     @extend_schema(
         operation_id="get_all_priorities",
-        parameters=[OpenApiParameter("since", int, description="A snapshot that you have"), _IF_NONE_MATCH],
-        responses={(200, "application/x-ndjson"): str, 304: None, 410: None},
+        parameters=[AllPrioritiesFilterSerializer, _IF_NONE_MATCH],
+        responses={(200, "application/x-ndjson"): str, **TABLE_ANSWERS, 304: None, 410: None},
     )
     def get(self, request: Request, policy: str) -> HttpResponseBase:
-        """Every leaf as a line; with `since` only what changed, and what is gone."""
+        """Every leaf as a line; with `since` only what changed, and what is gone; with `format` all as a table."""
         at = clock.now()
         snapshot, mask = served_to(policy_slug=policy, at=at, actor=actor_of(request))
+        if "format" in request.query_params:
+            format = asked(_PriorityTableSerializer, request)["format"]
+            rows = priority_rows(snapshot, mask)
+            return answers.with_age(
+                table_response(f"{policy}-priorities", PRIORITY_COLUMNS, rows, format), snapshot, at
+            )
         since = answers.snapshot_since(request._request, policy)
         return answers.answer_all(request._request, snapshot, since, mask, at)
+
+
+class _PriorityTableSerializer(serializers.Serializer[Any]):
+    """A table holds all: `since` doesn't go with it."""
+
+    format = TableFormatField()
 
 
 class SnapshotSerializer(serializers.Serializer[Any]):

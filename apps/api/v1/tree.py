@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import extend_schema
+from django.http import HttpResponseBase
+from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,13 +13,18 @@ from rest_framework.views import APIView
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.errors import Refusal
+from apps.api.tables import TABLE_ANSWERS, TableFormatField, table_response
 from apps.api.v1.lists import asked
 from apps.api.v1.moments import moment_of
 from apps.api.v1.priorities import NumberField
-from apps.errors import TooLarge
+from apps.api.v1.tree_changes import TreeChangesSerializer, changes_since
+from apps.errors import FieldProblem, TooLarge
 from apps.policies.columns import SCOPES, TreeColumns
+from apps.priorities.flat import ENTRY_COLUMNS, entry_rows
 from apps.priorities.ordering import json_number
 from apps.priorities.selectors import PolicyView, open_view
+from apps.priorities.tree_changes import tag_of_view
 
 MOST_ENTRIES = 20_000
 STATES = ("over", "under", "on", "idle", "unknown")
@@ -30,8 +36,14 @@ _COLUMNS = (
 
 class TreeFilterSerializer(serializers.Serializer[Any]):
     path = serializers.CharField(max_length=8_400, required=False, help_text="The root, or the token's subtree")
-    depth = serializers.IntegerField(min_value=0, max_value=64, required=False, default=1)
+    depth = serializers.IntegerField(
+        min_value=0, max_value=64, required=False, help_text="Levels below; 1, in tables and changes all"
+    )
     at = serializers.CharField(max_length=40, required=False, help_text="A revision's number, or a time")
+    since = serializers.IntegerField(
+        min_value=0, max_value=2**63 - 1, required=False, help_text="A snapshot that you have: only what is other now"
+    )
+    format = TableFormatField()
 
 
 class EntrySerializer(serializers.Serializer[Any]):
@@ -70,17 +82,44 @@ class TreeSerializer(EntrySerializer):
     as_of = serializers.DateTimeField(allow_null=True)
 
 
+_ANSWER = PolymorphicProxySerializer(
+    component_name="TreeAnswer", serializers=[TreeSerializer, TreeChangesSerializer], resource_type_field_name=None
+)
+
+
 class TreeView(APIView):
     scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ, SELF_READ})}
 
-    @extend_schema(operation_id="get_tree", parameters=[TreeFilterSerializer], responses=TreeSerializer)
-    def get(self, request: Request, policy: str) -> Response:
+    @extend_schema(
+        operation_id="get_tree",
+        parameters=[TreeFilterSerializer, OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER)],
+        responses={(200, "application/json"): _ANSWER, **TABLE_ANSWERS, 304: None, 410: None},
+    )
+    def get(self, request: Request, policy: str) -> HttpResponseBase:
         """An entry with what is below it, `depth` levels deep; the past with the snapshot of then, if it is kept."""
         given, actor = asked(TreeFilterSerializer, request), actor_of(request)
+        _check(given)
         scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ
         view = open_view(policy_slug=policy, actor=actor, at=moment_of(given.get("at")), scope=scope)
         top = view.visibility.require(_top(view.tree, given.get("path"), actor))
-        return Response(nested(view, top, given["depth"]))
+        if "format" in given:
+            rows = entry_rows(view, top, given.get("depth"))
+            return table_response(f"{view.policy.slug}-tree", ENTRY_COLUMNS, rows, given["format"])
+        tag = tag_of_view(view, top, given.get("depth"), given.get("since"))
+        headers = {"ETag": tag, "Cache-Control": "private", "Vary": "Authorization, Cookie"}
+        if tag in request.headers.get("If-None-Match", ""):
+            return Response(status=304, headers=headers)
+        if "since" in given:
+            return Response(changes_since(view, top, given["since"], entry_of), headers=headers)
+        return Response(nested(view, top, given.get("depth", 1)), headers=headers)
+
+
+def _check(given: dict[str, Any]) -> None:
+    """`since` compares the whole of a part of the tree with the present one."""
+    for name in ("at", "depth", "format"):
+        if "since" in given and name in given:
+            message = f"goes not with {name}: it tells what of the present tree is other than in a snapshot"
+            raise Refusal(f"since {message}.", code="invalid", fields=[FieldProblem("since", message)])
 
 
 def _top(tree: TreeColumns, path: str | None, actor: Actor) -> int | None:

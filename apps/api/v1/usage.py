@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import IO, Any, ClassVar
 
+from django.http import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.parsers import BaseParser
@@ -16,6 +17,8 @@ from rest_framework.views import APIView
 from apps import clock
 from apps.api.authentication import SELF_READ, USAGE_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.tables import TABLE_ANSWERS, TableFormatField
+from apps.api.v1.bucket_tables import bucket_table, wanted_buckets
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed
 from apps.api.v1.moments import InstantField
 from apps.errors import FieldProblem
@@ -98,6 +101,7 @@ class BucketFilterSerializer(serializers.Serializer[Any]):
     step = serializers.ChoiceField(["hour", "day"], required=False, default="hour")
     by = serializers.ChoiceField(["account", "site"], required=False, default="account")
     cursor = serializers.CharField(max_length=2_000, required=False)
+    format = TableFormatField()
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         return {**super().get_fields(), "from": InstantField(required=False)}  # a word of Python's own
@@ -161,24 +165,21 @@ class BucketListView(APIView):
     scopes: ClassVar[Scopes] = {"GET": frozenset({SELF_READ, USAGE_WRITE})}
 
     @extend_schema(
-        operation_id="list_buckets", parameters=[BucketFilterSerializer], responses=list_of(BucketSerializer)
+        operation_id="list_buckets",
+        parameters=[BucketFilterSerializer],
+        responses={(200, "application/json"): list_of(BucketSerializer), **TABLE_ANSWERS},
     )
-    def get(self, request: Request) -> Response:
-        """Sums by account and site, or by site alone; mine, or everybody's for an administrator."""
-        given = asked(BucketFilterSerializer, request)
+    def get(self, request: Request) -> HttpResponseBase:
+        """Sums by account and site, or by site alone; mine, or everybody's for an administrator.
+
+        With `format` all of a period as a table: `from` and `to` are needed then.
+        """
+        given, actor = asked(BucketFilterSerializer, request), actor_of(request)
+        if "format" in given:
+            return bucket_table(given, actor)
         cursor = given.get("cursor")
-        rows = selectors.list_buckets(
-            source=given.get("source"),
-            account=given.get("account"),
-            site=given.get("site"),
-            from_at=given.get("from"),
-            to_at=given.get("to"),
-            step=given["step"],
-            by=given["by"],
-            after=None if cursor is None else decode_cursor(cursor, list),
-            limit=_PAGE + 1,
-            actor=actor_of(request),
-        )
+        after = None if cursor is None else decode_cursor(cursor, list)
+        rows = selectors.list_buckets(**wanted_buckets(given), after=after, limit=_PAGE + 1, actor=actor)
         place = rows[_PAGE - 1].place if len(rows) > _PAGE else None
         return listed(BucketSerializer(rows[:_PAGE], many=True).data, place)
 

@@ -1,0 +1,179 @@
+"""What of a tree is other than in a snapshot that somebody has: applied to it, the old answer becomes the new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.accounts.actor import Actor
+from apps.policies.models import Grant
+from apps.policies.services import make_change_set, publish_change_set
+from apps.priorities.models import Snapshot
+from tests.api.conftest import AT, Caller
+from tests.api.small_site import Site, push, record
+
+TREE = "policies/grid/tree"
+
+
+def flat(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield {name: value for name, value in entry.items() if name not in ("children", *HEAD)}
+    for child in entry["children"]:
+        yield from flat(child)
+
+
+HEAD = ("policy", "revision", "snapshot", "as_of")
+
+
+def whole(caller: Caller, **more: Any) -> tuple[int, dict[str, Any]]:
+    answer = caller.get(TREE, {"depth": 64, **more}).json()
+    return answer["snapshot"], {entry["uid"]: entry for entry in flat(answer)}
+
+
+def changes(caller: Caller, since: int, **more: Any) -> dict[str, Any]:
+    answer = caller.get(TREE, {"since": since, **more})
+    assert answer.status_code == 200, answer.content
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def applied(old: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    new = {**old, **{entry["uid"]: entry for entry in found["entries"]}}
+    for gone in found["gone"]:
+        del new[gone["uid"]]
+    return new
+
+
+def go_on(site: Site, monkeypatch: pytest.MonkeyPatch, minutes: int) -> None:
+    """A later instant, with a snapshot for it."""
+    site.at = AT + timedelta(minutes=minutes)
+    monkeypatch.setenv("FAIRSHARE_CLOCK", site.at.isoformat())
+    site.recompute()
+
+
+def publish(site: Site, *operations: dict[str, Any]) -> None:
+    actor = Actor(user=site.admin, via="api")
+    made = make_change_set(policy_slug="grid", operations=list(operations), at=site.at, actor=actor)
+    publish_change_set(id=made.pk, version=1, reason="x", at=site.at, actor=actor)
+
+
+def test_nothing_is_other_than_it_was(computed: Site, admin: Caller) -> None:
+    snapshot, _ = whole(admin)
+    found = changes(admin, snapshot)
+    assert (found["since"], found["snapshot"], found["entries"], found["gone"]) == (snapshot, snapshot, [], [])
+
+
+def test_only_what_usage_changed_is_told(computed: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot, old = whole(admin)
+    push(computed, [record("20", "bob", "physics", 5, at=AT)])
+    go_on(computed, monkeypatch, 1)
+    found = changes(admin, snapshot)
+    assert found["snapshot"] > snapshot
+    assert "/physics/bob" in [entry["path"] for entry in found["entries"]]
+    assert found["gone"] == []
+    assert applied(old, found) == whole(admin)[1]
+    again = changes(admin, found["snapshot"])
+    assert again["entries"] == []
+
+
+def test_a_tree_that_was_changed_is_told_with_what_came_moved_and_left(
+    computed: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot, old = whole(admin)
+    bob = computed.uid("/physics/bob")
+    publish(
+        computed,
+        {"op": "add", "parent": "/biology", "name": "dave", "kind": "user", "shares": 2},
+        {"op": "archive", "entry": "/physics/bob"},
+        {"op": "rename", "entry": "/physics/alice", "name": "alice2"},
+        {"op": "set_shares", "entry": "/biology", "shares": 10},
+    )
+    go_on(computed, monkeypatch, 1)
+    found = changes(admin, snapshot)
+    assert found["gone"] == [{"uid": str(bob), "path": "/physics/bob"}]
+    paths = {entry["path"] for entry in found["entries"]}
+    assert {"/biology", "/biology/dave", "/physics", "/physics/alice2"} <= paths
+    assert applied(old, found) == whole(admin)[1]
+
+
+def test_part_of_a_tree(computed: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot, old = whole(admin, path="/physics")
+    publish(computed, {"op": "set_shares", "entry": "/physics/bob", "shares": 9})
+    go_on(computed, monkeypatch, 1)
+    found = changes(admin, snapshot, path="/physics")
+    assert all(entry["path"].startswith("/physics") for entry in found["entries"])
+    assert applied(old, found) == whole(admin, path="/physics")[1]
+    publish(computed, {"op": "add", "parent": "/", "name": "new", "kind": "group", "shares": 1})
+    go_on(computed, monkeypatch, 2)
+    assert [entry["path"] for entry in changes(admin, snapshot, path="/new")["entries"]] == ["/new"]
+
+
+def test_each_is_told_of_what_they_see_alone(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice = Caller(user=computed.alice)
+    snapshot, old = whole(alice)
+    publish(
+        computed,
+        {"op": "archive", "entry": "/physics/bob"},
+        {"op": "add", "parent": "/biology", "name": "dave", "kind": "user", "shares": 2},
+    )
+    push(computed, [record("20", "carol", "biology", 5, at=AT)])
+    go_on(computed, monkeypatch, 1)
+    found = changes(alice, snapshot)
+    text = str(found)
+    assert not any(name in text for name in ("bob", "dave", "carol", "biology"))
+    assert applied(old, found) == whole(alice)[1]
+
+
+def test_sums_are_told_from_finished_days_however_they_are_asked_for(
+    computed: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two live snapshots a minute apart, asked for by number: nothing of what was used in between."""
+    Grant.objects.create(
+        policy=computed.policy, entry_uid=computed.uid("/"), user=computed.nobody, role="viewer",
+        verbs=["view_aggregate"], created_at=AT, reason="sums",
+    )  # fmt: skip
+    first = Snapshot.objects.latest("id").pk
+    push(computed, [record("20", "bob", "physics", 5, at=AT)])
+    go_on(computed, monkeypatch, 1)
+    viewer = Caller(user=computed.nobody)
+    found = changes(viewer, first)
+    told = [entry for entry in found["entries"] if entry["path"] != "/"]
+    assert not any(entry["usage_core_s"] or entry["actual"] or entry["priority"] for entry in told)
+
+
+def test_a_snapshot_that_is_no_longer_kept_is_gone(computed: Site, admin: Caller) -> None:
+    answer = admin.get(TREE, {"since": 999_999})
+    assert (answer.status_code, answer.json()["code"]) == (410, "snapshot_gone")
+    assert "without since" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("query", [{"at": 2}, {"depth": 1}, {"format": "csv"}, {"since": "x"}, {"since": "-1"}])
+def test_what_does_not_go_together_is_said(computed: Site, admin: Caller, query: dict[str, Any]) -> None:
+    answer = admin.get(TREE, {"since": 1, **query})
+    assert (answer.status_code, answer.json()["fields"][0]["where"]) == (400, "since")
+
+
+def test_an_unchanged_tree_is_not_sent_again(computed: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = admin.get(TREE, {"depth": 64})
+    tag = first.headers["ETag"]
+    same = admin.get(TREE, {"depth": 64}, if_none_match=tag)
+    assert (same.status_code, same.content, same.headers["ETag"]) == (304, b"", tag)
+    assert admin.get(TREE, {"depth": 1}, if_none_match=tag).status_code == 200
+    since = admin.get(TREE, {"since": first.json()["snapshot"]})
+    assert since.headers["ETag"] != tag
+    again = admin.get(TREE, {"since": first.json()["snapshot"]}, if_none_match=since.headers["ETag"])
+    assert again.status_code == 304
+    assert Caller(user=computed.alice).get(TREE, {"depth": 64}, if_none_match=tag).status_code == 200
+    assert Caller(user=computed.alice).get(TREE, {"depth": 64}).headers["ETag"] != tag
+    go_on(computed, monkeypatch, 1)
+    assert admin.get(TREE, {"depth": 64}, if_none_match=tag).status_code == 200
+
+
+def test_a_right_that_ends_ends_the_tag_with_it(computed: Site) -> None:
+    pia = Caller(user=computed.pia)
+    tag = pia.get(TREE, {"depth": 64}).headers["ETag"]
+    assert pia.get(TREE, {"depth": 64}, if_none_match=tag).status_code == 304
+    Grant.objects.filter(user=computed.pia).update(verbs=["view_aggregate"])
+    assert pia.get(TREE, {"depth": 64}, if_none_match=tag).status_code == 200
