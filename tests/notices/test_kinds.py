@@ -1,0 +1,203 @@
+"""Each kind of notice: when it opens, when it doesn't, what it says and to whom."""
+
+from __future__ import annotations
+
+import threading
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from apps.accounts.actor import SYSTEM, Actor
+from apps.accounts.models import User
+from apps.notices import reading
+from apps.notices.evaluating import evaluate
+from apps.notices.kinds import kinds
+from apps.notices.kinds.base import Sentence
+from apps.notices.models import Notice
+from apps.policies.allocations.giving import give_allocation
+from apps.policies.asking import ask_upward
+from apps.policies.models import ChangeSet
+from apps.policies.services import make_change_set, propose_change_set, publish_change_set
+from apps.runs.models import Run
+from apps.usage.models import Import, Source
+from tests.api.small_site import Site, build_site, push, record
+from tests.notices.conftest import AT
+
+DAY = timedelta(days=1)
+TODAY = AT.date()
+
+
+def page(user: User) -> Actor:
+    return Actor(user=user, via="page")
+
+
+def told(user: User, kind: str, at: datetime = AT) -> list[str]:
+    lines = reading.list_open_notices(page(user), at)
+    return sorted(line.sentence.text for line in lines if line.kind.name == kind)
+
+
+def put_in_force(site: Site, operations: list[dict[str, Any]]) -> None:
+    made = make_change_set(policy_slug="grid", operations=operations, reason="r", at=AT, actor=SYSTEM)
+    publish_change_set(id=made.pk, version=1, at=AT, actor=SYSTEM)
+    site.policy.refresh_from_db()
+
+
+def test_shares_and_boosts_that_end_are_told_to_who_divides_around_them(computed: Site) -> None:
+    soon, later = (TODAY + 5 * DAY).isoformat(), (TODAY + 40 * DAY).isoformat()
+    put_in_force(
+        computed,
+        [
+            {"op": "set_dates", "entry": "/physics/bob", "dates": {"ends_on": soon, "at_end": 1}},
+            {"op": "set_dates", "entry": "/physics/alice", "dates": {"ends_on": soon, "at_end": "archive"}},
+            {"op": "set_dates", "entry": "/biology/carol", "dates": {"ends_on": later, "at_end": "zero"}},
+        ],
+    )
+    evaluate(at=AT)
+    wanted = ["The boost of /physics/bob ends on 25 Nov 2026.", "The shares of /physics/alice end on 25 Nov 2026."]
+    assert told(computed.pia, "ending_shares") == wanted
+    assert told(computed.ben, "ending_shares") == told(computed.alice, "ending_shares") == []
+    evaluate(at=AT + 20 * DAY)
+    assert told(computed.ben, "ending_shares", AT + 20 * DAY) == ["The shares of /biology/carol end on 30 Dec 2026."]
+
+
+def test_shares_that_ended_and_were_kept_stay_told(computed: Site) -> None:
+    dates = {"ends_on": (TODAY + DAY).isoformat(), "at_end": "keep"}
+    put_in_force(computed, [{"op": "set_dates", "entry": "/physics/bob", "dates": dates}])
+    evaluate(at=AT + 60 * DAY)
+    text = "The shares of /physics/bob ended on 21 Nov 2026 and were kept: nobody has said what follows."
+    assert told(computed.pia, "ending_shares", AT + 60 * DAY) == [text]
+
+
+def test_core_hours_that_end_with_nothing_after_them(computed: Site) -> None:
+    def give(starts_on: date, ends_on: date) -> None:
+        give_allocation(
+            policy_slug="grid", entry_uid=computed.uid("/physics"), starts_on=starts_on, ends_on=ends_on, core_h=1500,
+            reason="r", at=AT, actor=SYSTEM,
+        )  # fmt: skip
+
+    give(TODAY, TODAY + 10 * DAY)
+    evaluate(at=AT)
+    text = "The 1,500 core-hours promised to /physics end on 30 Nov 2026; nothing follows."
+    assert told(computed.pia, "ending_allocations") == told(computed.alice, "ending_allocations") == [text]
+    assert told(computed.ben, "ending_allocations") == []
+    give(TODAY + 11 * DAY, TODAY + 300 * DAY)
+    evaluate(at=AT)
+    assert told(computed.pia, "ending_allocations") == []
+
+
+def test_requests_and_reviews_that_wait_are_told_to_who_decides(computed: Site) -> None:
+    pia = page(computed.pia)
+    ask_upward(policy_slug="grid", entry_uid=computed.uid("/physics"), shares=75, reason="r", at=AT, actor=pia)
+    shares = {"op": "set_shares", "entry": "/physics/bob", "shares": 3}
+    made = make_change_set(policy_slug="grid", operations=[shares], reason="r", at=AT, actor=page(computed.admin))
+    propose_change_set(id=made.pk, version=made.version, at=AT, actor=page(computed.admin))
+    evaluate(at=AT + 2 * DAY)
+    assert not Notice.objects.filter(kind="waiting_decisions").exists()
+    at = AT + 4 * DAY
+    evaluate(at=at)
+    assert "A request by pia has waited for 4 days." in told(computed.admin, "waiting_decisions", at)
+    assert told(computed.pia, "waiting_decisions", at) == ["A change by admin has waited for 4 days."]
+    assert told(computed.ben, "waiting_decisions", at) == told(computed.nobody, "waiting_decisions", at) == []
+    ChangeSet.objects.update(state="withdrawn")
+    evaluate(at=at)
+    assert not Notice.objects.filter(kind="waiting_decisions", closed_at=None).exists()
+
+
+def test_usage_without_an_entry_above_a_part_of_the_whole(site: Site) -> None:
+    push(site, [record("9", "stranger", "nowhere", 5, at=AT)])
+    site.recompute()
+    evaluate(at=AT)
+    assert told(site.admin, "unmapped_usage") == ["33.3 % of the usage in Grid is of 1 account that no entry is for."]
+    assert told(site.pia, "unmapped_usage") == told(site.nobody, "unmapped_usage") == []
+
+
+def test_little_usage_without_an_entry_is_left_alone(computed: Site) -> None:
+    evaluate(at=AT)
+    assert told(computed.admin, "unmapped_usage") == []
+
+
+def run_of(kind: str, subject: str, state: str, at: datetime = AT, **more: Any) -> Run:
+    return Run.objects.create(
+        kind=kind, subject=subject, state=state, due_at=at, created_at=at, finished_at=at, error="No such file.", **more
+    )  # fmt: skip
+
+
+def test_collections_that_fail_again_and_again(computed: Site) -> None:
+    Source.objects.update(kind="directory", collect_error="The folder is gone.")
+    for _n in range(2):
+        run_of("usage_collect", "source:cluster-a", "failed")
+    evaluate(at=AT)
+    assert told(computed.admin, "failing_collection") == []
+    run_of("usage_collect", "source:cluster-a", "failed")
+    evaluate(at=AT)
+    text = "The last 3 collections of Cluster A failed. The last one: The folder is gone."
+    assert told(computed.admin, "failing_collection") == [text]
+    assert told(computed.pia, "failing_collection") == []
+    run_of("usage_collect", "source:cluster-a", "succeeded")
+    evaluate(at=AT)
+    assert told(computed.admin, "failing_collection") == []
+
+
+def test_an_import_that_failed_until_the_same_file_goes_through(computed: Site) -> None:
+    def handed_in(state: str) -> None:
+        Import.objects.create(
+            source=Source.objects.get(), run=run_of("usage_import", "source:cluster-a", state), format="swf",
+            file_name="a.swf", n_bytes=1, sha256="aa", owner=computed.pia, created_at=AT,
+        )  # fmt: skip
+
+    handed_in("failed")
+    evaluate(at=AT)
+    text = "The import of a.swf into Cluster A failed: No such file."
+    assert told(computed.admin, "failed_import") == told(computed.pia, "failed_import") == [text]
+    assert told(computed.ben, "failed_import") == []
+    assert "owner" not in reading.list_open_notices(page(computed.pia), AT)[0].sentence.values
+    handed_in("succeeded")
+    evaluate(at=AT)
+    assert told(computed.pia, "failed_import") == []
+
+
+def test_a_source_that_never_sent_and_one_that_is_paused(computed: Site) -> None:
+    Source.objects.update(expected_every_s=3600, last_record_end_at=None, created_at=AT - 3 * DAY)
+    evaluate(at=AT)
+    assert told(computed.admin, "late_source") == ["Cluster A has sent no usage yet, for 3 days."]
+    Source.objects.update(is_paused=True)
+    evaluate(at=AT)
+    assert told(computed.admin, "late_source") == []
+
+
+def test_every_kind_says_what_it_is() -> None:
+    for name, kind in kinds().items():
+        assert kind.name == name
+        assert str(kind.title)
+        assert str(kind.about).endswith(".")
+        assert kind.watches in ("policy", "source", "site")
+        assert {term.name for term in kind.terms} == set(kind.defaults())
+        assert all(term.lowest <= term.default <= term.highest for term in kind.terms)
+    assert isinstance(kinds()["drift"].tell({"path": "/a", "days": 8, "deviation": -0.1, "is_starved": True}), Sentence)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_that_look_at_once_open_one_notice() -> None:
+    build_site(AT)
+    Source.objects.update(expected_every_s=3600, last_record_end_at=AT - timedelta(hours=9))
+    both = threading.Barrier(2)
+    problems: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            both.wait(10)
+            evaluate(at=AT)
+        except BaseException as error:
+            problems.append(error)
+        finally:
+            connection.close()
+
+    workers = [threading.Thread(target=work) for _n in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert problems == []
+    assert Notice.objects.filter(kind="late_source").count() == 1
