@@ -35,7 +35,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _TOKEN = re.compile(r"fsh_[0-9A-Za-z]+_[0-9A-Za-z_-]+")
 _LOCAL_TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?)?")
 _NOT_SHOWN = "not shown"
-_KNOWN = {"accounts", "results", "children"}  # one of them is in every answer that is read here
+_KNOWN = {"accounts", "results", "children", "one"}  # one of them is in every answer that is read here
 
 Json = Dict[str, Any]
 
@@ -369,6 +369,12 @@ def why(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
     return found, tell_why
 
 
+def compare(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
+    policy = given.policy or _only_policy(site)
+    path = "policies/{}/compare".format(urllib.parse.quote(policy, safe=""))
+    return site.get(path, {"one": given.mine, "other": given.other, "at": given.at}), tell_compare
+
+
 def tree(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
     policy = given.policy or _only_policy(site)
     path = "policies/{}/tree".format(urllib.parse.quote(policy, safe=""))
@@ -487,6 +493,36 @@ def tell_why(page: Page, found: Json) -> None:
         _freshness(page, one)
 
 
+def tell_compare(page: Page, found: Json) -> None:
+    one, other = found["one"], found["other"]
+    page.heading("{} and {} in {}".format(clean(one["name"]), clean(other["name"]), clean(found["policy"])))
+    for text in _texts(found.get("sentences")) or [str(found.get("sentence", ""))]:
+        page.paragraph(text, indent="  ")
+    page.line()
+    rows = []
+    for side in (one, other):
+        word = {found.get("ahead"): "ahead", found.get("behind"): "behind"}.get(side["entry"], "tie")
+        rows.append(
+            [clean(side["entry"]), "{} of {}".format(side["rank"], found["of"]), factor_of(side["factor"]), word]
+        )
+    page.table(["entry", "rank", "factor", ""], rows, numbers=(1, 2), grows=0)
+    steps = [step for step in (found.get("ahead_step"), found.get("behind_step")) if step]
+    if steps:
+        page.line()
+        page.line(page.styled("Where it is decided", "1"))
+        _sides(page, steps)
+    page.line()
+    _freshness(page, found)
+
+
+def _sides(page: Page, steps: Sequence[Json]) -> None:
+    rows = []
+    for step in steps:
+        actual = _NOT_SHOWN if step.get("suppressed") else percent(step.get("actual"))
+        rows.append([clean(step["entry"]), percent(step.get("target")), actual, points(step), clean(step["state"])])
+    page.table(["entry", "target", "actual", "points", ""], rows, numbers=(1, 2, 3), grows=0)
+
+
 def _levels(page: Page, steps: Sequence[Json]) -> None:
     rows = []
     for at, step in enumerate(steps):
@@ -553,13 +589,16 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("accounts", help="your accounts, best first: submit under the first", **kept)
     one = commands.add_parser("why", help="level by level, and the number that the scheduler gets", **kept)
     one.add_argument("account", nargs="?", default=None, help="an account of yours, or its entry (/group/name)")
+    one = commands.add_parser("compare", help="why them first: you beside somebody else", **kept)
+    one.add_argument("other", help="an account, or its entry (/group/name)")
+    one.add_argument("mine", nargs="?", default=None, help="which of yours (the best)")
     one = commands.add_parser("tree", help="your way through the tree, and what else you may see", **kept)
     one.add_argument("path", nargs="?", default=None, help="from this entry down (/group)")
     one.add_argument("--depth", type=int, default=64, metavar="N", help="so many levels (all)")
     return top
 
 
-COMMANDS = {"me": me, "accounts": accounts, "why": why, "tree": tree}
+COMMANDS = {"me": me, "accounts": accounts, "why": why, "compare": compare, "tree": tree}
 
 
 def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from django.conf import settings as django_settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rest_framework.response import Response
 from rest_framework.utils import serializer_helpers
@@ -73,6 +74,7 @@ trees = st.recursive(
 )
 
 
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine, too
 @given(trees)
 def test_every_number_is_told_as_what_it_is(data: Any) -> None:
     assert strictly(dumps(data)) == told(data)
@@ -104,6 +106,6 @@ def test_json_leaves_this_face_through_one_door() -> None:
     assert encoders == ["rendering.py", "v1/lists.py"]
 
 
-def test_the_framework_renders_with_it(settings: Any) -> None:
-    assert settings.REST_FRAMEWORK["DEFAULT_RENDERER_CLASSES"] == ["apps.api.rendering.JSONRenderer"]
+def test_the_framework_renders_with_it() -> None:
+    assert django_settings.REST_FRAMEWORK["DEFAULT_RENDERER_CLASSES"] == ["apps.api.rendering.JSONRenderer"]
     assert JSONRenderer().render(None, renderer_context={"response": Response(status=204)}) == b""

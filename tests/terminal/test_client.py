@@ -119,6 +119,22 @@ def test_the_tree_is_the_own_way_and_what_else_may_be_seen(terminal: Terminal, a
     assert terminal.run("tree", "--policy=grid", "--depth=0", token=pia).out.count("physics") == 0
 
 
+def test_two_are_compared_as_far_as_they_may_be_seen(terminal: Terminal, alice: str) -> None:
+    pia = terminal.site.token("self:read", "policies:read", user=terminal.site.pia)
+    told = terminal.run("compare", "/physics/bob", "/physics/alice", "--policy", "grid", token=pia)
+    assert (told.status, told.err) == (0, "")
+    assert told.out.splitlines()[0] == "alice and bob in grid"
+    rows = {row[0]: row[1:] for row in lines_of(told.out)}
+    assert rows["/physics/bob"][-1] in ("under", "ahead")
+    assert "Where it is decided" in told.out
+    assert max(map(len, told.out.splitlines())) <= 80
+    assert json.loads(terminal.run("compare", "bob", "alice", "--policy=grid", "--json", token=pia).out)["of"] == 3
+    answers = [terminal.run("compare", name, token=alice) for name in ("bob", "xyz")]
+    assert [answer.status for answer in answers] == [1, 1]
+    assert answers[0].err.replace("bob", "X") == answers[1].err.replace("xyz", "X")
+    assert terminal.run("compare", token=alice).status == 2
+
+
 def test_others_and_what_does_not_exist_read_alike(terminal: Terminal, alice: str) -> None:
     for command, name in (("why", "bob"), ("why", "nobody-at-all"), ("why", "/physics/bob"), ("why", "/nothing")):
         told = terminal.run(command, name, token=alice)
