@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +15,7 @@ from apps.dashboard import change_words, presentation
 from apps.policies.settings import PolicySettings
 from apps.priorities.charges import ChargedJob, ChargesPage
 from apps.priorities.charging import HourLine
+from apps.priorities.sentences import unit_of_metric
 
 _SHOWN_HOURS = 48
 
@@ -114,11 +115,7 @@ def hours(seconds: float) -> str:
 
 def unit_of(settings: PolicySettings) -> str:
     """core-hours, where one resource counts once; else a sum has no unit of its own."""
-    weights: Mapping[str, float] = {name: weight for name, weight in settings.metric["weights"].items() if weight}
-    if list(weights.values()) == [1.0]:
-        (name,) = weights
-        return str(change_words.UNITS.get(name, name))
-    return _("weighed hours")
+    return unit_of_metric(settings.metric["weights"])
 
 
 def number_of(job: ChargedJob) -> str:

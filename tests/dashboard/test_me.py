@@ -158,6 +158,18 @@ def test_what_others_see_is_told_by_role_from_the_grants_in_force(closed: Grid) 
     assert "Group lead" not in text(sign_in(closed.alice))
 
 
+def test_a_part_that_is_open_to_everybody_says_so(closed: Grid) -> None:
+    Grant.objects.create(
+        policy=Policy.objects.get(slug=SLUG), entry_uid=closed.uid("/atlas"), people="*", role="viewer",
+        verbs=["view_members"], created_at=closed.at, reason="test",
+    )  # fmt: skip
+    page = text(sign_in(closed.alice))
+    assert (
+        "atlas is open: everybody who signs in sees your name, your share, what you used and your jobs there." in page
+    )
+    assert "Your colleagues, and all others without a role here" not in page
+
+
 def test_an_open_policy_says_so(grid: Grid) -> None:
     assert "SweGrid is open: everybody who signs in sees its whole tree" in text(sign_in(grid.alice))
 

@@ -16,6 +16,7 @@ from apps.api.v1.moments import moment_of
 from apps.api.v1.priorities import AlgorithmField, NumberField
 from apps.api.v1.sentences import SaidSerializer
 from apps.api.v1.walks import WalkStepSerializer
+from apps.priorities.outlooks import outlook_of
 from apps.priorities.selectors.myself import explain_me, tell_me
 
 
@@ -125,5 +126,6 @@ class MyExplanationView(APIView):
             account=given["account"],
             namespace=given["namespace"],
             entry=given["entry"],
+            outlook_of=outlook_of,
         )
         return Response(told, headers={"Cache-Control": "private, no-store"})

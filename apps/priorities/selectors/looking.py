@@ -41,7 +41,7 @@ def look_at(*, policy_slug: str, actor: Actor, at: int | datetime | None = None,
         Unavailable: `no_snapshot`, nothing is computed, or nothing is kept from then.
     """
     if at is not None:
-        return look_back(open_view(policy_slug=policy_slug, actor=actor, at=at, scope=scope))
+        return look_back(open_view(policy_slug=policy_slug, actor=actor, at=at, scope=scope, is_live=True))
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot, now = served.newest(policy_slug), clock.now()
     seen = visible_in(policy=policy, snapshot=snapshot, at=now, actor=actor)

@@ -127,7 +127,7 @@ def _opened(policy: Policy, actor: Actor, at: int | datetime | None) -> _Opened:
 
 def _opened_then(policy: Policy, actor: Actor, at: int | datetime) -> _Opened:
     try:
-        view = open_view(policy_slug=policy.slug, actor=actor, at=at, scope=Token.Scope.SELF_READ)
+        view = open_view(policy_slug=policy.slug, actor=actor, at=at, scope=Token.Scope.SELF_READ, is_live=True)
     except NotFound:
         if isinstance(at, int):
             raise

@@ -14,6 +14,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.errors import NotAllowed
 from apps.policies.models import Grant, Policy
+from apps.policies.scope import EVERYBODY
 from apps.policies.selectors import get_policy
 from apps.policies.trees import load_tree
 from apps.priorities.selectors.me import MyPriority
@@ -29,8 +30,11 @@ def who_sees_me(mine: MyPriority, *, actor: Actor) -> list[Said]:
     policy = get_policy(slug=mine.policy_slug, actor=actor, scope="self:read")
     lineage = {step.uid: step.name for step in mine.walk}
     is_open = policy.visibility == Policy.Visibility.TREE
-    told = [say("seen.open", policy=policy.name) if is_open else say("seen.closed")]
-    told += _by_grants(policy, lineage, actor.user)
+    by_grants = _by_grants(policy, lineage, actor.user)
+    told = [say("seen.open", policy=policy.name)] if is_open else []
+    if not is_open and not any(said.key.endswith("_all") for said in by_grants):
+        told = [say("seen.closed")]
+    told += by_grants
     n_admins = User.objects.filter(is_active=True, is_superuser=True).exclude(pk=actor.user.pk).count()
     if n_admins:
         told.append(say("seen.administrators", n=n_admins))
@@ -54,10 +58,9 @@ def _by_grants(policy: Policy, lineage: dict[UUID, str], user: User) -> list[Sai
     found = [
         (uid, role, say(f"seen.{kind}", n=n, **_about(names[uid], role))) for (uid, role, kind), n in people.items()
     ]
-    found += [
-        (uid, role, say(f"seen.{kind}_group", people=who, **_about(names[uid], role)))
-        for uid, role, kind, who in groups
-    ]
+    for uid, role, kind, who in groups:
+        suffix = "all" if who == EVERYBODY else "group"
+        found.append((uid, role, say(f"seen.{kind}_{suffix}", people=who, **_about(names[uid], role))))
     found.sort(key=lambda each: (order.index(each[0]), each[1], each[2].key))
     return [said for _uid, _role, said in found]
 

@@ -10,9 +10,16 @@ TEXTS = {
         "%(policy)s is open: everybody who signs in sees its whole tree, with your name, your share and what you used. "
         "Your jobs stay yours."
     ),
-    "seen.open_part": _(
-        "%(name)s is open: everybody who signs in sees all of it, with your name, your share and what you used. "
-        "Your jobs stay yours."
+    "seen.by_name_all": _(
+        "%(name)s is open: everybody who signs in sees your name, your share, what you used and your jobs there."
+    ),
+    "seen.jobs_by_name_all": _("Everybody who signs in sees your name, your accounts and their jobs at %(name)s."),
+    "seen.name_alone_all": _(
+        "Everybody who signs in sees your name and your share at %(name)s, and not what you used."
+    ),
+    "seen.in_sums_all": _(
+        "Everybody who signs in sees sums of groups at %(name)s, and none in which fewer than %(smallest)s people were "
+        "active or one used more than four fifths; not your name."
     ),
     "seen.closed": _(
         "Your colleagues, and all others without a role here, see neither your name nor your numbers. Who shares a "
