@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,7 +16,7 @@ from django.utils.translation import pgettext
 from apps.dashboard import presentation
 from apps.dashboard.figures import forecast as figure
 from apps.engine.explain import Recovery, RecoveryRange
-from apps.priorities.forecast import Forecast, ForecastLevel, days_to_draw
+from apps.priorities.forecast import CurvePoint, Forecast, ForecastLevel, days_to_draw
 from apps.priorities.sentences import text_of
 from apps.priorities.what_if import Place, Tried
 
@@ -106,15 +107,21 @@ def table_of(found: Forecast, level: str) -> list[Sequence[Any]]:
         (at.isoformat(), part, None, None, None, None, None, shown.target) for at, part in shown.so_far
     ]
     rows.append((found.as_of.isoformat(), shown.actual, shown.actual, None, None, None, None, shown.target))
-    for point in _points(found, shown)[1:]:
+    for point in _daily(found, shown):
         rows.append(
             (point.at.isoformat(), None, point.middle, point.lower, point.upper, point.low, point.high, shown.target)
         )
     return rows
 
 
-def _points(found: Forecast, shown: ForecastLevel) -> Sequence[Any]:
+def _points(found: Forecast, shown: ForecastLevel) -> Sequence[CurvePoint]:
     return shown.curve(found.as_of, days_to_draw(shown))
+
+
+def _daily(found: Forecast, shown: ForecastLevel) -> Sequence[CurvePoint]:
+    """One point a day, for tables."""
+    days = math.ceil(days_to_draw(shown))
+    return shown.curve(found.as_of, days, days + 1)[1:]
 
 
 def _curve(found: Forecast, shown: ForecastLevel) -> figure.Curve | None:
@@ -180,7 +187,7 @@ def _short_day(at: datetime) -> str:
 
 def _rows(found: Forecast, shown: ForecastLevel) -> list[PointLine]:
     rows = [PointLine(at, presentation.percent(part), "", "", "") for at, part in shown.so_far]
-    for point in _points(found, shown)[1::2]:
+    for point in _daily(found, shown):
         rows.append(
             PointLine(
                 point.at, "", presentation.percent(point.middle), _range(point.lower, point.upper),

@@ -23,17 +23,21 @@ _MOST_TYPED = 200
 
 def forecast_card(request: HttpRequest, policy: str, entry: UUID) -> ForecastCard | None:
     """The card for a page or alone; None where nothing can be told of the account."""
-    share, typed, problem = _share(request)
-    found = _forecast(request, policy, entry, share)
-    if found is None:
-        return None
+    return _drawn(request, forecast_asked(request, policy, entry))
+
+
+def _drawn(request: HttpRequest, found: Forecast | None) -> ForecastCard | None:
+    _pace, typed, problem = _share(request)
     level = request.GET.get("level", "")[:_MOST_TYPED]
-    return forecast_lines.card_of(found, level=level, share=typed, problem=problem)
+    return None if found is None else forecast_lines.card_of(found, level=level, share=typed, problem=problem)
 
 
 def what_if_card(request: HttpRequest, policy: str, entry: UUID) -> WhatIfCard | None:
     """The form, and what comes out where something is supposed."""
-    found = _forecast(request, policy, entry, None)
+    return _what_if(request, policy, entry, _forecast(request, policy, entry, None))
+
+
+def _what_if(request: HttpRequest, policy: str, entry: UUID, found: Forecast | None) -> WhatIfCard | None:
     if found is None or not found.levels:
         return None
     typed = {name: request.GET.get(name, "")[:_MOST_TYPED] for name in _FIELDS}
@@ -60,11 +64,10 @@ def cards_of(request: HttpRequest, policy: str, entry: UUID | None) -> dict[str,
     if entry is None:
         return {"forecast": None, "what_if": None}
     try:
-        return {
-            "forecast": forecast_card(request, policy, entry), "what_if": what_if_card(request, policy, entry)
-        }  # fmt: skip
+        found = forecast_asked(request, policy, entry)
     except (NotFound, Unavailable):
         return {"forecast": None, "what_if": None}
+    return {"forecast": _drawn(request, found), "what_if": _what_if(request, policy, entry, found)}
 
 
 def _sentence(error: Invalid) -> str:

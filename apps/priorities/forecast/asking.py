@@ -49,8 +49,8 @@ class ForecastLevel:
         """Days that the pace is taken from."""
         return 0 if self.outlook is None else len(self.outlook.daily_group)
 
-    def curve(self, as_of: datetime, days: float) -> Sequence[CurvePoint]:
-        return [] if self.outlook is None else curve_of(self.outlook, as_of, days=days)
+    def curve(self, as_of: datetime, days: float, n_points: int = 41) -> Sequence[CurvePoint]:
+        return [] if self.outlook is None else curve_of(self.outlook, as_of, days=days, n_points=n_points)
 
 
 @dataclass(frozen=True, eq=False)

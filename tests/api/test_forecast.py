@@ -1,0 +1,96 @@
+"""Forecasts and suppositions by REST: numbers with their sentences, own accounts, and absurd questions answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+
+from apps.priorities.models import Snapshot
+from tests.api.small_site import Site
+
+FORECAST = "/api/v1/policies/grid/forecast"
+WHAT_IF = "/api/v1/policies/grid/what-if"
+pytestmark = pytest.mark.django_db
+
+
+def _get(site: Site, path: str, user: Any = None, *scopes: str) -> Any:
+    token = site.token(*(scopes or ("self:read", "policies:read")), user=user or site.admin)
+    return Client().get(path, headers={"authorization": f"Bearer {token}"})
+
+
+def test_levels_have_numbers_outcomes_and_sentences_by_key(computed: Site) -> None:
+    answer = _get(computed, f"{FORECAST}?account=alice")
+    assert answer.status_code == 200
+    (found,) = answer.json()["results"]
+    assert [level["entry"] for level in found["levels"]] == ["/physics", "/physics/alice"]
+    for level in found["levels"]:
+        assert set(level["to_target"]) == {"soonest", "middle", "latest"}
+        assert level["daily_usage"]["least"] <= level["daily_usage"]["p50"] <= level["daily_usage"]["most"]
+        (said, *_more) = level["sentences"]
+        assert said["key"].startswith("forecast.")
+        assert said["text"] in level["sentence"]
+        assert {"name", "target", "actual"} <= set(said["values"])
+    assert found["curve"][0]["at"] == found["as_of"]
+    assert len(found["curve"]) > 10
+
+
+def test_another_pace_is_taken_from_the_address_and_an_impossible_one_refused(computed: Site) -> None:
+    (found,) = _get(computed, f"{FORECAST}?account=alice&share=0.1").json()["results"]
+    assert [level["share"] for level in found["levels"]] == [0.1, 0.1]
+    assert found["levels"][0]["share_seen"] == pytest.approx(0.7)
+    for share in ("2", "-1", "NaN", "1e999", "much"):
+        answer = _get(computed, f"{FORECAST}?account=alice&share={share}")
+        assert answer.status_code in (400, 422), share
+        assert answer.json()["fields"][0]["where"] == "share"
+
+
+def test_me_tells_own_accounts_and_nobody_elses(computed: Site) -> None:
+    (mine,) = _get(computed, "/api/v1/me/forecast", computed.alice, "self:read").json()["results"]
+    assert (mine["account"], mine["entry"]) == ("alice", "/physics/alice")
+    assert _get(computed, f"{FORECAST}?account=bob", computed.alice, "self:read").json() == {"results": []}
+    assert "bob" not in _get(computed, "/api/v1/me/forecast", computed.alice, "self:read").content.decode()
+
+
+def test_a_supposition_is_told_beside_what_is_and_nothing_is_kept(computed: Site) -> None:
+    n_snapshots = Snapshot.objects.count()
+    told = _get(computed, f"{WHAT_IF}?account=alice&core_h=5000&days=3").json()
+    assert told["is_estimate"] is True
+    assert told["supposed"] == {"core_h": 5000.0, "days": 3.0, "load": 1.0, "level": None, "target": None}
+    assert told["with"]["then"]["rank"] >= told["without"]["then"]["rank"]
+    assert told["with"]["now"] == told["without"]["now"]
+    assert Snapshot.objects.count() == n_snapshots
+    raised = _get(computed, f"{WHAT_IF}?account=alice&level=/physics/alice&target=99").json()
+    assert raised["with"]["now"]["rank"] <= raised["without"]["now"]["rank"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "where"),
+    [("core_h=-1", "core_h"), ("core_h=1e300", "core_h"), ("core_h=NaN", "core_h"), ("days=10000", "days"),
+     ("load=-3", "load"), ("target=101", "target"), ("target=5&level=/biology", "level")],
+)  # fmt: skip
+def test_absurd_numbers_are_answered_with_what_is_possible(computed: Site, asked: str, where: str) -> None:
+    cache.clear()
+    answer = _get(computed, f"{WHAT_IF}?account=alice&{asked}")
+    assert answer.status_code == 422
+    assert [field["where"] for field in answer.json()["fields"]] == [where]
+    assert "must be" in answer.json()["detail"]
+
+
+def test_an_account_that_nobody_knows_and_a_name_that_is_no_parameter(computed: Site) -> None:
+    assert _get(computed, f"{WHAT_IF}?account=nobody-here").status_code == 404
+    assert _get(computed, f"{FORECAST}?account=nobody-here").json() == {"results": []}
+    assert _get(computed, f"{FORECAST}?account=alice&shares=1").status_code == 400
+    assert _get(computed, FORECAST).status_code == 400
+
+
+def test_too_many_questions_a_minute_wait(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.clear()
+    monkeypatch.setattr("apps.priorities.what_if.trying.MOST_A_MINUTE", 1)
+    assert _get(computed, f"{WHAT_IF}?account=alice").status_code == 200
+    answer = _get(computed, f"{WHAT_IF}?account=alice")
+    assert (answer.status_code, answer.json()["code"]) == (429, "too_often")
+    assert int(answer["Retry-After"]) > 0
+    cache.clear()

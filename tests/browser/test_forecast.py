@@ -1,0 +1,67 @@
+"""Looking ahead on my priority: with and without scripts, in both themes, from a phone to a wide screen."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from apps.usage.collectors.base import RecordRow
+from apps.usage.ingest import ingest_batch
+from apps.usage.models import Source
+from tests.browser.conftest import Open
+from tests.dashboard.grid import Grid
+
+USERS = (("atlas", "alice", 20), ("atlas", "bob", 25), ("biomed", "carol", 60), ("cms", "dave", 20))
+
+
+@pytest.fixture
+def weeks(grid: Grid) -> Grid:
+    """Twenty days before the one of the grid, more on some than on others."""
+    rows = [
+        RecordRow(
+            job=f"{user}-{day}", user=user, group=vo, submit_at=grid.at - timedelta(days=day + 2),
+            start_at=grid.at - timedelta(days=day + 2), end_at=grid.at - timedelta(days=day + 1),
+            cpus=cpus * (1 + (day * 7 % 5) / 4),
+        )
+        for vo, user, cpus in USERS
+        for day in range(20)
+    ]  # fmt: skip
+    ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=rows, at=grid.at)
+    grid.recompute()
+    return grid
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_both_cards_are_clean_and_fit_while_they_are_used(weeks: Grid, visit: Open, width: int) -> None:
+    window = visit(width=width)
+    window.page.set_default_timeout(30_000)
+    window.sign_in("alice")
+    page = window.go("/me/priority/")
+    assert page.is_visible("#forecast svg.chart")
+    page.click("#forecast summary >> nth=0")
+    page.click("#forecast summary >> nth=1")
+    page.fill("#what-if-core-h", "20000")
+    page.press("#what-if-core-h", "Enter")
+    page.wait_for_selector("#what-if dl")
+    assert "Rank in 7 days" in page.inner_text("#what-if")
+    page.click("#forecast a:has-text('Draw this one')")
+    page.wait_for_selector("#forecast header:has-text('atlas')")
+    window.look()
+    page.fill("#what-if-days", "10000")
+    page.press("#what-if-days", "Enter")
+    page.wait_for_selector("#what-if-days[aria-invalid=true]")
+    assert "from 1 to 365" in page.inner_text("#what-if")
+
+
+def test_without_scripts_the_forms_lead_to_the_page_with_their_answers(weeks: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.page.set_default_timeout(30_000)
+    window.sign_in("alice")
+    page = window.go("/me/priority/")
+    page.fill("#what-if-core-h", "20000")
+    page.click("#what-if button")
+    assert "Rank in 7 days" in page.inner_text("#what-if")
+    page.fill("#forecast-share", "5")
+    page.click("#forecast button")
+    assert page.input_value("#forecast-share") == "5"
