@@ -122,10 +122,13 @@ def table_rows(found: Sequence[StatementLine]) -> Iterator[tuple[Any, ...]]:
     for line in found:
         figures = line.figures
         amounts = [None if figures is None else getattr(figures, name) / HOUR_S for name in AMOUNTS]
+        target: tuple[Any, ...] = (
+            (figures.target_first, figures.target_last, figures.n_days) if figures else (None,) * 3
+        )
+        doubts: tuple[Any, ...] = (figures.n_unclear, figures.n_before_first) if figures else (None,) * 2
         yield (
             line.month.text, line.path, *amounts, None if line.adjusted is None else line.adjusted / HOUR_S,
-            *([figures.target_first, figures.target_last, figures.n_days] if figures else [None, None, None]),
-            line.missing_days, *([figures.n_unclear, figures.n_before_first] if figures else [None, None]),
+            *target, line.missing_days, *doubts,
             "yes" if line.is_closed else "no", "yes" if line.is_suppressed else "no",
             "yes" if line.is_rounded else "no",
         )  # fmt: skip

@@ -13,7 +13,7 @@ from apps.notices import reading
 from apps.notices.daily import newest_day
 from apps.notices.drifting import drift_of
 from apps.notices.evaluating import evaluate
-from apps.notices.kinds import drift
+from apps.notices.kinds import drift, kind_of
 from apps.notices.models import Notice
 from apps.notices.watching import NEW, Place, set_rule
 from apps.policies.models import Policy
@@ -87,7 +87,7 @@ def starved(computed: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 def open_drifts() -> dict[str, str]:
     found = Notice.objects.filter(kind="drift", closed_at=None)
-    return {each.facts["path"]: reading.kind_of("drift").tell(each.facts).text for each in found}
+    return {each.facts["path"]: kind_of("drift").tell(each.facts).text for each in found}
 
 
 def test_drift_is_told_in_words_with_days_and_points(starved: Site) -> None:

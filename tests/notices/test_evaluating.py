@@ -13,7 +13,7 @@ from apps.accounts.models import User
 from apps.errors import Invalid, NotAllowed, NotFound
 from apps.notices import evaluating, reading
 from apps.notices.evaluating import evaluate
-from apps.notices.kinds import kinds
+from apps.notices.kinds import kind_of, kinds
 from apps.notices.models import Mark, Notice, Rule
 from apps.notices.watching import NEW, Place, set_rule
 from apps.policies.models import Grant, Policy
@@ -46,9 +46,7 @@ def test_a_cause_opens_one_notice_however_often_it_is_looked_at(site: Site) -> N
     notice = of_kind("late_source")
     assert notice.opened_at == notice.news_at == AT
     assert notice.facts["hours"] == 7
-    assert (
-        reading.kind_of("late_source").tell(notice.facts).text == "Cluster A is late: its newest usage is 7 hours old."
-    )
+    assert kind_of("late_source").tell(notice.facts).text == "Cluster A is late: its newest usage is 7 hours old."
 
 
 def test_it_closes_by_itself_when_the_cause_is_gone_and_opens_anew_when_it_is_back(site: Site) -> None:

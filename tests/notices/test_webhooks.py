@@ -39,7 +39,8 @@ class Receiver:
 
     def __init__(self) -> None:
         self.seen: list[tuple[dict[str, str], bytes]] = []
-        self.status, self.headers = 204, {}
+        self.status = 204
+        self.headers: dict[str, str] = {}
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -147,7 +148,12 @@ def test_jitter_keeps_many_from_coming_back_together(computed: Site, receiver: R
     receiver.status = 500
     plan_deliveries(at=AT + HOUR)
     asked: list[tuple[float, float]] = []
-    call_due(at=AT + HOUR, jitter=lambda low, high: asked.append((low, high)) or high)
+
+    def longest(low: float, high: float) -> float:
+        asked.append((low, high))
+        return high
+
+    call_due(at=AT + HOUR, jitter=longest)
     assert asked == [(0.5, 1.5)]
     assert Delivery.objects.get().due_at == AT + HOUR + timedelta(seconds=45)
 

@@ -1,0 +1,99 @@
+"""Notices, their rules and statements by REST."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.notices.evaluating import evaluate
+from apps.notices.models import Mark, Notice, Rule
+from apps.policies.models import Grant
+from apps.priorities.series.runs import ask_for_series
+from apps.runs.services import work_run_now
+from apps.usage.models import Source
+from tests.api.conftest import AT, Caller
+from tests.api.small_site import Site
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def told(computed: Site) -> Site:
+    Source.objects.update(expected_every_s=3600, last_record_end_at=AT - timedelta(hours=9))
+    Grant.objects.filter(user=computed.pia).update(expires_at=AT + 20 * DAY)
+    evaluate(at=AT)
+    return computed
+
+
+def test_notices_are_listed_newest_first_page_by_page_with_key_values_and_text(told: Site, admin: Caller) -> None:
+    first = admin.get("notices", {"limit": 1}).json()
+    second = admin.get("notices", {"limit": 1, "cursor": first["next"]}).json()
+    rows = [*first["results"], *second["results"]]
+    assert {row["kind"] for row in rows} == {"late_source", "ending_roles"}
+    assert second["next"] is None
+    late = next(row for row in rows if row["kind"] == "late_source")
+    assert (late["source"], late["policy"], late["is_unread"], late["level"]) == ("cluster-a", None, True, "warn")
+    assert late["sentence"]["key"] == "late_source.late"
+    assert late["sentence"]["values"]["hours"] == 9
+    assert admin.get("notices", {"state": "all"}).status_code == 400
+    assert admin.get("notices", {"kind": "nothing"}).status_code == 404
+
+
+def test_marks_are_the_callers_own(told: Site, admin: Caller) -> None:
+    id = Notice.objects.get(kind="late_source").pk
+    assert admin.patch(f"notices/{id}", {"is_unread": False}).json()["is_unread"] is False
+    until = (AT + DAY).isoformat()
+    assert admin.patch(f"notices/{id}", {"snoozed_until": until}).json()["snoozed_until"]
+    assert admin.patch(f"notices/{id}", {"snoozed_until": (AT - DAY).isoformat()}).status_code == 422
+    assert Mark.objects.get().user == told.admin
+    assert Caller(user=told.ben).get(f"notices/{id}").status_code == 404
+    assert Caller(token=told.token("policies:write")).patch(f"notices/{id}", {"is_unread": False}).status_code == 403
+
+
+def test_a_token_for_one_part_is_told_of_that_part_alone(told: Site) -> None:
+    part = Caller(token=told.token("policies:read", subtree_uid=told.uid("/physics"), policy_slug="grid"))
+    assert {row["kind"] for row in part.get("notices").json()["results"]} <= {"ending_roles"}
+    aside = Caller(token=told.token("policies:read", subtree_uid=told.uid("/biology"), policy_slug="grid"))
+    assert aside.get("notices").json()["results"] == []
+
+
+def test_rules_are_made_changed_with_their_tag_and_removed(told: Site) -> None:
+    pia = Caller(user=told.pia)
+    given = {"kind": "drift", "policy": "grid", "entry": "/physics", "is_on": True, "terms": {"days": 4}}
+    made = pia.post("notices/rules", given)
+    assert made.status_code == 201
+    rule = made.json()
+    assert (rule["path"], rule["terms"], rule["etag"]) == ("/physics", {"days": 4.0}, '"1"')
+    assert pia.post("notices/rules", given).status_code == 412
+    path = f"notices/rules/{rule['id']}"
+    assert pia.patch(path, {"is_on": False}).status_code == 428
+    assert pia.patch(path, {"is_on": False}, if_match='"9"').status_code == 412
+    changed = pia.patch(path, {"is_on": False}, if_match='"1"').json()
+    assert (changed["is_on"], changed["terms"], changed["etag"]) == (False, {"days": 4.0}, '"2"')
+    wrong = pia.patch(path, {"terms": {"days": 0}}, if_match='"2"')
+    assert wrong.status_code == 422
+    assert wrong.json()["errors"][0]["field"] == "terms.days"
+    assert pia.client.delete(f"/api/v1/{path}", headers={"If-Match": '"2"'}).status_code == 204
+    assert not Rule.objects.filter(policy=told.policy).exists()
+    assert {row["kind"] for row in pia.get("notices/kinds").json()["results"]} >= {"drift", "late_source"}
+
+
+def statement(caller: Caller, **query: Any) -> Any:
+    return caller.get("policies/grid/statements", query)
+
+
+def test_statements_of_a_month_and_of_twelve(told: Site, admin: Caller) -> None:
+    assert work_run_now(ask_for_series(told.policy, at=AT).pk).state == "succeeded"
+    rows = statement(admin, entry="/physics", month="2026-11").json()["results"]
+    assert [row["path"] for row in rows] == ["/physics", "/physics/alice", "/physics/bob"]
+    assert [row["month"] for row in statement(admin, entry="/physics").json()["results"]][:2] == ["2026-11", "2026-10"]
+    for row in rows:
+        figures = row["figures"]
+        if figures is not None:
+            total = figures["used"] + figures["lent"] + figures["missed"] + figures["unclear"] - figures["borrowed"]
+            assert figures["entitled"] == pytest.approx(total)
+    assert statement(admin, entry="/physics", month="2027-01").status_code == 422
+    assert statement(admin).status_code == 400
+    assert statement(Caller(user=told.ben), entry="/physics", month="2026-11").status_code == 404
