@@ -19,6 +19,7 @@ from apps.dashboard.algorithm_words import OwnNumber, own_number
 from apps.dashboard.figures import bullet
 from apps.dashboard.figures.bullet import Bullet, State, Tolerance
 from apps.dashboard.presentation import Balance
+from apps.dashboard.trends import DrawnTrend
 from apps.policies.settings import PolicySettings
 from apps.priorities.selectors import EntryRow, MoreRow
 
@@ -40,6 +41,7 @@ class Line:
     numbers: tuple[float | None, float | None]  # actual and target, as the bar shows them
     tolerance: Tolerance
     own: OwnNumber | None = None
+    trend: DrawnTrend | None = None
     more: None = None
 
     @property
@@ -133,6 +135,7 @@ def draw_lines(
     own_column: str = "",
     algorithm: Mapping[str, Any] = MappingProxyType({}),
     moment: str = "",
+    trends: Mapping[UUID, DrawnTrend] = MappingProxyType({}),
 ) -> list[Line]:
     """Siblings share one scale; with `against_target` each bar has its own, and all ticks stand in one line.
 
@@ -161,6 +164,7 @@ def draw_lines(
                 bar=bar,
                 numbers=(actual, target),
                 tolerance=tolerance,
+                trend=trends.get(entry.uid),
                 own=own_number(entry.columns, own_column, algorithm, tolerance),
             )
         )

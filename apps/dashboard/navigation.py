@@ -171,7 +171,9 @@ class Shell:
         ]
         sections = [Section("", first)]
         if self.policy:
-            here = self._is_at("policy", "entry", "shares", "members", "member-rules", "member-attach", "adjustments")
+            here = self._is_at(
+                "policy", "icicle", "entry", "shares", "members", "member-rules", "member-attach", "adjustments"
+            )
             tree = Item(_("Policy tree"), self.policy.url, "list-tree", current=here)
             address = reverse("dashboard:algorithm", kwargs={"policy": self.policy.slug})
             here = self._is_at("algorithm", "compare")

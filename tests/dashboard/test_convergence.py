@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 from django.test import Client
 
+from apps.accounts.models import User
+from apps.policies.models import Grant, Policy
+from apps.policies.roles import VERBS_OF_ROLE
+from apps.priorities.series.columns import SeriesState
 from tests.dashboard.grid import SLUG, Grid, make_grid
 from tests.series_by_hand import HandMade, put_in_place
 
@@ -47,6 +54,274 @@ def text(client: Client, path: str, status: int = 200, **headers: str) -> str:
     return answer.content.decode()
 
 
-def test_the_page_opens(eva: Client) -> None:
-    page = text(eva, PAGE)
+# --- Page -------------------------------------------------------------------------------------------------------------
+def test_the_verdict_says_who_moves_away_since_when_and_who_waits(eva: Client) -> None:
+    page = text(eva, f"{PAGE}?days=90")
     assert "Convergence of 3 entries in SweGrid" in page
+    assert "<b>1 of 3 is at its target or idle.</b>" in page
+    assert "atlas moves away from its target since" in page
+    assert "biomed has had jobs waiting below its target for 4 days." in page
+    assert page.index("cms") > 0
+
+
+def test_starved_and_no_demand_are_told_apart_by_words_and_form(eva: Client) -> None:
+    page = text(eva, f"{PAGE}?days=90")
+    panels = {part.split("</h3>")[0]: part for part in page.split("<article ")[1:]}
+    biomed = next(part for name, part in panels.items() if ">biomed<" in name)
+    cms = next(part for name, part in panels.items() if ">cms<" in name)
+    assert "under, jobs wait" in biomed
+    assert "jobs waited below the target on 4 of 40 days" in biomed
+    assert '<rect class="starved"' in biomed
+    assert "no demand" in cms
+    assert "no demand on 40 of 40 days" in cms
+    assert '<rect class="idle"' in cms
+    assert '<rect class="starved"' not in cms
+
+
+def test_targets_are_steps_and_days_before_the_first_revision_are_marked(
+    eva: Client, grid: Grid, series: HandMade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series.targets = {"/atlas": [0.5] * 20 + [0.6] * 20}
+    series.revisions = [0] * 10 + [1] * 30
+    page = text(eva, f"{PAGE}?days=90")
+    atlas = next(part for part in page.split("<article ")[1:] if ">atlas<" in part)
+    path = atlas.split('class="target" d="')[1].split('"')[0]
+    assert path.startswith("M26 ")
+    assert path.count("V") == 1
+    assert path.count("H") == 2
+    assert '<rect class="before" x="26"' in atlas
+    assert "before the first revision" in page
+
+
+def test_panels_of_very_different_size_say_which_scale_they_have(eva: Client) -> None:
+    assert "shared scale 0 to" in text(eva, PAGE)
+
+
+def test_overlays_can_be_taken_away(eva: Client) -> None:
+    assert '<rect class="idle"' in text(eva, PAGE).split('id="panels-1"')[1]
+    page = text(eva, f"{PAGE}?overlay=none").split('id="panels-1"')[1]
+    for kind in ("idle", "starved", "band"):
+        assert f'<rect class="{kind}"' not in page
+
+
+def test_a_way_to_count_changes_the_numbers(eva: Client) -> None:
+    pages = {view: text(eva, f"{PAGE}?view={view}&window=3") for view in ("decayed", "windowed", "raw")}
+    shown = {view: page.split('id="panels-1"')[1] for view, page in pages.items()}
+    assert len(set(shown.values())) == 3
+    assert 'name="window" type="number"' in pages["windowed"]
+
+
+def test_shares_of_the_total_are_smaller_below_the_first_level(eva: Client, grid: Grid) -> None:
+    path = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/convergence/"
+    assert "target 50.0\u00a0%" in text(eva, path)
+    assert "target 30.0\u00a0%" in text(eva, f"{path}?of=total")
+
+
+# --- Bad input --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("from=2026-11-02&to=2026-11-01", "turn the two around"),
+        ("from=1026-11-02&to=2026-11-01", "at most 3,660"),
+        ("from=nonsense", "write it like 2026-03-31"),
+        ("days=24h", "there are 7, 30, 90, 365, all"),
+        ("view=sideways", "there are decayed, windowed, raw"),
+        ("of=everything", "there are parent, total"),
+        ("view=windowed&window=ten", "no number of days"),
+        ("view=windowed&window=99999", "3,660 days"),
+        ("view=windowed&window=nan", "3,660 days"),
+        ("from=%00", "write it like"),
+    ],
+)
+def test_what_cannot_be_is_answered_with_what_is_possible(eva: Client, query: str, said: str) -> None:
+    page = text(eva, f"{PAGE}?{query}", 422)
+    assert said in page
+    assert "Below are the last 30 days" in page
+
+
+def test_a_period_without_days_says_which_there_are(eva: Client) -> None:
+    page = text(eva, f"{PAGE}?from=2020-01-01&to=2020-02-01")
+    assert "No days in this period" in page
+    assert "There are days from 2026-10-11 to 2026-11-19." in page
+
+
+@pytest.mark.parametrize("page", ["0", "-1", "99", "x", "1e9", "99999999999999999999"])
+def test_a_page_of_panels_that_is_not_there_is_the_nearest_one(eva: Client, page: str) -> None:
+    assert "Convergence of 3 entries" in text(eva, f"{PAGE}?page={page}")
+
+
+def test_an_unknown_entry_is_not_found(eva: Client, grid: Grid) -> None:
+    text(eva, f"/policy/{SLUG}/n/00000000-0000-0000-0000-000000000001/x/convergence/", 404)
+    text(eva, f"/policy/{SLUG}/icicle/?entry=00000000-0000-0000-0000-000000000001", 404)
+    text(eva, f"/policy/{SLUG}/icicle/?entry=x", 422)
+    text(eva, f"/policy/{SLUG}/icicle/?size=price", 422)
+
+
+# --- States -----------------------------------------------------------------------------------------------------------
+def test_before_anything_is_built_the_page_says_so(eva: Client, series: HandMade) -> None:
+    series.state = SeriesState()
+    page = text(eva, PAGE)
+    assert "No days have been worked out yet" in page
+    assert '<svg class="chart panel-chart"' not in page
+
+
+def test_the_first_build_shows_its_progress_and_the_page_follows(eva: Client, series: HandMade) -> None:
+    series.state = SeriesState(run_id=7, progress=0.42)
+    assert 'aria-valuenow="42"' in text(eva, PAGE)
+    fragment = eva.get(f"{PAGE}_building", headers={"HX-Request": "true"})
+    assert "42 % done" in fragment.content.decode()
+    assert "HX-Refresh" not in fragment
+    series.state = None
+    assert eva.get(f"{PAGE}_building", headers={"HX-Request": "true"})["HX-Refresh"] == "true"
+
+
+def test_days_that_changed_since_are_told(eva: Client, series: HandMade) -> None:
+    series.state = SeriesState(series.on[0], LAST, stale_from_on=date(2026, 11, 12))
+    assert "Usage or targets since 12 Nov 2026 have changed" in text(eva, PAGE)
+
+
+def test_missing_data_is_hatched_and_named(eva: Client, series: HandMade, monkeypatch: pytest.MonkeyPatch) -> None:
+    gaps = {series.on[-3]: ("Cluster A",)}
+    monkeypatch.setattr("apps.priorities.convergence.reading.list_gaps", lambda **_: gaps)
+    page = text(eva, PAGE)
+    assert '<rect class="gap" x="' in page.split('id="panels-1"')[1]
+    assert "Cluster A on 1" in page
+    assert "data is missing on 1 of 30 days" in page
+
+
+# --- Many panels ------------------------------------------------------------------------------------------------------
+def test_panels_come_by_twelve_as_fragments_with_addresses_of_their_own(
+    db: None, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", NOW.isoformat())
+    wide = make_grid(NOW, extra_users=20)
+    put_in_place(HandMade(LAST, {"/biomed/carol": [5.0] * 30}), monkeypatch)
+    client.force_login(wide.admin)
+    path = f"/policy/{SLUG}/n/{wide.uid('/biomed')}/biomed/convergence/"
+    page = text(client, path)
+    assert page.count("<article ") == 12
+    assert f'hx-get="{path}_panels?page=2"' in page
+    assert 'href="?page=2"' in page
+    more = text(client, f"{path}_panels?page=2", **{"HX-Request": "true"})
+    assert more.count("<article ") == 10
+    assert "hx-get" not in more
+    assert client.get(f"{path}_panels?page=2").status_code == 303
+    names = {part.split("</a>")[0].split(">")[-1] for part in (page + more).split("<article ")[1:]}
+    assert len(names) == 22, "every member once"
+
+
+def test_a_wrong_name_in_the_address_leads_to_the_right_one(eva: Client, grid: Grid) -> None:
+    uid = grid.uid("/atlas")
+    answer = eva.get(f"/policy/{SLUG}/n/{uid}/wrong/convergence/?days=7")
+    assert answer["Location"] == f"/policy/{SLUG}/n/{uid}/atlas/convergence/?days=7"
+
+
+def test_a_leaf_is_looked_at_alone(eva: Client, grid: Grid) -> None:
+    page = text(eva, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/")
+    assert "Convergence of alice" in page
+    assert "alice in atlas" in page
+    assert page.count("<article ") == 0
+    assert "Table of the days" in page
+
+
+# --- Tables and CSV ---------------------------------------------------------------------------------------------------
+def read_csv(client: Client, path: str) -> list[dict[str, str]]:
+    answer: Any = client.get(path)
+    assert answer.status_code == 200
+    assert "attachment" in answer["Content-Disposition"]
+    return list(csv.DictReader(io.StringIO(answer.getvalue().decode())))
+
+
+def test_the_csv_holds_every_day_of_every_member(eva: Client) -> None:
+    rows = read_csv(eva, f"{PAGE}days.csv?days=7")
+    assert len(rows) == 3 * 7
+    last = {row["entry"]: row for row in rows if row["day"] == "2026-11-19"}
+    assert float(last["atlas"]["actual"]) + float(last["biomed"]["actual"]) == pytest.approx(1)
+    assert last["biomed"]["state"] == "starved"
+    assert last["cms"]["state"] == "no_demand"
+    assert float(last["atlas"]["deviation_points"]) == pytest.approx(
+        (float(last["atlas"]["actual"]) - float(last["atlas"]["target"])) * 100
+    )
+
+
+def test_names_that_a_spreadsheet_would_take_for_formulas_are_harmless(
+    eva: Client, series: HandMade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gaps = {series.on[-1]: ("=cmd()",)}
+    monkeypatch.setattr("apps.priorities.convergence.reading.list_gaps", lambda **_: gaps)
+    rows = read_csv(eva, f"{PAGE}days.csv?days=7")
+    assert {row["missing_sources"] for row in rows} == {"", "'=cmd()"}
+
+
+def test_where_nobody_used_anything_no_zero_is_made_up(eva: Client, series: HandMade) -> None:
+    series.used = dict.fromkeys(series.used, [0.0] * DAYS)
+    rows = read_csv(eva, f"{PAGE}days.csv?days=7")
+    assert {row["actual"] for row in rows} == {""}
+    assert "Nobody has used anything in this period." in text(eva, PAGE)
+
+
+def test_a_long_period_is_drawn_by_weeks_and_counted_by_days(eva: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_in_place(HandMade(LAST, {"/atlas/alice": [5.0] * 900, "/biomed/carol": [5.0] * 900}), monkeypatch)
+    page = text(eva, f"{PAGE}?days=all")
+    assert "drawn by weeks" in page
+    assert "of the last 900 days" in page
+    assert 'data-step="7"' in page
+
+
+# --- Icicle -----------------------------------------------------------------------------------------------------------
+def test_the_icicle_has_the_tree_in_seven_steps_and_a_table(eva: Client, grid: Grid) -> None:
+    page = text(eva, f"/policy/{SLUG}/icicle/")
+    assert page.count('<svg class="ice" viewBox="0 0 840') == 1
+    assert page.count('<svg class="ice" viewBox="0 0 358') == 1
+    assert "atlas: target 60.0" in page
+    assert "Table of the picture" in page
+    below = text(eva, f"/policy/{SLUG}/icicle/?entry={grid.uid('/atlas')}&size=actual")
+    assert "alice: target 50.0" in below
+    assert "biomed: target" not in below
+
+
+def test_the_icicle_of_the_past_says_so(eva: Client) -> None:
+    assert "You are looking at revision 2" in text(eva, f"/policy/{SLUG}/icicle/?at=2")
+
+
+def test_the_icicle_as_csv(eva: Client) -> None:
+    rows = read_csv(eva, f"/policy/{SLUG}/icicle/entries.csv")
+    assert {"/", "/atlas", "/atlas/alice"} <= {row["path"] for row in rows}
+
+
+# --- Who sees what ----------------------------------------------------------------------------------------------------
+@pytest.fixture
+def viewer(grid: Grid, series: HandMade, client: Client) -> Client:
+    """Sees groups by their sums: with two people each nothing of them may be told."""
+    Policy.objects.update(visibility="path")
+    user = User.objects.create_user("vera")
+    Grant.objects.create(
+        policy=Policy.objects.get(), entry_uid=grid.tree.uuid(0), user=user, role="viewer",
+        verbs=list(VERBS_OF_ROLE["viewer"]), created_at=grid.at,
+    )  # fmt: skip
+    client.force_login(user)
+    return client
+
+
+def test_small_groups_are_not_shown_and_never_as_zero(viewer: Client) -> None:
+    page = text(viewer, PAGE)
+    assert "not shown: fewer than five active members" in page
+    assert "polyline" not in page.split('id="panels-1"')[1]
+    rows = read_csv(viewer, f"{PAGE}days.csv?days=7")
+    assert {row["suppressed"] for row in rows} == {"1"}
+    assert {row["actual"] for row in rows} == {""}
+    assert {row["state"] for row in rows} == {""}
+    assert float(rows[0]["target"]) > 0, "targets are told"
+
+
+def test_members_are_not_even_named_to_who_sees_sums(viewer: Client, grid: Grid) -> None:
+    text(viewer, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/", 404)
+    assert "alice" not in text(viewer, f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/convergence/")
+
+
+def test_my_own_way_up_is_mine_to_see(grid: Grid, series: HandMade, client: Client) -> None:
+    Policy.objects.update(visibility="path")
+    client.force_login(grid.alice)
+    page = text(client, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/")
+    assert "polyline" in page
+    assert "bob" not in page

@@ -40,7 +40,7 @@ class Frame:
         return self.height - 18.0
 
 
-SMALL, LARGE = Frame(), Frame(width=760, height=170)
+SMALL, LARGE = Frame(), Frame(width=920, height=180)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from apps.dashboard import algorithm_words, lines, time_travel
 from apps.dashboard.actor import actor_of
 from apps.dashboard.figures import bullet
 from apps.dashboard.htmx import SeeOther, fragment
+from apps.dashboard.trends import draw_trends
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.priorities import selectors
 from apps.priorities.selectors import EntryPage, TreePage
@@ -100,6 +101,7 @@ def panel(request: HttpRequest, policy: str) -> HttpResponse:
 def rows_context(page: TreePage, *, of: str) -> dict[str, Any]:
     own_column = algorithm_words.telling_column(page.own_columns)
     moment = time_travel.suffix(page.moment.asked if page.moment else None)
+    has_trend = page.moment is None and page.view is not None
     drawn = lines.draw_lines(
         page.rows,
         policy_slug=page.policy_slug,
@@ -108,12 +110,14 @@ def rows_context(page: TreePage, *, of: str) -> dict[str, Any]:
         own_column=own_column,
         algorithm=page.algorithm,
         moment=moment,
+        trends=draw_trends(page.view, page.rows, of=of) if has_trend and page.view is not None else {},
     )
     return {
         "page": page,
         "own_column": own_column,
         "own_title": algorithm_words.title_of(own_column),
-        "n_columns": 6 if own_column else 5,
+        "n_columns": 5 + bool(own_column) + has_trend,
+        "has_trend": has_trend,
         "of": of,
         "lines": list(lines.with_more(drawn, page.more, policy_slug=page.policy_slug, moment=moment)),
         "n_lines": len(drawn) + 1,

@@ -15,7 +15,7 @@ from apps.priorities.selectors.rows import F8, EntryRow, PolicyView, open_view
 
 LEVELS = 5
 MOST_A_LEVEL = 90  # entries of one level; with what is told together a picture stays under 500 sectors
-SMALLEST = 1 / 115  # of the whole: lower ones could not be seen
+SMALLEST = 1 / 100  # of the whole: lower ones could not be seen
 SIZES = ("target", "actual")
 
 

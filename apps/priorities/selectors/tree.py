@@ -48,6 +48,7 @@ class TreePage:
     algorithm: dict[str, Any] = field(default_factory=dict)  # that the numbers were computed with
     own_columns: tuple[str, ...] = ()  # which it has of its own, by its scheduler's names
     moment: Moment | None = None  # of the past
+    view: PolicyView | None = field(default=None, repr=False, compare=False)  # for what stands beside the rows
     tells_sums: bool = False  # of some entries, as of the end of a day, if at all
 
 
@@ -152,6 +153,7 @@ def get_tree_page(
         algorithm=view.snapshot.algorithm if view.snapshot else view.settings.algorithm,
         own_columns=view.snapshot.own_columns if view.snapshot else (),
         moment=moment_of(view),
+        view=view,
         tells_sums=view.tells_sums,
     )
 

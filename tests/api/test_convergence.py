@@ -1,0 +1,122 @@
+"""Convergence by REST: series, figures, states and sentences; what may not be told is null, and says so."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from apps.api.v1.convergence import PAGE
+from tests.api.conftest import Caller
+from tests.api.small_site import Site
+from tests.series_by_hand import HandMade, put_in_place
+
+LAST = date(2026, 11, 19)
+PATH = "policies/grid/convergence"
+
+
+@pytest.fixture
+def series(computed: Site, monkeypatch: pytest.MonkeyPatch) -> HandMade:
+    used = {"/physics/alice": [6.0] * 20, "/physics/bob": [1.0] * 20, "/biology/carol": [3.0] * 16 + [0.0] * 4}
+    made = HandMade(LAST, used, targets={"/physics": [0.5] * 5 + [0.6] * 15, "/biology": [0.5] * 5 + [0.4] * 15})
+    return put_in_place(made, monkeypatch)
+
+
+def test_children_of_the_root_come_with_days_figures_and_verdict(admin: Caller, series: HandMade) -> None:
+    answer = admin.get(PATH).json()
+    assert answer["days"][0] == "2026-10-31"
+    assert answer["days"][-1] == "2026-11-19"
+    assert (answer["from"], answer["to"]) == ("2026-10-21", "2026-11-19")
+    assert [one["name"] for one in answer["results"]] == ["biology", "physics"]
+    biology = answer["results"][0]
+    assert biology["state"][-1] == "no_demand"
+    assert biology["actual"][0] == pytest.approx(0.3)
+    assert biology["deviation_points"][0] == pytest.approx(-20.0)
+    assert biology["suppressed"] is False
+    assert answer["verdict"][0]["key"] == "at_target_or_idle"
+    assert all(set(sentence) == {"key", "values", "text"} for sentence in answer["verdict"])
+    assert answer["figures"]["n_days"] == 20
+    assert answer["figures"]["mean_deviation_points"] > 0
+    assert answer["built"] == {
+        "first_on": "2026-10-31", "through_on": "2026-11-19", "stale_from_on": None, "run": None, "progress": None,
+    }  # fmt: skip
+
+
+def test_a_gap_that_never_halves_is_infinite_by_name(admin: Caller, series: HandMade) -> None:
+    series.used = {"/physics/alice": [5.0] * 20, "/biology/carol": [5.0] * 20}
+    figures = admin.get(PATH, {"view": "raw"}).json()["figures"]
+    assert figures["half_time_days"] == "Infinity"
+    assert figures["half_time_revision"] == 1
+
+
+def test_weeks_are_every_seventh_day_counted_from_the_last(admin: Caller, series: HandMade) -> None:
+    daily, weekly = (admin.get(PATH, {"step": step}).json() for step in ("day", "week"))
+    assert weekly["days"] == ["2026-11-05", "2026-11-12", "2026-11-19"]
+    assert weekly["results"][0]["actual"] == daily["results"][0]["actual"][-15::7]
+    assert weekly["figures"] == daily["figures"], "figures are of every day"
+
+
+def test_an_entry_is_named_by_path_or_uid_and_a_leaf_is_told_itself(
+    admin: Caller, series: HandMade, computed: Site
+) -> None:
+    below = admin.get(PATH, {"entry": "/physics"}).json()
+    assert [one["name"] for one in below["results"]] == ["alice", "bob"]
+    assert below["itself"] is False
+    leaf = admin.get(PATH, {"entry": str(computed.uid("/physics/bob")), "of": "total"}).json()
+    assert leaf["itself"] is True
+    assert [one["name"] for one in leaf["results"]] == ["bob"]
+    assert leaf["results"][0]["actual"][0] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "where", "said"),
+    [
+        ({"from": "2026-11-02", "to": "2026-11-01"}, "to", "turn the two around"),
+        ({"from": "1026-11-02", "to": "2026-11-01"}, "from", "at most 3,660"),
+        ({"from": "soon"}, "from", "There are days from 2026-10-31 to 2026-11-19"),
+        ({"view": "sideways"}, "view", ""),
+        ({"window_s": "nan"}, "window_s", ""),
+        ({"window_s": "1e30"}, "window_s", ""),
+        ({"cursor": "!!"}, "cursor", ""),
+        ({"step": "year"}, "step", ""),
+        ({"tolerance": "1"}, "tolerance", ""),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_place(
+    admin: Caller, series: HandMade, asked: dict[str, str], where: str, said: str
+) -> None:
+    answer = admin.get(PATH, asked)
+    assert answer.status_code in {400, 422}
+    problem = answer.json()
+    assert problem["fields"][0]["where"] == where
+    assert said in problem["detail"]
+
+
+def test_entries_that_are_not_there_and_those_of_others_read_the_same(series: HandMade, computed: Site) -> None:
+    ben = Caller(user=computed.ben)
+    hidden = ben.get(PATH, {"entry": str(computed.uid("/physics/bob"))})
+    missing = ben.get(PATH, {"entry": "00000000-0000-0000-0000-000000000001"})
+    assert hidden.status_code == missing.status_code == 404
+    assert hidden.json()["detail"] == missing.json()["detail"]
+
+
+def test_nothing_may_be_told_of_the_sibling_and_null_is_not_zero(series: HandMade, computed: Site) -> None:
+    """Pia leads physics: biology isn't hers to see, and what physics used of the whole is."""
+    answer = Caller(user=computed.pia).get(PATH).json()
+    assert [one["name"] for one in answer["results"]] == ["physics"]
+    assert answer["results"][0]["actual"][-1] is not None
+
+
+def test_a_token_bound_to_a_part_gets_that_part(series: HandMade, computed: Site) -> None:
+    token = computed.token("policies:read", policy_slug="grid", subtree_uid=computed.uid("/biology"))
+    answer = Caller(token=token).get(PATH).json()
+    assert answer["name"] == "biology"
+
+
+def test_many_members_come_in_pages(admin: Caller, series: HandMade, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.api.v1.convergence.PAGE", 1)
+    assert PAGE == 24
+    first = admin.get(PATH).json()
+    second = admin.get(PATH, {"cursor": first["next"]}).json()
+    assert [one["name"] for page in (first, second) for one in page["results"]] == ["biology", "physics"]
+    assert second["next"] is None
