@@ -17,7 +17,6 @@ from apps.priorities.sentences import Said, adjustment_sentence, say, text_of
 from apps.priorities.states import State, state_of
 
 I8 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +74,11 @@ class Walk:
     deciding: int | None
 
 
-def walk_to(snapshot: ServedSnapshot, entry: int, *, told: Mask | None = None) -> Walk:
-    """Numbers as they are stored in the snapshot, never computed again. told: where they may be; None for all."""
+def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
+    """Numbers as they are stored in the snapshot, never computed again."""
     tree = snapshot.tree
     chain = [*tree.ancestors(entry), entry][1:]
-    steps = [step_at(snapshot, i) if told is None or told[i] else untold(step_at(snapshot, i)) for i in chain]
+    steps = [step_at(snapshot, i) for i in chain]
     deciding = _deciding(snapshot, entry)
     return Walk(entry, chain, steps, None if deciding is None else chain.index(deciding))
 

@@ -32,7 +32,7 @@ def test_the_first_level_that_differs_decides_and_both_entries_are_told(computed
     )  # fmt: skip
     assert (data["ahead_step"]["entry"], data["behind_step"]["entry"]) == ("/biology", "/physics")
     assert (data["ahead_step"]["state"], data["behind_step"]["state"]) == ("under", "over")
-    assert data["sentence"].startswith("carol goes before alice: rank 1 against 3 of 3. Level 1 decides")
+    assert data["sentence"].startswith("carol goes before alice: rank 1 and rank 3 of 3. Level 1 decides")
     keys = [one["key"] for one in data["sentences"]]
     assert keys[:4] == ["contrast.ahead", "contrast.level", "contrast.one.under", "contrast.one.over"]
     assert "turn.behind_sheds" in keys

@@ -69,10 +69,10 @@ def scope_of(actor: Actor) -> str:
 
 def _explained(look: Look, result: dict[str, Any], entry: int) -> dict[str, Any]:
     """A token that is bound to a subtree is told nothing of the levels above it."""
-    walk: Walk = walk_to(look.snapshot, entry, told=look.told)
-    shown = [step for step, i in zip(walk.steps, walk.chain, strict=True) if look.seen[i]]
-    hides = walk.deciding is None or not look.told[walk.chain[walk.deciding]]
-    deciding = None if hides or walk.deciding is None else walk.steps[walk.deciding]
+    walk: Walk = walk_to(look.snapshot, entry)
+    shown = [step for step, i in zip(walk.steps, walk.chain, strict=True) if look.told[i]]
+    is_told = walk.deciding is not None and bool(look.told[walk.chain[walk.deciding]])
+    deciding = walk.steps[walk.deciding] if is_told and walk.deciding is not None else None
     said = rank_said(result["rank"], result["of"], deciding, unranked_said(look.snapshot, result, entry))
     return {
         **result,

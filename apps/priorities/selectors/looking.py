@@ -1,4 +1,4 @@
-"""One policy as one person looks at it, now or back: the snapshot, what of it they see, what they are told."""
+"""One policy as one person looks at it, now or back: the snapshot, and what of it they are told."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.selectors.moments import Moment, moment_of
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.priorities.sight import told_in, visible_in
+from apps.priorities.sight import told_in
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """A snapshot with masks over its entries: seen, and told (what was used there may be). moment: of the past, of
-    which only what is told is seen.
+    """A snapshot, and a mask over its entries: those of which one is told what was used. What is told of an entry is
+    told of the way to it. moment: of the past.
     """
 
     policy: Policy
     snapshot: ServedSnapshot
-    seen: Mask
     told: Mask
     moment: Moment | None
 
@@ -44,9 +43,7 @@ def look_at(*, policy_slug: str, actor: Actor, at: int | datetime | None = None,
         return look_back(open_view(policy_slug=policy_slug, actor=actor, at=at, scope=scope, is_live=True))
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot, now = served.newest(policy_slug), clock.now()
-    seen = visible_in(policy=policy, snapshot=snapshot, at=now, actor=actor)
-    told = told_in(policy=policy, snapshot=snapshot, at=now, actor=actor)
-    return Look(policy, snapshot, seen, seen & told, None)
+    return Look(policy, snapshot, told_in(policy=policy, snapshot=snapshot, at=now, actor=actor), None)
 
 
 def look_back(view: PolicyView) -> Look:
@@ -57,4 +54,4 @@ def look_back(view: PolicyView) -> Look:
     told = np.zeros(len(snapshot.tree), dtype=np.bool_)
     place = view.place
     told[place[np.flatnonzero(view.told & (place >= 0))]] = True
-    return Look(view.policy, snapshot, told, told, moment_of(view))
+    return Look(view.policy, snapshot, told, moment_of(view))
