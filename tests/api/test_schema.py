@@ -58,6 +58,7 @@ NEEDS_SENSE = {
     "PATCH /api/v1/policies/{policy}/allocations/{allocation}",
     "DELETE /api/v1/policies/{policy}/allocations/{allocation}",
     "GET /api/v1/policies/{policy}/allocations/shares",
+    "GET /api/v1/policies/{policy}/what-if",
     "POST /api/v1/policies/{policy}/allocations/shares",
     "POST /api/v1/policies/{policy}/capacities",
     "PATCH /api/v1/policies/{policy}/capacities/{capacity}",
