@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,10 @@ from apps.api.gauges import entries, policies
 from apps.api.gauges.sources import unmapped_of_sources
 from apps.policies.services import publish_document
 from apps.priorities import served
+from apps.priorities.models import Series
 from apps.priorities.recompute import nudge
+from apps.priorities.series import runs as series_runs
+from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from tests.api.conftest import AT
@@ -144,6 +147,20 @@ def test_a_policy_in_which_nobody_ran_anything_has_no_deviation(site: Site) -> N
     assert found["fairshare_deviation_points"].samples == {}
     assert value(found, "fairshare_entry_target_ratio", policy="other", entry="/quiet") == 1
     assert found["fairshare_entry_actual_ratio"].samples == {}
+
+
+def test_the_daily_series_tells_how_far_it_is_and_its_build(computed: Site) -> None:
+    assert scrape()["fairshare_series_through_timestamp_seconds"].samples == {}
+    Series.objects.update_or_create(policy=computed.policy, defaults={"through_on": date(2026, 11, 19)})
+    Run.objects.filter(kind=series_runs.KIND).delete()
+    Run.objects.create(
+        kind=series_runs.KIND, subject=series_runs.subject_of(computed.policy), due_at=AT, created_at=AT,
+        progress_done=30, progress_total=120,
+    )  # fmt: skip
+    found = scrape()
+    ends_at = datetime(2026, 11, 20, tzinfo=UTC)
+    assert value(found, "fairshare_series_through_timestamp_seconds", policy="grid") == ends_at.timestamp()
+    assert value(found, "fairshare_series_build_ratio", policy="grid") == 0.25
 
 
 def told_entries(found: dict[str, Family]) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from datetime import time as datetime_time
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,12 @@ from apps import clock
 from apps.api.gauges.family import gauge
 from apps.policies.models import Policy
 from apps.priorities.answers import ServedSnapshot
-from apps.priorities.models import Snapshot, UnmappedUsage
+from apps.priorities.models import Series, Snapshot, UnmappedUsage
+from apps.priorities.series.calendar import site_zone
+from apps.priorities.series.runs import KIND as SERIES_BUILD
+from apps.priorities.series.runs import subject_of
 from apps.priorities.states import out_of_tolerance
+from apps.runs.models import Run
 
 Mask = npt.NDArray[np.bool_]
 _HEAD = ("policy_id", "computed_at", "duration_s", "n_ranked")
@@ -26,6 +32,7 @@ def policy_families(served: Mapping[str, ServedSnapshot]) -> Iterator[Metric]:
     policies = list(Policy.objects.order_by("slug"))
     yield from _heads(policies)
     yield from _unmapped(policies)
+    yield from _series(policies)
     yield from _standing({policy.slug: served[policy.slug] for policy in policies if policy.slug in served})
 
 
@@ -57,6 +64,22 @@ def _unmapped(policies: list[Policy]) -> Iterator[Metric]:
             accounts.add_metric([policy.slug], n)
             usage.add_metric([policy.slug], total)
     yield from (accounts, usage)
+
+
+def _series(policies: list[Policy]) -> Iterator[Metric]:
+    through = gauge("fairshare_series_through_timestamp_seconds", "End of the last day of the daily series", "policy")
+    progress = gauge("fairshare_series_build_ratio", "How far a build of it is that runs or waits", "policy")
+    zone = site_zone()
+    built = dict(Series.objects.filter(through_on__isnull=False).values_list("policy_id", "through_on"))
+    builds = Run.objects.filter(kind=SERIES_BUILD, state__in=(Run.State.QUEUED, Run.State.RUNNING)).order_by("state")
+    found = {run.subject: run.progress_done / run.progress_total if run.progress_total else 0.0 for run in builds}
+    for policy in policies:
+        if policy.pk in built:
+            day = datetime.combine(built[policy.pk] + timedelta(days=1), datetime_time.min, tzinfo=zone)
+            through.add_metric([policy.slug], day.timestamp())
+        if subject_of(policy) in found:
+            progress.add_metric([policy.slug], found[subject_of(policy)])
+    yield from (through, progress)
 
 
 def _newest() -> Any:
