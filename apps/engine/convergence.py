@@ -60,8 +60,11 @@ def actual_share(used: FloatArray, peers: FloatArray) -> FloatArray:
 
 def trailing_sum(values: FloatArray, n_days: int) -> FloatArray:
     """Σ of the last n_days days, that day included; of fewer where the days begin. n_days ≥ 1."""
+    if not values.shape[1]:
+        return np.zeros(values.shape)
     padded = np.pad(values, ((0, 0), (n_days - 1, 0)))
-    return np.lib.stride_tricks.sliding_window_view(padded, n_days, axis=1).sum(axis=2)
+    sums: FloatArray = np.lib.stride_tricks.sliding_window_view(padded, n_days, axis=1).sum(axis=2)
+    return sums
 
 
 def windowed_share(used: FloatArray, peers: FloatArray, n_days: int) -> FloatArray:

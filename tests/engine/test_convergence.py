@@ -132,3 +132,7 @@ def test_days_without_anybody_to_compare_have_no_mean() -> None:
     assert (mean.tolist(), there.tolist()) == ([0.0, 1.0], [False, True])
     assert convergence.mean_of_days(mean, there) == 1.0
     assert convergence.mean_of_days(mean, np.zeros(2, bool)) is None
+
+
+def test_no_days_have_no_sums() -> None:
+    assert convergence.windowed_share(np.zeros((3, 0)), np.zeros((3, 0)), 7).shape == (3, 0)

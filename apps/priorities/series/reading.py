@@ -7,7 +7,6 @@ from datetime import date
 from uuid import UUID
 
 import numpy as np
-import numpy.typing as npt
 from django.db.models import Q
 
 from apps.policies.models import Entry, Policy
@@ -21,7 +20,6 @@ from apps.priorities.series.runs import KIND, subject_of
 from apps.priorities.series.tiles import BLOCK, Month, empty_month, find_slots, read_tiles
 from apps.runs.models import Run
 
-IndexArray = npt.NDArray[np.int64]
 _ON = ("on", "ends_at", "revision_number", "is_before_first", "root_used", "root_decayed")
 
 
@@ -36,13 +34,12 @@ def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: d
         months = list(_by_month(days.on))
         tiles = read_tiles(policy, months, {slot // BLOCK for slot in slots.values()}) if slots and months else {}
     found = empty_month(len(uids), len(days.on))
+    places = _by_block([slots.get(uid, -1) for uid in uids])
     for month_on, there in _by_month(days.on).items():
         rows = np.array([days.on[at].day - 1 for at in there])
-        for place, uid in enumerate(uids):
-            slot = slots.get(uid, -1)
-            tile = tiles.get((slot // BLOCK, month_on))
-            if tile is not None:
-                _take(found, tile, place, slice(there[0], there[-1] + 1), rows, slot % BLOCK)
+        for block, (of_block, columns) in places.items():
+            for name, values in tiles.get((block, month_on), {}).items():
+                found[name][np.ix_(of_block, there)] = values[np.ix_(rows, columns)].T
     return _series(uids, days, found)
 
 
@@ -97,9 +94,15 @@ def _by_month(days: Sequence[date]) -> dict[date, list[int]]:
     return {date(year, month, 1): places for (year, month), places in found.items()}
 
 
-def _take(found: Month, tile: Month, place: int, there: slice, rows: IndexArray, column: int) -> None:
-    for name, values in tile.items():
-        found[name][place, there] = values[rows, column]
+def _by_block(slots: Sequence[int]) -> dict[int, tuple[list[int], list[int]]]:
+    """The places of entries and their columns, by the block that they lie in; −1 lies in none."""
+    found: dict[int, tuple[list[int], list[int]]] = {}
+    for place, slot in enumerate(slots):
+        if slot >= 0:
+            places, columns = found.setdefault(slot // BLOCK, ([], []))
+            places.append(place)
+            columns.append(slot % BLOCK)
+    return found
 
 
 def _series(uids: Sequence[UUID], days: SeriesDays, found: Month) -> DailySeries:
