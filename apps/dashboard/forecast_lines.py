@@ -33,6 +33,7 @@ class LevelLine:
     is_shown: bool
     decides: bool
     query: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class ForecastCard:
     query: str
     share: str
     problem: str = ""
-    now: datetime | None = None
+    is_chosen: bool = False  # the level that is drawn was asked for
 
 
 def card_of(
@@ -83,8 +84,10 @@ def card_of(
     named = {"policy": found.policy.slug, "entry": str(found.entry_uid)}
     named |= {"share": share} if share else {}
     lines = [
-        LevelLine(each.name, text_of(list(each.said)), each is shown, each is deciding,
-                  urlencode({**named, "level": str(each.uid)}))
+        LevelLine(
+            each.name, text_of(list(each.said)), each is shown, each is deciding,
+            urlencode({**named, "level": str(each.uid)}), str(each.uid),
+        )
         for each in found.levels
     ]  # fmt: skip
     curve = _curve(found, shown)
@@ -94,7 +97,8 @@ def card_of(
         label=text_of(list(shown.said)), met_words=_met_words(found, shown),
         target_words=_("target %(target)s") % {"target": presentation.percent(shown.target)},
         rows=_rows(found, shown), levels=lines, pace=_pace(shown),
-        query=urlencode({**named, "level": str(shown.uid)}), share=share, problem=problem, now=found.as_of,
+        query=urlencode({**named, "level": str(shown.uid)}), share=share, problem=problem,
+        is_chosen=str(shown.uid) == level,
     )  # fmt: skip
 
 
