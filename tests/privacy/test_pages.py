@@ -1,0 +1,73 @@
+"""Pages and answers as somebody reads them who sees sums only: what isn't told says so, and why; never 0."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.test import Client
+
+from apps.accounts.models import User
+from apps.policies.models import Grant, Policy
+from apps.priorities.models import Snapshot
+from tests.dashboard.grid import SLUG, Grid, make_grid
+
+
+@pytest.fixture
+def grid(db: None) -> Grid:
+    return make_grid(datetime.now(UTC), visibility="path")
+
+
+@pytest.fixture
+def vera(grid: Grid, client: Client) -> Client:
+    """A viewer of the whole, where every group has two people."""
+    user = User.objects.create_user("vera")
+    Grant.objects.create(
+        policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid("/"), user=user, role="viewer", reason="sums",
+        verbs=["view_aggregate"], created_at=grid.at,
+    )  # fmt: skip
+    client.force_login(user)
+    return client
+
+
+def end_the_day(grid: Grid) -> None:
+    Snapshot.objects.update(computed_at=grid.at - timedelta(days=1))
+
+
+def test_before_a_day_has_ended_there_is_nothing_to_tell(grid: Grid, vera: Client) -> None:
+    page = vera.get(f"/policy/{SLUG}/").content.decode()
+    assert "the first numbers come tomorrow" in page
+    answer = vera.get(f"/api/v1/policies/{SLUG}/tree").json()
+    assert answer["as_of"] is None
+    assert answer["suppressed"] is False
+
+
+def test_what_is_not_told_says_so_with_the_reason(grid: Grid, vera: Client) -> None:
+    end_the_day(grid)
+    page = vera.get(f"/policy/{SLUG}/").content.decode()
+    assert "told what was used by the end of the last finished day" in page
+    assert page.count("not shown") >= 3
+    assert "alice" not in page
+    entry = vera.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/").content.decode()
+    assert "atlas: usage not shown" in entry
+    assert "none used more than four fifths of it" in entry
+
+
+def test_rest_tells_null_and_that_it_is_suppressed(grid: Grid, vera: Client) -> None:
+    end_the_day(grid)
+    answer = vera.get(f"/api/v1/policies/{SLUG}/tree").json()
+    assert answer["as_of"] is not None
+    for entry in (answer, *answer["children"]):
+        assert entry["suppressed"] is True
+        for name in ("usage_core_s", "actual", "priority", "rank", "factor"):
+            assert entry[name] is None, (entry["path"], name)
+        assert entry["target"] is not None
+        assert entry["state"] == "unknown"
+
+
+def test_who_sees_by_name_is_told_as_it_is_now(grid: Grid, vera: Client) -> None:
+    Grant.objects.update(verbs=["view_aggregate", "view_members"])
+    answer = vera.get(f"/api/v1/policies/{SLUG}/tree?depth=2").json()
+    assert answer["suppressed"] is False
+    assert answer["usage_core_s"] > 0
+    assert {child["name"] for child in answer["children"][0]["children"]} == {"alice", "bob"}
