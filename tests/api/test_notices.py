@@ -74,7 +74,7 @@ def test_rules_are_made_changed_with_their_tag_and_removed(told: Site) -> None:
     assert (changed["is_on"], changed["terms"], changed["etag"]) == (False, {"days": 4.0}, '"2"')
     wrong = pia.patch(path, {"terms": {"days": 0}}, if_match='"2"')
     assert wrong.status_code == 422
-    assert wrong.json()["errors"][0]["field"] == "terms.days"
+    assert wrong.json()["fields"][0]["where"] == "terms.days"
     assert pia.client.delete(f"/api/v1/{path}", headers={"If-Match": '"2"'}).status_code == 204
     assert not Rule.objects.filter(policy=told.policy).exists()
     assert {row["kind"] for row in pia.get("notices/kinds").json()["results"]} >= {"drift", "late_source"}

@@ -20,6 +20,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 from apps.accounts.actor import SYSTEM
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import User
+from apps.notices.models import Rule as NoticeRule
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.giving import give_allocation
 from apps.policies.models import ChangeSet, Grant
@@ -59,6 +60,12 @@ NEEDS_SENSE = {
     "DELETE /api/v1/policies/{policy}/allocations/{allocation}",
     "GET /api/v1/policies/{policy}/allocations/shares",
     "GET /api/v1/policies/{policy}/what-if",
+    "GET /api/v1/policies/{policy}/statements",
+    "GET /api/v1/notices/{notice}",
+    "PATCH /api/v1/notices/{notice}",
+    "POST /api/v1/notices/rules",
+    "PATCH /api/v1/notices/rules/{rule}",
+    "DELETE /api/v1/notices/rules/{rule}",
     "POST /api/v1/policies/{policy}/allocations/shares",
     "POST /api/v1/policies/{policy}/capacities",
     "PATCH /api/v1/policies/{policy}/capacities/{capacity}",
@@ -137,6 +144,7 @@ def test_generated_requests_get_answers_as_described(
     real["allocation"], real["capacity"] = promised(computed)
     real["mapping"] = attached(computed)
     real |= {"position": 1, "version": 1}
+    real |= {"rule": NoticeRule.objects.earliest("pk").pk, "notice": 1}
     succeeded: dict[str, set[bool]] = defaultdict(set)
     for found in schema.get_all_operations():
         operation = found.ok()

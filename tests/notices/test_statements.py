@@ -20,6 +20,7 @@ from apps.notices.statements.reckoning import AMOUNTS, Month, corrections_of, re
 from apps.policies.models import Adjustment, Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.trees import load_tree
+from apps.priorities.models import SeriesDay
 from apps.priorities.rules import Rule
 from apps.priorities.series.runs import ask_for_series
 from apps.priorities.services import set_rules
@@ -247,8 +248,10 @@ def test_of_a_group_seen_by_its_sum_no_statement_tells_what_few_people_used(hall
 
 def test_days_that_are_not_built_are_counted_as_missing(hall: Policy) -> None:
     assert of(hall, "/physics", "2026-11").chosen.missing_days == 0
-    assert of(hall, "/physics", "2026-08").chosen.missing_days == 31
     assert of(hall, "/physics", "2026-08").chosen.figures is None
+    assert of(hall, "/physics", "2026-09").chosen.missing_days == 0  # nothing ran before the 20th
+    SeriesDay.objects.filter(policy=hall, on__in=(date(2026, 10, 3), date(2026, 10, 9))).delete()
+    assert of(hall, "/physics").chosen.missing_days == 2
 
 
 def test_months_of_the_last_year_are_listed_newest_first(hall: Policy) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from uuid import UUID
 
@@ -88,12 +88,12 @@ def get_statements(*, policy_slug: str, uid: UUID, month: str = "", actor: Actor
     # An older month than the last twelve is shown with the eleven before it.
     last = newest if wanted.first_on >= newest.before(MONTHS - 1).first_on else wanted
     months = [last.before(n) for n in range(MONTHS)]
-    known = _lines(view, [i], months)
+    state = series_state(view.policy)
+    known = _lines(view, [i], months, state.first_on)
     lines = [known[i, each] for each in months]
     chosen = next(line for line in lines if line.month == wanted)
     children = [child for child in view.tree.children(i) if view.visibility.may_see(child)]
-    parts = _lines(view, children[:MOST_CHILDREN], [wanted])
-    state = series_state(view.policy)
+    parts = _lines(view, children[:MOST_CHILDREN], [wanted], state.first_on)
     return StatementPage(
         policy_slug=view.policy.slug, policy_name=view.policy.name, uid=uid,
         name=view.policy.name if i == 0 else view.tree.name[i], path=view.tree.path(i), is_root=i == 0, months=lines,
@@ -120,7 +120,9 @@ def read_month(text: str, today: date) -> Month:
     return found
 
 
-def _lines(view: PolicyView, entries: Sequence[int], months: Sequence[Month]) -> dict[tuple[int, Month], StatementLine]:
+def _lines(
+    view: PolicyView, entries: Sequence[int], months: Sequence[Month], begins_on: date | None
+) -> dict[tuple[int, Month], StatementLine]:
     """By entry and month. One read of the series for all of them."""
     uids = [view.tree.uuid(i) for i in entries]
     first_on, last_on = min(each.first_on for each in months), max(each.last_on for each in months)
@@ -130,11 +132,13 @@ def _lines(view: PolicyView, entries: Sequence[int], months: Sequence[Month]) ->
         series, told = as_told(series, view=view)
     kept = _kept(view, uids, months)
     adjusted = _adjusted(view, entries, months)
+    missing = {month: _missing(month, series, begins_on, day_today(view)) for month in months}
     found = {}
     for row, i in enumerate(entries):
         for month in months:
             given = kept.get((uids[row], month.first_on))
-            found[i, month] = _line(view, i, month, series, told, row, given, adjusted[i, month])
+            line = _line(view, i, month, series, told, row, given, adjusted[i, month])
+            found[i, month] = replace(line, missing_days=missing[month])
     return found
 
 
@@ -154,15 +158,19 @@ def _line(
     if figures is not None and not figures.n_days:
         figures = None
     has, told_whole = figures is not None, figures if may else None
-    today = day_today(view)
-    due = min(month.last_on, today - timedelta(days=1))
-    expected = max((due - month.first_on).days + 1, 0)
     return StatementLine(
         uid=view.tree.uuid(i), path=view.tree.path(i), name=view.tree.name[i], month=month,
         figures=told_whole, is_suppressed=has and not may, is_rounded=has and not outright,
         adjusted=adjusted if outright else None, is_closed=is_closed, corrections=corrections,
-        missing_days=max(expected - len(days), 0),
+        missing_days=0,
     )  # fmt: skip
+
+
+def _missing(month: Month, series: DailySeries, begins_on: date | None, today: date) -> int:
+    """Days that are over and not in the series, from its first one on; without a series all of them."""
+    first_on = max(month.first_on, begins_on or month.first_on)
+    due = (min(month.last_on, today - timedelta(days=1)) - first_on).days + 1
+    return max(due - sum(on in month for on in series.days.on), 0)
 
 
 def _kept(view: PolicyView, uids: Sequence[UUID], months: Sequence[Month]) -> dict[tuple[UUID, date], Statement]:
