@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from apps.priorities import served
+from apps.priorities.series.columns import SeriesState
 from tests.browser.conftest import Open
 from tests.dashboard.grid import SLUG, Grid, make_grid
 from tests.series_by_hand import HandMade, put_in_place
@@ -61,4 +62,89 @@ def test_the_panels_fit_and_are_clean_in_both_themes(made: HandMade, wide_grid: 
     window.look()
     window.go(f"/policy/{SLUG}/icicle/")
     expect(window.page.locator("svg.ice:visible a").first).to_be_visible()
+    window.look()
+
+
+def test_days_are_read_with_arrow_keys_and_with_the_pointer(made: HandMade, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"{PAGE}?days=90")
+    panel = page.locator("[data-panel]").first
+    chart = panel.locator("svg.panel-chart")
+    chart.focus()
+    expect(panel.locator(".readout")).to_contain_text("actual")
+    before = panel.locator(".readout").inner_text()
+    page.keyboard.press("ArrowLeft")
+    expect(panel.locator(".readout")).not_to_have_text(before)
+    expect(page.locator("#status")).to_contain_text("target")
+    page.keyboard.press("Home")
+    expect(panel.locator(".readout")).to_contain_text("no demand")
+    page.keyboard.press("Tab")
+    expect(panel.locator(".vals")).to_be_visible()
+    chart.hover()
+    expect(panel.locator(".readout")).to_contain_text("actual")
+
+
+def test_further_panels_follow_while_one_scrolls_and_keep_the_focus(
+    made: HandMade, wide_grid: Grid, visit: Open
+) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/n/{wide_grid.uid('/biomed')}/biomed/convergence/")
+    expect(page.locator("article[data-panel]")).to_have_count(12)
+    for shown in (24, 32):
+        page.locator(".more-panels").scroll_into_view_if_needed()
+        expect(page.locator("article[data-panel]")).to_have_count(shown)
+    expect(page.locator("article[data-panel] svg[tabindex='0']")).to_have_count(32)
+
+
+def test_everything_is_there_without_scripts(made: HandMade, wide_grid: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in()
+    page = window.go(PAGE)
+    page.get_by_role("link", name="90 d").click()
+    page.wait_for_url("**/convergence/?days=90")
+    page.locator("summary", has_text="Days and overlays").click()
+    page.fill("#from", made.on[5].isoformat())
+    page.fill("#to", made.on[20].isoformat())
+    page.get_by_role("checkbox", name="Demand").uncheck()
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".kpis")).to_contain_text("of the last 16 days")
+    expect(page.locator("#panels-1 rect.idle")).to_have_count(0)
+    expect(page.locator("#panels-1 svg.panel-chart")).to_have_count(3)
+    page.locator("summary", has_text="Table of the entries").press("Enter")
+    page.go_back()
+    page = window.go(f"/policy/{SLUG}/n/{wide_grid.uid('/biomed')}/biomed/convergence/")
+    page.locator(".more-panels a").click()
+    page.wait_for_url("**page=2")
+    expect(page.locator("article[data-panel]")).to_have_count(12)
+    page = window.go(f"/policy/{SLUG}/icicle/")
+    page.get_by_role("link", name="atlas: target").click()
+    expect(page.locator(".pathbar [aria-current]")).to_have_text("atlas")
+    window.look()
+
+
+def test_the_icicle_is_walked_with_the_keyboard(wide_grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/icicle/")
+    page.get_by_role("link", name="biomed: target").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**entry=*")
+    expect(page.locator("aside.panel h2")).to_have_text("biomed")
+    page.get_by_role("link", name="actual", exact=True).click()
+    page.wait_for_url("**size=actual*")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_is_building_stale_or_wrong_is_clean_too(made: HandMade, visit: Open, width: int) -> None:
+    window = visit(width=width)
+    window.sign_in()
+    window.go(f"{PAGE}?from=2026-02-01&to=2026-01-01")
+    window.look()
+    made.state = SeriesState(run_id=7, progress=0.4)
+    window.go(PAGE)
+    window.look()
+    made.state = SeriesState(made.on[0], made.to_on, stale_from_on=made.on[-3])
+    window.go(PAGE)
     window.look()

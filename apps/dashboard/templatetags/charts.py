@@ -118,6 +118,7 @@ def _sector(one: Sector) -> str:
         f'<rect class="{escaped["step"]}" x="{one.x:g}" y="{one.y:g}" width="{one.width:g}"'
         f' height="{one.height:g}" rx="3"/>'
     )
+    title = f"<title>{escaped['label']}</title>"  # not aria-label, which would have to hold every written letter
     if not one.url:
-        return f'<g role="img" aria-label="{escaped["label"]}">{shape}{texts}</g>'
-    return f'<a href="{escaped["url"]}" aria-label="{escaped["label"]}">{shape}{texts}</a>'
+        return f"<g>{title}{shape}{texts}</g>"
+    return f'<a href="{escaped["url"]}">{title}{shape}{texts}</a>'
