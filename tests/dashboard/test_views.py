@@ -199,7 +199,7 @@ def test_my_priority_names_the_deciding_level_and_walks_to_me(alice: Client) -> 
 
 def test_the_overview_greets_a_user_with_their_own_priority(alice: Client) -> None:
     text = alice.get("/").content.decode()
-    assert text.index("Your priority") < text.index("VOs are within their band")
+    assert text.index("Your priority") < text.index("VOs is within its band")
 
 
 def test_a_site_without_a_policy_shows_the_first_steps_to_its_administrator(db: None, client: Client) -> None:
