@@ -110,3 +110,9 @@ def test_the_past_is_compared_as_it_was(computed: Site, admin: Caller, monkeypat
     back = compared(admin, one="alice", other="carol", at=then)
     assert (back["ahead"], back["moment"]["revision"]) == (before["ahead"], 2)
     assert back["turn"] == before["turn"]
+
+
+def test_a_moment_without_numbers_says_since_when_there_are_some(computed: Site, admin: Caller) -> None:
+    answer = admin.get(COMPARE, {"one": "alice", "other": "carol", "at": "1"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "nothing_kept")
+    assert "the oldest are of 2026-11-20T12:00:00Z" in answer.json()["fields"][0]["message"]

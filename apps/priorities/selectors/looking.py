@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
+from django.utils.translation import gettext as _
 
 from apps import clock
 from apps.accounts.actor import Actor
-from apps.errors import Unavailable
+from apps.errors import FieldProblem, Invalid
 from apps.policies.columns import Mask
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.priorities import served
-from apps.priorities.answers import ServedSnapshot
+from apps.priorities.answers import ServedSnapshot, instant
+from apps.priorities.selectors.kept import oldest_kept
 from apps.priorities.selectors.moments import Moment, moment_of
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.sight import told_in
@@ -37,7 +39,8 @@ def look_at(*, policy_slug: str, actor: Actor, at: int | datetime | None = None,
 
     Raises:
         NotFound: there is no such policy, or no revision then.
-        Unavailable: `no_snapshot`, nothing is computed, or nothing is kept from then.
+        Unavailable: `no_snapshot`, nothing has been computed yet.
+        Invalid: `nothing_kept`, there are no numbers of then.
     """
     if at is not None:
         return look_back(open_view(policy_slug=policy_slug, actor=actor, at=at, scope=scope, is_live=True))
@@ -50,8 +53,15 @@ def look_back(view: PolicyView) -> Look:
     """What a page of the past is told from, over the snapshot's entries."""
     snapshot = view.snapshot
     if snapshot is None:
-        raise Unavailable("No numbers are kept from then: choose a later time.", code="no_snapshot")
+        raise _nothing_kept(view)
     told = np.zeros(len(snapshot.tree), dtype=np.bool_)
     place = view.place
     told[place[np.flatnonzero(view.told & (place >= 0))]] = True
     return Look(view.policy, snapshot, told, moment_of(view))
+
+
+def _nothing_kept(view: PolicyView) -> Invalid:
+    oldest = oldest_kept(view.policy.slug)
+    since = _("the oldest are of %(at)s") % {"at": instant(oldest)} if oldest else _("nothing has been computed yet")
+    message = _("names a moment of which no numbers are kept; %(since)s") % {"since": since}
+    return Invalid(f"at {message}.", code="nothing_kept", fields=[FieldProblem("at", message)])
