@@ -161,7 +161,8 @@ class _Hours:
 
     def __init__(self, source: int, job_class: int, accounts: Any) -> None:
         self._source, self._job_class, self._accounts = source, job_class, accounts
-        self._key, self._cpu_s = np.zeros(0, np.int64), np.zeros(0)
+        self._key: Any = np.zeros(0, np.int64)
+        self._cpu_s: Any = np.zeros(0)
         self.n_written = 0
 
     def add(self, account: Any, start_us: Any, length_us: Any, cpus: Any) -> None:
@@ -173,8 +174,9 @@ class _Hours:
         end_us = np.minimum((hour + 1) * _HOUR_US, (start_us + length_us)[job])
         cpu_s = cpus[job] * (end_us - np.maximum(hour * _HOUR_US, start_us[job])) * 1e-6
         key = np.concatenate([self._key, hour * len(self._accounts) + account[job]])
-        self._key, at = np.unique(key, return_inverse=True)
+        found, at = np.unique(key, return_inverse=True)
         self._cpu_s = np.bincount(at, weights=np.concatenate([self._cpu_s, cpu_s]))
+        self._key = found
         self.write(int(start_us[-1] // _HOUR_US))
 
     def write(self, before_hour: int) -> None:

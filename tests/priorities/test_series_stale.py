@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from django.db import transaction
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
@@ -23,11 +24,13 @@ from apps.usage import proof
 from apps.usage.changed_hours import earliest_change
 from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
-from apps.usage.models import ChangedHour, Source
+from apps.usage.models import Bucket, ChangedHour, Record, Source
 from apps.usage.overlaps import decide_overlap
+from apps.usage.record_rows import undo_records
 from apps.usage.selectors import watermarks
 from apps.usage.services import make_source
 from apps.usage.sources import change_source, tag_of
+from apps.usage.versions import lock_source
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
 from tests.priorities.test_series import WINDOW, agrees_with_recomputes, build, publish, read, uid
 
@@ -176,13 +179,27 @@ def test_another_origin_of_a_source_makes_all_of_it_again(built: Site) -> None:
 
 
 def test_repaired_buckets_make_their_day_again(built: Site) -> None:
-    from apps.usage.models import Bucket
-
     first = Bucket.objects.filter(hour_at__gte=AS_OF - 9.5 * DAY).order_by("hour_at")[0]
     Bucket.objects.filter(pk=first.pk).update(cpu_s=9.0)
     source = Source.objects.get(pk=built.source.pk)
     assert proof.repair(source, reason="A disk.", at=AS_OF, actor=COMMAND).n_repaired == 1
     assert stale(built) == first.hour_at.date()
+
+
+def test_an_undone_import_makes_its_days_again(built: Site) -> None:
+    before = read(built, "/physics", "/physics/bob")
+    built.job("bob", "physics", 3, ago_h=24 * 6)
+    build(built)
+    added = Record.objects.filter(account__user_name="bob").values_list("pk", flat=True)
+    with transaction.atomic():
+        lock_source(built.source.pk)
+        undo_records(built.source.pk, np.array(added, np.int64))
+    assert stale(built) == TODAY - 6 * DAY
+    build(built)
+    after = read(built, "/physics", "/physics/bob")
+    assert after.used.tolist() == before.used.tolist()
+    assert not after.decayed[1].any()  # exactly nothing
+    assert after.decayed == pytest.approx(before.decayed, rel=1e-12)
 
 
 def test_notes_of_changes_stay_few_and_say_the_earliest(built: Site) -> None:
@@ -347,8 +364,6 @@ def test_a_source_that_tells_no_submission_knows_of_no_waiting(built: Site) -> N
 
 
 def test_what_was_known_of_records_that_are_gone_stays(built: Site) -> None:
-    from apps.usage.models import Record
-
     _waits("late", 3.5, started=1.25, cpus=4, requested_s=7200)
     build(built)
     before = read(built, "/physics")

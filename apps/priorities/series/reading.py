@@ -7,6 +7,7 @@ from datetime import date
 from uuid import UUID
 
 import numpy as np
+import numpy.typing as npt
 from django.db.models import Q
 
 from apps.policies.models import Entry, Policy
@@ -20,6 +21,7 @@ from apps.priorities.series.runs import KIND, subject_of
 from apps.priorities.series.tiles import BLOCK, Month, empty_month, find_slots, read_tiles
 from apps.runs.models import Run
 
+IndexArray = npt.NDArray[np.int64]
 _ON = ("on", "ends_at", "revision_number", "is_before_first", "root_used", "root_decayed")
 
 
@@ -39,7 +41,7 @@ def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: d
         rows = np.array([days.on[at].day - 1 for at in there])
         for block, (of_block, columns) in places.items():
             for name, values in tiles.get((block, month_on), {}).items():
-                found[name][np.ix_(of_block, there)] = values[np.ix_(rows, columns)].T
+                found[name][np.ix_(of_block, np.array(there))] = values[np.ix_(rows, columns)].T
     return _series(uids, days, found)
 
 
@@ -94,7 +96,7 @@ def _by_month(days: Sequence[date]) -> dict[date, list[int]]:
     return {date(year, month, 1): places for (year, month), places in found.items()}
 
 
-def _by_block(slots: Sequence[int]) -> dict[int, tuple[list[int], list[int]]]:
+def _by_block(slots: Sequence[int]) -> dict[int, tuple[IndexArray, IndexArray]]:
     """The places of entries and their columns, by the block that they lie in; −1 lies in none."""
     found: dict[int, tuple[list[int], list[int]]] = {}
     for place, slot in enumerate(slots):
@@ -102,7 +104,7 @@ def _by_block(slots: Sequence[int]) -> dict[int, tuple[list[int], list[int]]]:
             places, columns = found.setdefault(slot // BLOCK, ([], []))
             places.append(place)
             columns.append(slot % BLOCK)
-    return found
+    return {block: (np.array(places), np.array(columns)) for block, (places, columns) in found.items()}
 
 
 def _series(uids: Sequence[UUID], days: SeriesDays, found: Month) -> DailySeries:
