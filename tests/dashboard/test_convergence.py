@@ -14,6 +14,8 @@ from apps.accounts.models import User
 from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.priorities.series.columns import SeriesState
+from apps.priorities.series.runs import ask_for_series
+from apps.runs.services import work_run_now
 from tests.dashboard.grid import SLUG, Grid, make_grid
 from tests.series_by_hand import HandMade, put_in_place
 
@@ -48,7 +50,7 @@ def eva(grid: Grid, series: HandMade, client: Client) -> Client:
     return client
 
 
-def text(client: Client, path: str, status: int = 200, **headers: str) -> str:
+def text(client: Client, path: str, status: int = 200, headers: dict[str, str] | None = None) -> str:
     answer = client.get(path, headers=headers)
     assert answer.status_code == status, answer.content[:2000]
     return answer.content.decode()
@@ -202,7 +204,7 @@ def test_panels_come_by_twelve_as_fragments_with_addresses_of_their_own(
     assert page.count("<article ") == 12
     assert f'hx-get="{path}_panels?page=2"' in page
     assert 'href="?page=2"' in page
-    more = text(client, f"{path}_panels?page=2", **{"HX-Request": "true"})
+    more = text(client, f"{path}_panels?page=2", headers={"HX-Request": "true"})
     assert more.count("<article ") == 10
     assert "hx-get" not in more
     assert client.get(f"{path}_panels?page=2").status_code == 303
@@ -325,3 +327,23 @@ def test_my_own_way_up_is_mine_to_see(grid: Grid, series: HandMade, client: Clie
     page = text(client, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/")
     assert "polyline" in page
     assert "bob" not in page
+
+
+# --- From records to the page -----------------------------------------------------------------------------------------
+def test_a_series_that_was_built_from_records_is_what_the_page_shows(grid: Grid, client: Client) -> None:
+    """On 19 November atlas used 400 of the 920 cores that ran, and nothing else ever did."""
+    work_run_now(ask_for_series(Policy.objects.get(slug=SLUG), at=NOW).pk)
+    client.force_login(grid.admin)
+    rows = {row["entry"]: row for row in read_csv(client, f"{PAGE}days.csv?days=7&view=raw")}
+    assert float(rows["atlas"]["actual"]) == pytest.approx(400 / 920, abs=1e-9)
+    assert float(rows["biomed"]["actual"]) == pytest.approx(520 / 920, abs=1e-9)
+    assert rows["cms"]["state"] == "no_demand"
+    assert rows["atlas"]["day"] == "2026-11-19"
+    assert "Convergence of 3 entries in SweGrid" in text(client, PAGE)
+
+
+def test_the_tree_has_a_trend_beside_each_entry_with_days(eva: Client) -> None:
+    page = text(eva, f"/policy/{SLUG}/")
+    assert page.count('<svg class="spark') >= 3
+    assert "in 14 days</span>" in page
+    assert '<svg class="spark' not in text(eva, f"/policy/{SLUG}/?at=2")
