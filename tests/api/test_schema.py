@@ -85,6 +85,7 @@ NEEDS_SENSE = {
     "POST /api/v1/policies/{policy}/mappings/assignments",
     "POST /api/v1/policies/{policy}/mappings/versions/{version}/restore",
     "DELETE /api/v1/policies/{policy}/mappings/{mapping}",
+    "GET /api/v1/policies/{policy}/compare",
     "POST /api/v1/jobs/explain",
     "POST /api/v1/tokens/{token}/rotate",
     "POST /api/v1/tokens/{token}/revoke",

@@ -100,5 +100,5 @@ def _but(found: Sequence[MyPriority], mine: MyPriority) -> list[MyPriority]:
     return [one for one in found if one is not mine]
 
 
-def _asked(at: int | datetime | None) -> str | int | None:
-    return instant(at) if isinstance(at, datetime) else at
+def _asked(at: int | datetime | None) -> str | None:
+    return instant(at) if isinstance(at, datetime) else None if at is None else str(at)
