@@ -255,6 +255,8 @@ def test_no_socket_ever_connects_to_a_hostile_address(computed: Site, connects: 
             pass
         else:
             assert any(name in url for name in NAMES), url  # a name is looked up when it is called
+        if len(url) > 2048:
+            continue  # the database itself takes none so long
         Webhook.objects.filter(pk=webhook.pk).update(url=url)
         Delivery.objects.all().delete()
         Webhook.objects.exclude(pk=webhook.pk).delete()
