@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from django import template
-from django.utils.html import conditional_escape, format_html
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from apps.dashboard.figures.icicle import Icicle, Sector
 from apps.dashboard.figures.panel import Frame, Panel, Span
@@ -19,106 +18,114 @@ register = template.Library()
 @register.simple_tag
 def panel_chart(drawn: Panel, label: str, readout: dict[str, str] | None = None) -> SafeString:
     """{% panel_chart line.panel line.label line.readout %}; `readout` is what a script tells day by day."""
-    data = "".join(f' data-{name}="{conditional_escape(value)}"' for name, value in (readout or {}).items())
-    return mark_safe(  # noqa: S308 - numbers, and texts that are escaped
-        f'<svg class="chart panel-chart" viewBox="0 0 {drawn.frame.width} {drawn.frame.height}" role="img"'
-        f' aria-label="{conditional_escape(label)}"{data}>{"".join(_panel_parts(drawn))}</svg>'
-    )
+    return format_html(
+        '<svg class="chart panel-chart" viewBox="0 0 {} {}" role="img" aria-label="{}"{}>{}</svg>',
+        drawn.frame.width, drawn.frame.height, label,
+        format_html_join("", ' data-{}="{}"', (readout or {}).items()),
+        _joined(_panel_parts(drawn)),
+    )  # fmt: skip
 
 
-def _panel_parts(drawn: Panel) -> Iterator[str]:
+def _panel_parts(drawn: Panel) -> Iterator[SafeString]:
     """In the order of painting: grid, shading, band, target, rules, line."""
     frame = drawn.frame
-    left, right, top, bottom = frame.left, frame.right, frame.top, frame.bottom
+    left, right, top, bottom = (_px(one) for one in (frame.left, frame.right, frame.top, frame.bottom))
     for tick in drawn.across:
         kind = "axis" if tick.text == "0" else "grid"
-        yield f'<path class="{kind}" d="M{left:g} {tick.at:g}H{right:g}"/>'
-        yield f'<text x="{left - 5:g}" y="{tick.at + 3.5:g}" text-anchor="end">{tick.text}</text>'
+        yield format_html('<path class="{}" d="M{} {}H{}"/>', kind, left, _px(tick.at), right)
+        where = (_px(frame.left - 5), _px(tick.at + 3.5))
+        yield format_html('<text x="{}" y="{}" text-anchor="end">{}</text>', *where, tick.text)
     for kind, spans in (("before", drawn.before), ("idle", drawn.idle), ("idle inferred", drawn.inferred)):
         yield from _shades(kind, spans, frame)
     for box in drawn.bands:
-        yield f'<rect class="band" x="{box.x:g}" y="{box.y:g}" width="{box.width:g}" height="{box.height:g}"/>'
+        sizes = map(_px, (box.x, box.y, box.width, box.height))
+        yield format_html('<rect class="band" x="{}" y="{}" width="{}" height="{}"/>', *sizes)
     yield from _shades("gap", drawn.gaps, frame)
     for path in drawn.targets:
-        yield f'<path class="target" d="{path}"/>'
+        yield format_html('<path class="target" d="{}"/>', path)
     for mark in drawn.marks:
-        title = conditional_escape(mark.label)
-        yield f'<g><title>{title}</title><path class="pub" d="M{mark.x:g} {top:g}V{bottom:g}"/>'
-        yield f'<circle class="pubdot" cx="{mark.x:g}" cy="{top:g}" r="2.5"/></g>'
+        x = _px(mark.x)
+        yield format_html(
+            '<g><title>{}</title><path class="pub" d="M{} {}V{}"/><circle class="pubdot" cx="{}" cy="{}" r="2.5"/></g>',
+            mark.label, x, top, bottom, x, top,
+        )  # fmt: skip
     for span in drawn.starved:
-        yield f'<rect class="starved" x="{span.x:g}" y="{bottom - 4:g}" width="{span.width:g}" height="4"/>'
+        sizes = map(_px, (span.x, frame.bottom - 4, span.width))
+        yield format_html('<rect class="starved" x="{}" y="{}" width="{}" height="4"/>', *sizes)
+    yield from _line(drawn)
+    for tick in drawn.along:
+        where = (_px(tick.at), frame.height - 4, tick.anchor)
+        yield format_html('<text x="{}" y="{}" text-anchor="{}">{}</text>', *where, tick.text)
+
+
+def _line(drawn: Panel) -> Iterator[SafeString]:
     state = drawn.state if drawn.state in {"over", "under"} else "on"
     for points in drawn.lines:
-        yield f'<polyline class="line {state}" points="{points}"/>'
-    for x, y in drawn.dots:
-        yield f'<circle class="dot-end {state}" cx="{x:g}" cy="{y:g}" r="1.8"/>'
-    if drawn.end:
-        yield f'<circle class="dot-end {state}" cx="{drawn.end[0]:g}" cy="{drawn.end[1]:g}" r="3"/>'
-    for tick in drawn.along:
-        text = conditional_escape(tick.text)
-        yield f'<text x="{tick.at:g}" y="{frame.height - 4}" text-anchor="{tick.anchor}">{text}</text>'
+        yield format_html('<polyline class="line {}" points="{}"/>', state, points)
+    ends = [(*dot, "1.8") for dot in drawn.dots] + ([(*drawn.end, "3")] if drawn.end else [])
+    for x, y, radius in ends:
+        yield format_html('<circle class="dot-end {}" cx="{}" cy="{}" r="{}"/>', state, _px(x), _px(y), radius)
 
 
-def _shades(kind: str, spans: tuple[Span, ...], frame: Frame) -> Iterator[str]:
+def _shades(kind: str, spans: Iterable[Span], frame: Frame) -> Iterator[SafeString]:
     for span in spans:
-        yield (
-            f'<rect class="{kind}" x="{span.x:g}" y="{frame.top:g}" width="{max(span.width, 0.8):g}"'
-            f' height="{frame.bottom - frame.top:g}"/>'
-        )
+        sizes = map(_px, (span.x, frame.top, max(span.width, 0.8), frame.bottom - frame.top))
+        yield format_html('<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>', kind, *sizes)
 
 
 @register.simple_tag
-def sparkline(drawn: Sparkline | None) -> SafeString | str:
+def sparkline(drawn: Sparkline | None) -> str:
     """{% sparkline line.trend %}: hidden from screen readers, for the numbers stand beside it."""
     if drawn is None:
         return ""
-    parts = "" if drawn.target_y is None else f'<path class="t" d="M1 {drawn.target_y:g}H63"/>'
-    parts += "".join(f'<polyline points="{points}"/>' for points in drawn.points)
+    parts = [format_html('<path class="t" d="M1 {}H63"/>', _px(drawn.target_y))] if drawn.target_y is not None else []
+    parts += [format_html('<polyline points="{}"/>', points) for points in drawn.points]
     if drawn.end:
-        parts += f'<circle cx="{drawn.end[0]:g}" cy="{drawn.end[1]:g}" r="1.75"/>'
+        parts.append(format_html('<circle cx="{}" cy="{}" r="1.75"/>', *map(_px, drawn.end)))
     return format_html(
         '<svg class="spark {}" width="64" height="18" viewBox="0 0 64 18" aria-hidden="true" focusable="false">'
         "{}</svg>",
         drawn.state,
-        mark_safe(parts),  # noqa: S308 - numbers
+        _joined(parts),
     )
 
 
 @register.simple_tag
 def icicle(drawn: Icicle, label: str) -> SafeString:
     """{% icicle figure label %}: every sector is a link that fills the picture with it, or chooses it."""
-    parts = "".join(_sector(sector) for sector in drawn.sectors)
-    chosen = drawn.chosen
-    if chosen is not None:
-        parts += (
-            f'<g class="sel" aria-hidden="true"><rect x="{chosen.x + 1:g}" y="{chosen.y + 1:g}"'
-            f' width="{chosen.width - 2:g}" height="{max(chosen.height - 2, 1):g}" rx="3"/></g>'
-        )
-    return mark_safe(  # noqa: S308 - numbers, and texts that are escaped
-        f'<svg class="ice" viewBox="0 0 {drawn.width} {drawn.height}" width="{drawn.width}" height="{drawn.height}"'
-        f' role="group" aria-label="{conditional_escape(label)}">{parts}</svg>'
-    )
+    size = (drawn.width, drawn.height)
+    return format_html(
+        '<svg class="ice" viewBox="0 0 {} {}" width="{}" height="{}" role="group" aria-label="{}">{}</svg>',
+        *size, *size, label, _joined(_sector(sector) for sector in drawn.sectors),
+    )  # fmt: skip
 
 
-def _sector(one: Sector) -> str:
-    escaped: dict[str, Any] = {
-        name: conditional_escape(getattr(one, name)) for name in ("label", "url", "name", "words", "step")
-    }
-    texts = ""
+def _sector(one: Sector) -> SafeString:
+    """Named by a title and not by an attribute, which would have to hold every letter that is written."""
+    sizes = map(_px, (one.x, one.y, one.width, one.height))
+    inner = format_html(
+        '<title>{}</title><rect class="{}" x="{}" y="{}" width="{}" height="{}" rx="3"/>{}',
+        one.label, one.step, *sizes, _joined(_texts(one)),
+    )  # fmt: skip
+    return format_html('<a href="{}">{}</a>', one.url, inner) if one.url else format_html("<g>{}</g>", inner)
+
+
+def _texts(one: Sector) -> Iterator[SafeString]:
     if one.name and one.is_turned:
-        x, y = one.x + one.width / 2 + 4, one.y + one.height / 2
-        texts += f'<text x="{x:g}" y="{y:g}" text-anchor="middle" transform="rotate(-90 {x:g} {y:g})">'
-        texts += f"{escaped['name']}</text>"
+        x, y = _px(one.x + one.width / 2 + 4), _px(one.y + one.height / 2)
+        turned = '<text x="{}" y="{}" text-anchor="middle" transform="rotate(-90 {} {})">{}</text>'
+        yield format_html(turned, x, y, x, y, one.name)
     elif one.name:
-        texts += f'<text x="{one.x + 8:g}" y="{one.name_y:g}">{escaped["name"]}</text>'
+        yield format_html('<text x="{}" y="{}">{}</text>', _px(one.x + 8), _px(one.name_y), one.name)
     if one.words:
-        anchor = ' text-anchor="end"' if one.is_beside else ""
-        texts += f'<text class="d" x="{one.words_x:g}" y="{one.words_y:g}"{anchor}>{escaped["words"]}</text>'
-    shape = (
-        f'<rect class="{escaped["step"]}" x="{one.x:g}" y="{one.y:g}" width="{one.width:g}"'
-        f' height="{one.height:g}" rx="3"/>'
-    )
-    title = f"<title>{escaped['label']}</title>"  # not aria-label, which would have to hold every written letter
-    if not one.url:
-        return f"<g>{title}{shape}{texts}</g>"
-    return f'<a href="{escaped["url"]}">{title}{shape}{texts}</a>'
+        where = (_px(one.words_x), _px(one.words_y), "end" if one.is_beside else "start")
+        yield format_html('<text class="d" x="{}" y="{}" text-anchor="{}">{}</text>', *where, one.words)
+
+
+def _joined(parts: Iterable[SafeString]) -> SafeString:
+    return format_html_join("", "{}", ((part,) for part in parts))
+
+
+def _px(value: float) -> str:
+    """Whatever the language of the page, a point and no comma."""
+    return f"{value:g}"
