@@ -409,13 +409,14 @@ ROWS = [
     Row(API + "tokens/<int:token>/revoke", "/api/v1/tokens/{token}/revoke",
         "401 404 404 204 404 204 403 403 403 401 401", "post", remakes="token"),
     # --- Pages: a token opens none of them
-    Row("", "/", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("", "/", "302 200 200 200 200 200 302 302 302 302 302", besides="rex 200"),  # the own role has ended
     *(
         Row(f"_{card}", f"/_{card}", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX)
-        for card in ("mine", "verdict", "attention", "sources", "recent")
+        for card in ("mine", "verdict", "sources", "recent")
     ),
-    Row("_top", "/_top", "302 200 200 200 200 200 302 302 302 302 302", word=">physics<", readers="pia admin",
-        headers=HTMX),
+    Row("_attention", "/_attention", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, besides="rex 200"),
+    Row("_top", "/_top", "302 200 200 200 200 200 302 302 302 302 302", word=">physics<",
+        readers="alice pia admin vera dora", headers=HTMX),
     Row("_deviation", "/_deviation", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
     Row("deviation.csv", "/deviation.csv", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("_pins", "/_pins", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
