@@ -1,0 +1,35 @@
+"""Pages as somebody reads them who sees sums only: what isn't told says so, and why; nothing of it is a number."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from apps.accounts.models import User
+from apps.policies.models import Grant, Policy
+from apps.priorities import served
+from apps.priorities.models import Snapshot
+from tests.browser.conftest import WIDTHS, Open
+from tests.dashboard.grid import SLUG, Grid
+
+
+def test_what_is_not_told_says_so_with_the_reason(grid: Grid, visit: Open) -> None:
+    Policy.objects.filter(slug=SLUG).update(visibility=Policy.Visibility.PATH)
+    Snapshot.objects.update(computed_at=grid.at - timedelta(days=1))  # the last of a day that is over
+    served.forget()
+    Grant.objects.create(
+        policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid("/"), user=User.objects.create_user("vera"),
+        role="viewer", verbs=["view_aggregate"], reason="sums", created_at=grid.at,
+    )  # fmt: skip
+    for width in WIDTHS:
+        window = visit(width=width)
+        window.sign_in("vera")
+        page = window.go(f"/policy/{SLUG}/")
+        assert "told what was used by the end of the last finished day" in page.inner_text("main")
+        row = page.inner_text(f"#e-{grid.uid('/atlas')}")
+        assert "not shown" in row
+        assert "alice" not in page.inner_text("main")
+        window.look()
+        page = window.go(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/")
+        assert "usage not shown" in page.inner_text("h1")
+        assert "none used more than four fifths" in page.inner_text("#verdict ~ p")
+        window.look()
