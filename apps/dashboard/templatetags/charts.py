@@ -54,8 +54,8 @@ def _panel_parts(drawn: Panel) -> Iterator[SafeString]:
         yield format_html('<rect class="starved" x="{}" y="{}" width="{}" height="4"/>', *sizes)
     yield from _line(drawn)
     for tick in drawn.along:
-        where = (_px(tick.at), frame.height - 4, tick.anchor)
-        yield format_html('<text x="{}" y="{}" text-anchor="{}">{}</text>', *where, tick.text)
+        low = frame.height - 4
+        yield format_html('<text x="{}" y="{}" text-anchor="{}">{}</text>', _px(tick.at), low, tick.anchor, tick.text)
 
 
 def _line(drawn: Panel) -> Iterator[SafeString]:
