@@ -74,6 +74,7 @@ BESIDES = (
 NO_LONGER = ("rex", "exa")  # they read what nobody reads, word for word
 OWN_MARKS = re.compile(
     r"\b(?:nobody|rex|exa)\b|aria-hidden=\"true\">[A-Z]{2}<|name=\"ticket\" value=\"[^\"]+\"|\"request_id\":\"\w+\""
+    r"|<dd>\d+\xa0s</dd>"  # an age in seconds: the clock goes on between two who ask
 )
 TOKENS = ("narrow", "reader", "aside", "expired", "revoked")
 JSON = "application/json"
