@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from apps.policies.models import Policy
 
 N_ENTRIES, N_RECORDS, N_DAYS = 100_000, 10_000_000, 366
-GOAL_BUILD_S, GOAL_DAY_S, GOAL_READ_S, GOAL_PAGE_S = 600.0, 10.0, 0.15, 0.5
+GOAL_BUILD_S, GOAL_DAY_S, GOAL_READ_S, GOAL_PAGE_S, GOAL_MINE_S = 600.0, 10.0, 0.15, 0.5, 0.2
 PAGES, PANELS = 60, 12
 SLUG = "bench-series"
 _AT = datetime(2026, 6, 2, 6, tzinfo=UTC)
@@ -42,6 +42,7 @@ def measure_large() -> list[BenchLine]:
     day_s = _build_series(policy, _AT + timedelta(days=1))
     pages = _read_pages(policy)
     whole_pages = _whole_pages(policy)
+    mine = _my_priorities(policy)
     told = f"{n_entries:,} entries, {n_records:,} records, {n_buckets:,} buckets written in {made_s:.0f} s"
     reading = f"median {statistics.median(pages) * 1000:.0f} ms; {_stored()}"
     return [
@@ -54,6 +55,10 @@ def measure_large() -> list[BenchLine]:
         BenchLine(
             "a page of convergence over a year, 95th percentile / 500 ms", _p95(whole_pages) / GOAL_PAGE_S, 1.0,
             f"{_p95(whole_pages) * 1000:.0f} ms, median {statistics.median(whole_pages) * 1000:.0f} ms",
+        ),
+        BenchLine(
+            "my priority, 95th percentile / 200 ms", _p95(mine) / GOAL_MINE_S, 1.0,
+            f"{_p95(mine) * 1000:.0f} ms, median {statistics.median(mine) * 1000:.0f} ms",
         ),
     ]  # fmt: skip
 
@@ -270,6 +275,34 @@ def _whole_pages(policy: Policy) -> list[float]:
             raise RuntimeError(f"{address} answered {answer.status_code}.")
         seconds.append(took)
     return seconds[2:]  # the first ones of a process read templates
+
+
+def _my_priorities(policy: Policy) -> list[float]:
+    """My priority of one person after another, with what looks ahead on it."""
+    from django.test import Client
+
+    from apps.accounts.actor import COMMAND
+    from apps.accounts.models import Account, User
+    from apps.priorities.recompute import request_recompute
+    from apps.runs.services import work_run_now
+
+    os.environ |= {"FAIRSHARE_TESTING": "1", "FAIRSHARE_CLOCK": _AT.isoformat()}
+    run = work_run_now(request_recompute(policy_slug=policy.slug, at=_AT, actor=COMMAND).pk)
+    if run.state != "succeeded":
+        raise RuntimeError(run.error)
+    accounts = Account.objects.filter(namespace=SLUG).order_by("id")
+    step, seconds = accounts.count() // PAGES, []
+    for number in range(PAGES):
+        account = accounts[number * step]
+        account.person = User.objects.get_or_create(username=f"series-{number}")[0]
+        account.save(update_fields=["person"])
+        client = Client(headers={"host": "localhost"})
+        client.force_login(account.person, backend="django.contrib.auth.backends.ModelBackend")
+        answer, took = _timed(partial(client.get, "/me/priority/"))
+        if answer.status_code != 200 or account.user_name not in answer.content.decode():
+            raise RuntimeError(f"My priority answered {answer.status_code} to {account.user_name}.")
+        seconds.append(took)
+    return seconds[2:]
 
 
 def _p95(seconds: list[float]) -> float:
