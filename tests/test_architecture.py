@@ -12,7 +12,10 @@ from django.apps import apps as installed
 from django.db.models import ForeignKey
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ["engine", "accounts", "runs", ("policies", "usage"), "priorities", ("federation",), "notices", ("dashboard", "api", "cli")]
+LAYERS = [
+    "engine", "accounts", "runs", ("policies", "usage"), "priorities", ("federation",), "notices",
+    ("dashboard", "api", "cli"),
+]  # fmt: skip
 LONGEST_FILE = 420
 DOMAIN_ROOMS = ("accounts", "runs", "policies", "usage", "priorities", "federation", "notices")
 OUR_MODULES = [path for path in sorted((ROOT / "apps").rglob("*.py")) if "migrations" not in path.parts]

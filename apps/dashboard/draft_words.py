@@ -87,7 +87,8 @@ def _plain_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
     texts = {
         "archive": _("%(name)s archived"), "set_scope": _("scope of %(name)s: %(scope)s"),
         "set_kind": _("%(name)s becomes a %(kind)s"), "set_members": _("rules for members of %(name)s"),
-        "mount": _("who maintains what is below %(name)s"), "adjust_usage": _("usage of %(name)s corrected"), "set_dates": _("dates of %(name)s: %(dates)s"),
+        "mount": _("who maintains what is below %(name)s"), "adjust_usage": _("usage of %(name)s corrected"),
+        "set_dates": _("dates of %(name)s: %(dates)s"),
     }  # fmt: skip
     more = {
         "scope": operation.get("scope") or _("as above"), "kind": operation.get("kind", ""),

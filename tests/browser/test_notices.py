@@ -65,7 +65,8 @@ def pages(grid: Grid) -> list[str]:
         "/notices/", "/notices/?state=closed", "/notices/rules/", f"/notices/rules/{own}/", "/notices/rules/new/",
         "/notices/mail/", "/notices/webhooks/", "/notices/webhooks/new/",
         f"/notices/webhooks/{Webhook.objects.get().pk}/",
-        f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/statements/", f"/policy/{SLUG}/n/{grid.uid('/')}/swegrid/statements/",
+        f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/statements/",
+        f"/policy/{SLUG}/n/{grid.uid('/')}/swegrid/statements/",
     ]  # fmt: skip
 
 

@@ -40,7 +40,9 @@ class GrantSerializer(serializers.Serializer[Any]):
     entry = serializers.UUIDField(source="grant.entry_uid")
     path = serializers.CharField(help_text="Where the entry is now; where it was, if it is archived")
     person = serializers.SerializerMethodField(help_text="A user name; null for a group")
-    people = serializers.CharField(source="grant.people", help_text='A group of sign-in; "*": everybody who signs in; "" for a person')
+    people = serializers.CharField(
+        source="grant.people", help_text='A group of sign-in; "*": everybody who signs in; "" for a person'
+    )
     role = serializers.ChoiceField(Grant.Role.choices, source="grant.role")
     verbs = serializers.ListField(child=serializers.ChoiceField(Grant.Verb.choices), source="grant.verbs")
     reason = serializers.CharField(source="grant.reason")
