@@ -71,7 +71,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks by folder; what shares a browser or the machine's processes stays on one worker (`--dist loadgroup`)."""
     for item in items:
-        for folder in ("browser", "faults"):
+        for folder in ("browser", "faults", "pages"):
             if folder in item.path.relative_to(REPOSITORY).parts:
                 item.add_marker(getattr(pytest.mark, folder))
                 item.add_marker(pytest.mark.xdist_group(folder))
