@@ -70,12 +70,13 @@ def _series(policies: list[Policy]) -> Iterator[Metric]:
     through = gauge("fairshare_series_through_timestamp_seconds", "End of the last day of the daily series", "policy")
     progress = gauge("fairshare_series_build_ratio", "How far a build of it is that runs or waits", "policy")
     zone = site_zone()
-    built = dict(Series.objects.filter(through_on__isnull=False).values_list("policy_id", "through_on"))
+    rows = Series.objects.filter(through_on__isnull=False).values_list("policy_id", "through_on")
+    built = {pk: through_on + timedelta(days=1) for pk, through_on in rows if through_on is not None}
     builds = Run.objects.filter(kind=SERIES_BUILD, state__in=(Run.State.QUEUED, Run.State.RUNNING)).order_by("state")
     found = {run.subject: run.progress_done / run.progress_total if run.progress_total else 0.0 for run in builds}
     for policy in policies:
         if policy.pk in built:
-            day = datetime.combine(built[policy.pk] + timedelta(days=1), datetime_time.min, tzinfo=zone)
+            day = datetime.combine(built[policy.pk], datetime_time.min, tzinfo=zone)
             through.add_metric([policy.slug], day.timestamp())
         if subject_of(policy) in found:
             progress.add_metric([policy.slug], found[subject_of(policy)])

@@ -1,10 +1,14 @@
 """The daily series of every policy: derived, and built by a run."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import django.db.models.deletion
 from django.db import migrations, models
 
 
-def _policy() -> models.ForeignKey:
+def _policy() -> models.ForeignKey[Any, Any]:
     return models.ForeignKey(
         db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="policies.policy"
     )
