@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import pgettext
+from django.utils.translation import ngettext, pgettext
 
 from apps.dashboard import presentation
 from apps.dashboard.figures import forecast as figure
@@ -211,12 +211,12 @@ def _pace(shown: ForecastLevel) -> str:
     if shown.outlook is None or not shown.n_days:
         return ""
     facts = {
-        "n": shown.n_days, "name": shown.name, "parent": shown.parent_name,
+        "days": ngettext("the last day", "the last %(n)s days", shown.n_days) % {"n": shown.n_days}, "name": shown.name, "parent": shown.parent_name,
         "share": presentation.percent(shown.outlook.share_seen),
     }  # fmt: skip
     if shown.outlook.share_seen is None:
-        return _("In the last %(n)s days nobody in %(parent)s ran anything.") % facts
-    return _("In the last %(n)s days %(name)s took %(share)s of what %(parent)s ran.") % facts
+        return _("In %(days)s nobody in %(parent)s ran anything.") % facts
+    return _("In %(days)s %(name)s took %(share)s of what %(parent)s ran.") % facts
 
 
 def _state(shown: ForecastLevel) -> str:
