@@ -13,7 +13,6 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal.auth import format_hotp_value, generate_totp_secret, hotp_value
 from allauth.mfa.utils import decrypt, encrypt
-from cryptography.fernet import InvalidToken
 from django.conf import settings
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -21,7 +20,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.accounts.audit import record
 from apps.accounts.models import User
-from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Unavailable
 
 PERIOD_S = 30
 DIGITS = 6
@@ -137,7 +136,7 @@ def _fits_app(found: Authenticator, code: str, at: datetime) -> bool:
     """A code that was used, or one before it, holds no more."""
     try:
         secret = decrypt(found.data["secret"])
-    except InvalidToken:  # sealed with a SECRET_KEY that is gone: nothing fits, and an operator has to take it away
+    except Unavailable:  # sealed with a SECRET_KEY that is gone: nothing fits, and an operator has to take it away
         return False
     counter = _counter_of(secret, code, at, after=found.data["counter"])
     if counter is None:
@@ -152,7 +151,7 @@ def _fits_recovery(user: User, code: str, at: datetime, actor: Actor) -> bool:
         return False
     try:
         fits = bool(RecoveryCodes(codes).validate_code(code))
-    except InvalidToken:
+    except Unavailable:
         return False
     if fits:
         left = n_codes_left(user)

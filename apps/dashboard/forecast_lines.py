@@ -211,7 +211,8 @@ def _pace(shown: ForecastLevel) -> str:
     if shown.outlook is None or not shown.n_days:
         return ""
     facts = {
-        "days": ngettext("the last day", "the last %(n)s days", shown.n_days) % {"n": shown.n_days}, "name": shown.name, "parent": shown.parent_name,
+        "days": ngettext("the last day", "the last %(n)s days", shown.n_days) % {"n": shown.n_days},
+        "name": shown.name, "parent": shown.parent_name,
         "share": presentation.percent(shown.outlook.share_seen),
     }  # fmt: skip
     if shown.outlook.share_seen is None:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from django.conf import settings
 from django.db import connection, transaction
 
 from apps.accounts import audit
 from apps.accounts.actor import Actor
-from apps.errors import NotAllowed, Unavailable
+from apps.accounts.sealing import seal, unseal
+from apps.errors import NotAllowed
 from apps.federation.models import SiteKey
 from apps.signing import Link, PublicKey, SigningKey, hand_over
 
+_PURPOSE = "signing key"
 _ONE_AT_A_TIME = 0x66736B79  # a lock of the database: two processes that need the first key make one
 
 
@@ -76,31 +74,15 @@ def _store(key: SigningKey, number: int, handed_over: bytes, at: datetime) -> Si
     public = key.public
     return SiteKey.objects.create(
         number=number, fingerprint=public.fingerprint, public=public.raw, handed_over=handed_over, made_at=at,
-        sealed=_fernets().encrypt(key.raw).decode(),
+        sealed=seal(_PURPOSE, key.raw.hex()),
     )  # fmt: skip
 
 
 def _opened(row: SiteKey) -> SigningKey:
-    try:
-        return SigningKey(_fernets().decrypt(row.sealed.encode()))
-    except InvalidToken as error:
-        raise Unavailable(
-            "The site's signing key can't be opened: put the SECRET_KEY under which it was made among "
-            "SECRET_KEY_FALLBACKS.",
-            code="key_sealed",
-        ) from error
+    return SigningKey(bytes.fromhex(unseal(_PURPOSE, row.sealed)))
 
 
 def _chain(rows: Sequence[SiteKey]) -> list[Link]:
     keys = [PublicKey(bytes(row.public)) for row in rows]
     signatures = [bytes(row.handed_over) for row in rows]
     return [Link(older, newer, by) for older, newer, by in zip(keys, keys[1:], signatures[1:], strict=False)]
-
-
-def _fernets() -> MultiFernet:
-    """Of SECRET_KEY, which seals, and of its predecessors, which still open."""
-    return MultiFernet([Fernet(_key_of(key)) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)])
-
-
-def _key_of(secret_key: str) -> bytes:
-    return base64.urlsafe_b64encode(hashlib.sha256(b"signing key:" + secret_key.encode()).digest())
