@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import django
 import pytest
@@ -14,8 +15,19 @@ from django.conf import settings
 
 from apps.cli.stack.paths import private_dir, socket_dir
 
+CHROMIUM_ARGS = (
+    "--headless",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+)
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 REPOSITORY = Path(__file__).resolve().parent.parent
+_MOST_DEADLOCKS = 5
 _IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 
 # pytest-xdist's workers inherit what the controller decided here.
@@ -103,15 +115,36 @@ def chromium_path() -> str:
     return str(found)
 
 
+@pytest.fixture(scope="session")
+def browser(chromium_path: str) -> Iterator[Any]:
+    """One for the session: two beside each other would be two event loops."""
+    args = [*CHROMIUM_ARGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=chromium_path, args=args)
+        yield launched
+        launched.close()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _flush_despite_the_audit_log() -> Iterator[None]:
     """The audit log refuses TRUNCATE, which is how transactional tests clean up after themselves: let them alone."""
+    from django.db import OperationalError
     from django.db.backends.postgresql.operations import DatabaseOperations
 
     original = DatabaseOperations.execute_sql_flush
 
     def flush(self: DatabaseOperations, sql_list: list[str]) -> None:
-        original(self, ["SET LOCAL session_replication_role = replica", *sql_list])
+        """Again where it met an answer that a browser no longer waits for, and the server still works on."""
+        statements = ["SET LOCAL session_replication_role = replica", *sql_list]
+        for _ in range(_MOST_DEADLOCKS):
+            try:
+                return original(self, statements)
+            except OperationalError as error:
+                if "deadlock" not in str(error):
+                    raise
+        return original(self, statements)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DatabaseOperations, "execute_sql_flush", flush)

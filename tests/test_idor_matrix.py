@@ -130,7 +130,7 @@ ROWS = [
     # --- Health
     Row("healthz", "/healthz", OPEN),
     Row("readyz", "/readyz", OPEN),
-    Row("metrics", "/metrics", "401 401 401 401 401 401 200 403 403 401 401"),
+    Row("metrics", "/metrics", "401 401 401 401 401 401 403 403 403 401 401"),
     # --- The client for terminals: everybody may have it, for login nodes have no browser
     Row("fairshare", "/fairshare", OPEN),
     # --- REST: what says how to ask

@@ -62,13 +62,13 @@ _ANYWHERE = {
     "406": "Not in this media type",
     "413": "Over a limit",
     "415": "Another media type or encoding is wanted",
+    "422": "Well-formed and wrong: nothing was stored; `fields` say what is possible",
     "429": "Too often; see Retry-After",
     "503": "Not now: no snapshot yet, or no database; see Retry-After",
 }
 _WITH_BODY = {
     "409": "Somebody else changed it first, or the state doesn't allow it",
     "412": "If-Match is of an older version",
-    "422": "Well-formed and wrong: nothing was stored",
     "428": "If-Match is missing",
 }
 _METHODS = {"get", "put", "post", "patch", "delete"}

@@ -1,8 +1,7 @@
-"""One Chromium for the session, one context a test; every page is watched for policy violations and script errors."""
+"""One context a test; every page is watched for policy violations and script errors."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,23 +11,13 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
 from apps.accounts.models import User
 from apps.priorities import served
 from tests.dashboard.grid import PASSWORD, Grid, make_grid
 
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
-ARGS = (
-    "--headless",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
 # Says so where a control that has the focus is taken out of the page and nothing else gets it.
 FOCUS_WATCH = """
 let last = null;
@@ -49,15 +38,6 @@ addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
 """
 THEMES = ("light", "dark")
 WIDTHS = (1440, 390)
-
-
-@pytest.fixture(scope="session")
-def browser(chromium_path: str) -> Iterator[Browser]:
-    args = [*ARGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium_path, args=args)
-        yield launched
-        launched.close()
 
 
 @pytest.fixture

@@ -181,5 +181,5 @@ def test_level_fairshare_stands_on_every_page_with_over_or_under(admin: Client, 
     assert "No rank" not in group
     admin.force_login(grid.alice)
     mine = page(admin, "/me/priority/")
-    assert "slurm-fair-tree walks the tree from the top" in mine
+    assert "Slurm’s Fair Tree walks the tree from the top" in mine
     assert "level_fs" in mine

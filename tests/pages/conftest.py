@@ -1,7 +1,7 @@
-"""The browser of the journeys."""
+"""Windows as the journeys open them."""
 
 from __future__ import annotations
 
-from tests.browser.conftest import browser, visit
+from tests.browser.conftest import visit
 
-__all__ = ["browser", "visit"]
+__all__ = ["visit"]

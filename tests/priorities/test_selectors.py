@@ -223,7 +223,8 @@ def test_my_priority_walks_from_root_to_leaf_with_stored_numbers(site: Site, as_
     assert (mine.vector, mine.key, mine.algorithm, mine.operator) == ((5416, 3437), "54163437", "aequus", "relative")
     assert text_of(level_said(alice)) == (
         "alice is entitled to 50.0\u00a0% of physics and used 72.7\u00a0%. "
-        "Over by 22.7 points: it waits behind those beside it that used less of theirs. 1 of 1 other is ahead of it."
+        "Over by 22.7 points: it waits behind those beside it that used less of theirs. "
+        "The only other one is ahead of it."
     )
 
 
