@@ -1181,6 +1181,7 @@ READS = [row for row in ROWS if row.method == "get"]
 PARTS = 8  # one world for many rows, and no test that takes minutes
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_each_actor_reads_what_the_rows_say(world: World, part: int) -> None:
     found = [line for row in READS[part::PARTS] for line in differences(world, row)]

@@ -133,6 +133,7 @@ def session_cookies(user: User) -> dict[str, str]:
     return {"sessionid": client.cookies["sessionid"].value, "csrftoken": FORM_TOKEN}
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("who", ["admin", "pia", "nobody"])
 def test_generated_requests_get_answers_as_described(
     computed: Site, change_set: ChangeSet, schema: Any, who: str

@@ -21,6 +21,7 @@ from tests.api.small_site import Site
 from tests.browser.conftest import THEMES, Open, Visit
 from tests.test_idor_matrix import ACTORS, ROWS, Row, World, answer_text
 
+pytestmark = pytest.mark.timeout(600)
 WIDTHS = (1440, 1024, 390)
 PARTS = 12
 LONGEST_WALK = 400  # presses of Tab: more controls than that are no page for a keyboard
