@@ -23,7 +23,7 @@ from tests.test_idor_matrix import ACTORS, ROWS, Row, World, answer_text
 
 pytestmark = pytest.mark.timeout(600)
 WIDTHS = (1440, 1024, 390)
-PARTS = 12
+PARTS = 6
 LONGEST_WALK = 400  # presses of Tab: more controls than that are no page for a keyboard
 # Where the focus is, and whether somebody would see it there.
 FOCUS = """() => {
