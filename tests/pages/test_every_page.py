@@ -132,6 +132,8 @@ def test_tab_comes_to_every_control_of_a_page_and_out_again(world: World, visit:
     sign_in(window, world, "admin")
     for _name, path, _row in pages_of(world, part):
         page = window.go(path)
+        if page.evaluate(FOCUS) is not None:  # the page begins at its answer: once round, to the top
+            _walk_out(page, path)
         first = None
         for _ in range(LONGEST_WALK):
             page.keyboard.press("Tab")
@@ -140,10 +142,17 @@ def test_tab_comes_to_every_control_of_a_page_and_out_again(world: World, visit:
                 break
             first = first or at["what"]
             assert at["seen"], (path, at["what"])
-        else:
-            raise AssertionError(f"{path}: Tab doesn't come to an end")
+        assert page.evaluate(FOCUS) is None, f"{path}: Tab doesn't come to an end"
         assert "skip" in (first or ""), (path, first)
         assert page.evaluate(MISSED) == [], path
+
+
+def _walk_out(page: Page, path: str) -> None:
+    for _ in range(LONGEST_WALK):
+        page.keyboard.press("Tab")
+        if page.evaluate(FOCUS) is None:
+            return
+    raise AssertionError(f"{path}: Tab doesn't come to an end")
 
 
 @pytest.mark.parametrize("part", range(PARTS))
