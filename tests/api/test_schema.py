@@ -86,6 +86,7 @@ NEEDS_SENSE = {
     "POST /api/v1/policies/{policy}/mappings/versions/{version}/restore",
     "DELETE /api/v1/policies/{policy}/mappings/{mapping}",
     "GET /api/v1/policies/{policy}/compare",
+    "GET /api/v1/policies/{policy}/convergence",
     "POST /api/v1/jobs/explain",
     "POST /api/v1/tokens/{token}/rotate",
     "POST /api/v1/tokens/{token}/revoke",
