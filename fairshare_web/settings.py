@@ -191,7 +191,7 @@ CELERY_BEAT_SCHEDULE = {
     "apply-dates-of-shares": {"task": "apps.policies.tasks.apply_dates_of_shares", "schedule": 300.0},
     "publish-due-changes": {"task": "apps.policies.tasks.publish_due_changes", "schedule": float(FAIRSHARE_TICK_S)},
     "recompute-stale": {"task": "apps.priorities.tasks.recompute_stale", "schedule": float(FAIRSHARE_TICK_S)},
-    "build-series-stale": {"task": "apps.priorities.tasks.build_series_stale", "schedule": 300.0},
+    "build-series-stale": {"task": "apps.priorities.tasks.build_series_stale", "schedule": 60.0},
     "collect-usage": {"task": "apps.usage.tasks.collect_due_usage", "schedule": float(FAIRSHARE_SWEEP_S)},
     "fetch-mounts": {"task": "apps.federation.tasks.fetch_due_mounts", "schedule": float(FAIRSHARE_SWEEP_S)},
     "let-records-go": {"task": "apps.usage.tasks.let_records_go", "schedule": 3600.0},

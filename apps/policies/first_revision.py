@@ -6,8 +6,6 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
-from django.db import IntegrityError, transaction
-
 from apps.accounts.actor import Actor
 from apps.errors import FieldProblem, Invalid
 from apps.policies.adoption import adopt, refuse_markup
@@ -20,7 +18,7 @@ from apps.policies.models import ChangeSet, Policy
 from apps.policies.names import clean_name
 from apps.policies.publishing import NextRevision, publish
 from apps.policies.reshape import columns_of
-from apps.policies.services import SLUG, new_change_set, require_admin
+from apps.policies.services import new_change_set, require_admin, slug_problems, unless_taken
 from apps.policies.settings import PolicySettings
 from apps.policies.whole_trees import summary
 
@@ -38,9 +36,7 @@ def begin_policy(
 ) -> Policy:
     """The policy, with this tree as its first revision. Its people see their own path, until somebody opens it."""
     require_admin(actor, slug)
-    problems = []
-    if not SLUG.fullmatch(slug):
-        problems.append(FieldProblem("slug", "must be 1–64 of a–z, 0–9 and -, beginning with a letter or digit"))
+    problems = slug_problems(slug)
     try:
         name = clean_name(name)
     except ValueError as error:
@@ -51,13 +47,8 @@ def begin_policy(
     said = require_reason(reason)
     whole = replace(tree, name=[slug, *tree.name[1:]], policy_slug=slug, digest="")
     following = NextRevision(whole, settings, [], whole.nodes(), len(whole), len(whole))
-    try:
-        with transaction.atomic():
-            policy = Policy.objects.create(slug=slug, name=name, created_at=at)
-            change_set = new_change_set(policy, 0, summary(following), said, None, actor, at, ChangeSet.Origin.IMPORT)
-            publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=said, at=at)
-            return policy
-    except IntegrityError as error:
-        if "slug" not in str(error):
-            raise
-        raise Invalid(f"There is a policy {slug!r} already.", fields=[FieldProblem("slug", "is taken")]) from error
+    with unless_taken(slug):
+        policy = Policy.objects.create(slug=slug, name=name, created_at=at)
+        change_set = new_change_set(policy, 0, summary(following), said, None, actor, at, ChangeSet.Origin.IMPORT)
+        publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=said, at=at)
+        return policy

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -45,6 +46,7 @@ from apps.policies.whole_trees import forget_tree, is_document, summary
 __all__ = [
     "change_settings", "change_shares", "effect_of", "make_change_set", "make_policy", "move_on", "new_change_set",
     "propose_change_set", "publish_change_set", "publish_document", "publish_locked", "replace_tree", "require_admin",
+    "slug_problems", "unless_taken",
     "update_change_set", "withdraw_change_set",
 ]  # fmt: skip
 
@@ -59,9 +61,7 @@ def make_policy(
 ) -> Policy:  # fmt: skip
     """A policy with a root and nothing below it, in force as revision 1."""
     require_admin(actor, slug)
-    problems = []
-    if not SLUG.fullmatch(slug):
-        problems.append(FieldProblem("slug", "must be 1–64 of a–z, 0–9 and -, beginning with a letter or digit"))
+    problems = slug_problems(slug)
     if visibility not in Policy.Visibility.values:
         problems.append(FieldProblem("visibility", f"must be one of {', '.join(Policy.Visibility.values)}"))
     try:
@@ -70,12 +70,26 @@ def make_policy(
         problems.append(FieldProblem("name", str(error)))
     if problems:
         raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
+    with unless_taken(slug):
+        policy = Policy.objects.create(
+            slug=slug, name=name, visibility=visibility, description=description, is_sample=is_sample, created_at=at
+        )
+        return _publish_first(policy, settings or PolicySettings(), actor, at)
+
+
+def slug_problems(slug: str) -> list[FieldProblem]:
+    """What is wrong with the name that addresses have of a policy."""
+    if SLUG.fullmatch(slug):
+        return []
+    return [FieldProblem("slug", "must be 1–64 of a–z, 0–9 and -, beginning with a letter or digit")]
+
+
+@contextmanager
+def unless_taken(slug: str) -> Iterator[None]:
+    """A transaction in which a policy of this name is made; Invalid where there is one."""
     try:
         with transaction.atomic():
-            policy = Policy.objects.create(
-                slug=slug, name=name, visibility=visibility, description=description, is_sample=is_sample, created_at=at
-            )
-            return _publish_first(policy, settings or PolicySettings(), actor, at)
+            yield
     except IntegrityError as error:
         if "slug" not in str(error):
             raise
