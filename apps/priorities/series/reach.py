@@ -7,6 +7,7 @@ where the window has no end, as a single one. Of other laws every hour is kept.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -84,7 +85,7 @@ def reach_of(window: decay.Window, n_cells: int, load: Load) -> Reach:
     return _Endless(window, n_cells, load) if window.length_s is None else _DayByDay(window, n_cells, load)
 
 
-class Reach:
+class Reach(ABC):
     """Days are added one after the other, each just before it is asked for the sum at its end."""
 
     def __init__(self, window: decay.Window, n_cells: int, load: Load) -> None:
@@ -99,12 +100,13 @@ class Reach:
         for rows in self._load(earlier):
             self.add(rows)
 
+    @abstractmethod
     def add(self, rows: DayRows) -> None:
-        raise NotImplementedError
+        """The day after those that were added before."""
 
+    @abstractmethod
     def at_end_of(self, day: Day) -> F8:
         """What has been used so far comes to at the end of the day, (n_cells,)."""
-        raise NotImplementedError
 
     def kept(self) -> Iterator[DaySums]:
         """What the next build can go on from."""
