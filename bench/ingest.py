@@ -1,8 +1,7 @@
 """Ingest of a log of 188,041 jobs beside a raw binary COPY of the same rows into a plain logged table; with --large, a
 million.
 
-The log is LCG-2005-1 where the shared material lies beside the checkout, else synthetic rows of the same shape: eleven
-days, 231 accounts of which a few are busy, 170 sites, jobs of an hour on the average.
+The log is LCG-2005-1 where the shared material lies beside the checkout, else synthetic rows of the same shape.
 """
 
 from __future__ import annotations
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
 N_JOBS = 188_041
 MANY_JOBS = 1_000_000
 ROUNDS = 3
+_JOBS_A_DAY = 17_095
+_JOBS_A_BURST = 30
+_N_PEOPLE = 231
 GOAL_NEW = 1 / 0.09  # of goal 6: at least 0.09 of the raw throughput
 GOAL_DUPLICATES = 1 / 0.25  # of goal 7
 _LOG = Path(__file__).resolve().parent.parent.parent / "shared" / "traces" / "LCG-2005-1.swf.gz"
@@ -63,16 +65,24 @@ def _measure(text: bytes, origin: str, *, n_jobs: int, rounds: int) -> list[Benc
 
 
 def synthetic_log(n_jobs: int) -> bytes:
-    """A log in the same format, the same at every call."""
+    """A log in the same format, the same at every call: what LCG-2005-1 shows, at its rate, for as long as it takes.
+
+    231 people, each of one group and at home on a dozen of 170 sites, send their jobs in bursts; half of the jobs last
+    less than five minutes, the mean is over an hour. 0.35 hours of an account on a site come to a job there, and here.
+    """
     random = np.random.default_rng(20051120)
-    submit = np.sort(random.integers(0, 11 * 86400, n_jobs))
-    run = random.lognormal(7.5, 1.6, n_jobs).astype(np.int64).clip(0, 400_000)
-    group = (random.zipf(1.7, n_jobs) - 1) % 28 + 1
-    user = (random.zipf(1.5, n_jobs) - 1) % 200 + 1
-    site = (random.zipf(1.3, n_jobs) - 1) % 170 + 1
+    n_bursts = -(-n_jobs // _JOBS_A_BURST)
+    burst_user = (random.zipf(1.4, n_bursts) - 1) % _N_PEOPLE
+    home = (random.integers(0, 170, (_N_PEOPLE, 12)) ** 2 // 170) + 1
+    burst_site = home[burst_user, (random.zipf(1.4, n_bursts) - 1) % 12]
+    burst_at = np.sort(random.integers(0, n_jobs * 86400 // _JOBS_A_DAY, n_bursts))
+    burst = np.repeat(np.arange(n_bursts), _JOBS_A_BURST)[:n_jobs]
+    submit = burst_at[burst] + random.integers(0, 3600, n_jobs)
+    run = random.lognormal(5.5, 2.6, n_jobs).astype(np.int64).clip(0, 260_000)
+    user = burst_user[burst] + 1
     lines = [
-        f"{n} {s} -1 {r} 1 -1 -1 -1 -1 -1 -1 {u} {g} -1 -1 {p} -1 -1"
-        for n, s, r, u, g, p in zip(range(1, n_jobs + 1), submit, run, user, group, site, strict=True)
+        f"{n} {s} -1 {r} 1 -1 -1 -1 -1 -1 -1 {u} {u % 28 + 1} -1 -1 {p} -1 -1"
+        for n, s, r, u, p in zip(range(1, n_jobs + 1), submit, run, user, burst_site[burst], strict=True)
     ]
     return ("; UnixStartTime: 1132444805\n" + "\n".join(lines) + "\n").encode()
 

@@ -174,11 +174,12 @@ def _count_in(
     verdict = judge(incoming.batch, incoming.stored)
     counts.add(verdict.counts)
     counts.account_ids |= set(np.unique(incoming.account_id).tolist())
-    last_end_at = None
+    last_end_at = last_submit_at = None
     if len(verdict.winners):
         counts.core_s, counts.changed_from_us = _write(source, incoming, verdict, limits, run, at)
         last_end_at = instant(int(incoming.batch.end_us[verdict.winners].max()))
-    _advance(source, len(verdict.winners) > 0, counts.new, last_end_at, skew_s, at)
+        last_submit_at = instant(int(incoming.batch.submit_us[verdict.winners].max()))
+    _advance(source, counts.new, last_end_at, last_submit_at, skew_s, at)
     if len(verdict.again):
         _note_seen(incoming, verdict, at)
         repetitions.note(incoming.stored.run_id[verdict.again], run=run, at=at)
@@ -231,18 +232,25 @@ def _note_seen(incoming: _Incoming, verdict: Verdict, at: datetime) -> None:
 
 _ADVANCE = """
 UPDATE usage_source SET watermark = watermark + 1, n_records = n_records + %s, skew_s = COALESCE(%s, skew_s),
-    last_record_end_at = GREATEST(last_record_end_at, %s), last_received_at = GREATEST(last_received_at, %s)
+    last_record_end_at = GREATEST(last_record_end_at, %s), last_submit_at = GREATEST(last_submit_at, %s),
+    last_received_at = GREATEST(last_received_at, %s)
 WHERE id = %s
 """
 _NOTE_SKEW = "UPDATE usage_source SET skew_s = %s WHERE id = %s AND skew_s IS DISTINCT FROM %s"
 
 
 def _advance(
-    source: Source, is_changed: bool, n_new: int, last_end_at: datetime | None, skew_s: float | None, at: datetime
+    source: Source,
+    n_new: int,
+    last_end_at: datetime | None,
+    last_submit_at: datetime | None,
+    skew_s: float | None,
+    at: datetime,
 ) -> None:
+    """What the source has come to; without a last submission nothing was written."""
     with connection.cursor() as cursor:
-        if is_changed:
-            cursor.execute(_ADVANCE, [n_new, skew_s, last_end_at, at, source.pk])
+        if last_submit_at is not None:
+            cursor.execute(_ADVANCE, [n_new, skew_s, last_end_at, last_submit_at, at, source.pk])
         elif skew_s is not None:
             cursor.execute(_NOTE_SKEW, [skew_s, source.pk, skew_s])
 

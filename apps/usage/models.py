@@ -44,6 +44,7 @@ class Source(models.Model):
     is_sample = models.BooleanField(default=False)
     watermark = models.BigIntegerField(default=0)  # grows with every commit that changed a bucket or a running job
     last_record_end_at = models.DateTimeField(null=True, blank=True)
+    last_submit_at = models.DateTimeField(null=True, blank=True)  # no stored record was submitted later; never lowered
     last_received_at = models.DateTimeField(null=True, blank=True)
     n_records = models.BigIntegerField(default=0)
     created_at = models.DateTimeField()

@@ -20,6 +20,7 @@ from apps.usage.collectors.base import (
     Flags,
     RecordBatch,
     Rejection,
+    microseconds,
 )
 from apps.usage.pgbinary import Int8Array, TextArray, TimestamptzArray
 
@@ -142,24 +143,40 @@ CROSS JOIN LATERAL (
 def find_stored(source_id: int, batch: RecordBatch, *, is_listing: bool = False) -> Stored:
     """Look each key up in the index; never a scan of the table, also where it has no statistics yet.
 
+    What was submitted after everything that is stored is new without a look: most of what comes in.
     What vanished stands where the open version stood that it closed: any real end replaces it. A listing that names
     the job again shows that it was there all the time.
     """
     stored = Stored.nothing(len(batch))
+    chosen = _maybe_stored(source_id, batch)
+    if not len(chosen):
+        return stored
+    asked = batch if len(chosen) == len(batch) else batch.take(chosen)
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('enable_seqscan', 'off', true)")
-        given = [TextArray(batch.cluster), TextArray(batch.job), TextArray(batch.array_task)]
-        times = [TimestamptzArray(batch.submit_us), Int8Array(batch.restart)]
+        given = [TextArray(asked.cluster), TextArray(asked.job), TextArray(asked.array_task)]
+        times = [TimestamptzArray(asked.submit_us), Int8Array(asked.restart)]
         found = pgbinary.fetch_columns(_FIND, [list(STATES), *given, *times, source_id])
         cursor.execute("SELECT set_config('enable_seqscan', 'on', true)")
     if found:
-        place, stored_id, revision, end_us, state, run_and_note = found
+        asked_place, stored_id, revision, end_us, state, run_and_note = found
+        place = chosen[asked_place]
         vanished = (run_and_note & 1).astype(np.bool_)
         open_state = np.full(len(state), -1) if is_listing else np.where(state == FINISHED, RUNNING, PENDING)
         state = np.where(vanished, open_state, state)
         stored.id[place], stored.revision[place], stored.state[place] = stored_id, revision, state
         stored.end_us[place], stored.run_id[place] = comparable_end(end_us, state), run_and_note >> 1
     return stored
+
+
+def _maybe_stored(source_id: int, batch: RecordBatch) -> I8:
+    """Which records were not submitted after all that are stored."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT last_submit_at FROM usage_source WHERE id = %s", [source_id])
+        row = cursor.fetchone()
+    if row is None or row[0] is None:
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(batch.submit_us <= microseconds(row[0]))
 
 
 def key_hash(batch: RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
