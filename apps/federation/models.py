@@ -64,10 +64,10 @@ class PublishedDocument(models.Model):
         return f"version {self.version} of publication {self.publication_id}"
 
 
-class Mount(models.Model):
-    """An entry whose children another authority describes: where from, by which key, within which limits.
+class Remote(models.Model):
+    """Something of another authority's that is fetched on a schedule: where, by which key, and how it went.
 
-    What is trusted of the other side (`fingerprint`, `version`, `digest`) moves only after everything was checked.
+    What is trusted of the other side (`fingerprint` and how far it was read) moves only after everything was checked.
     """
 
     class State(models.TextChoices):
@@ -79,28 +79,21 @@ class Mount(models.Model):
     class StaleAction(models.TextChoices):
         KEEP = "keep", "Keep what is in force"
         FREEZE = "freeze", "Freeze it until somebody decides"
+        LOCAL = "local", "Compare by this site's usage alone until it is heard again"
 
-    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="mounts")
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="%(class)ss")
     entry_uid = models.UUIDField()
     url = models.URLField(max_length=2048)
     issuer = models.CharField(max_length=128)
-    publication = models.CharField(max_length=128)
     fingerprint = models.CharField(max_length=64)
-    version = models.PositiveBigIntegerField(default=0)  # the newest that was found good
-    digest = models.CharField(max_length=64, blank=True, default="")
-    landed_version = models.PositiveBigIntegerField(default=0)  # the one in force; 0: none yet
-    issuers = models.JSONField(default=list)  # authorities whose documents lie below, of the newest
+    sealed_token = models.TextField(blank=True, default="")  # what the other side gave us to read it, sealed
+    expires_at = models.DateTimeField(null=True)  # of the newest good document, with issued_at
     issued_at = models.DateTimeField(null=True)
-    expires_at = models.DateTimeField(null=True)
-    document = models.BinaryField(default=b"")  # the newest signed document, zstd
     state = models.CharField(max_length=16, choices=State.choices, default=State.ACTIVE)
     every_s = models.PositiveIntegerField(default=300)
     due_at = models.DateTimeField(null=True)
     max_age_s = models.PositiveIntegerField(default=86_400)
     stale_action = models.CharField(max_length=16, choices=StaleAction.choices, default=StaleAction.KEEP)
-    most_points = models.FloatField(default=5.0)  # what moves a target further is held for review
-    most_entries = models.PositiveIntegerField(default=10_000)  # that come, go or change at once
-    most_levels = models.PositiveIntegerField(default=32)
     most_bytes = models.PositiveIntegerField(default=32 * 1024**2)
     etag = models.CharField(max_length=256, blank=True, default="")
     fetched_at = models.DateTimeField(null=True)  # the last try
@@ -108,11 +101,28 @@ class Mount(models.Model):
     error_code = models.CharField(max_length=64, blank=True, default="")  # of the last try; "" when it worked
     error = models.TextField(blank=True, default="")
     n_failed = models.PositiveIntegerField(default=0)  # tries in a row
+    made_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    made_at = models.DateTimeField()
+
+    class Meta:
+        abstract = True
+
+
+class Mount(Remote):
+    """An entry whose children another authority describes, within limits that ours sets."""
+
+    publication = models.CharField(max_length=128)
+    version = models.PositiveBigIntegerField(default=0)  # the newest that was found good
+    digest = models.CharField(max_length=64, blank=True, default="")
+    landed_version = models.PositiveBigIntegerField(default=0)  # the one in force; 0: none yet
+    issuers = models.JSONField(default=list)  # authorities whose documents lie below, of the newest
+    document = models.BinaryField(default=b"")  # the newest signed document, zstd
+    most_points = models.FloatField(default=5.0)  # what moves a target further is held for review
+    most_entries = models.PositiveIntegerField(default=10_000)  # that come, go or change at once
+    most_levels = models.PositiveIntegerField(default=32)
     held = models.ForeignKey(
         "policies.ChangeSet", null=True, on_delete=models.SET_NULL, related_name="+"
     )  # the newest document, waiting for a decision
-    made_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
-    made_at = models.DateTimeField()
 
     class Meta:
         constraints = [
@@ -125,8 +135,118 @@ class Mount(models.Model):
         return f"{self.issuer}, {self.publication}"
 
 
+class Subscription(Remote):
+    """Usage of an entry and all below it at another site, taken as a source of its own (kind `peer`).
+
+    The entry is a mount, whose uids both sites have, or one that this authority publishes and others mount.
+    """
+
+    feed = models.CharField(max_length=128)
+    number = models.PositiveBigIntegerField(default=0)  # how far it was read; 0: nothing yet
+    source = models.OneToOneField("usage.Source", on_delete=models.PROTECT, related_name="subscription")
+    capacity_cores = models.FloatField()  # as declared when somebody agreed to it: more can't have been used
+    told_capacity_cores = models.FloatField(null=True)  # as declared now; a larger one counts once somebody agrees
+    enforced_version = models.PositiveBigIntegerField(null=True)  # of our publication, which that site has in force
+    running_held = models.BooleanField(default=False)  # more cores run there at once than it has: they don't count
+    is_left_behind = models.BooleanField(default=False)  # it has more to tell than one document holds: ask at once
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["policy", "entry_uid", "issuer"], name="federation_subscription_entry"),
+            models.CheckConstraint(condition=Q(every_s__gte=10), name="federation_subscription_every"),
+            models.CheckConstraint(condition=Q(capacity_cores__gt=0), name="federation_subscription_capacity"),
+        ]
+        indexes = [models.Index(fields=["due_at"], name="federation_subscription_due")]
+
+    def __str__(self) -> str:
+        return f"{self.issuer}, {self.feed}"
+
+
+class HeldHour(models.Model):
+    """An hour in which a peer tells of more than it has: its sums don't count until somebody decides."""
+
+    subscription = models.ForeignKey(Subscription, on_delete=models.CASCADE, related_name="held_hours")
+    hour_at = models.DateTimeField()
+    number = models.PositiveBigIntegerField()  # of the document that told it
+    cpu_s = models.FloatField()  # told
+    most_cpu_s = models.FloatField()  # that the capacity allows
+    found_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["subscription", "hour_at"], name="federation_heldhour_once")]
+
+    def __str__(self) -> str:
+        return f"{self.subscription_id} at {self.hour_at}"
+
+
+class UsageFeed(models.Model):
+    """Usage of an entry and all below it on this site's own sources, told to others by the uids of the entries."""
+
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="usage_feeds")
+    entry_uid = models.UUIDField()
+    name = models.CharField(max_length=128, unique=True)
+    capacity_cores = models.FloatField()  # what this site declares that it has
+    tells_running = models.BooleanField(default=True)
+    keeps_days = models.PositiveIntegerField(default=400)  # older hours aren't told
+    expires_after_s = models.PositiveIntegerField(default=86_400)
+    is_open = models.BooleanField(default=False)
+    number = models.PositiveBigIntegerField(default=0)  # of the newest state that was told
+    running_digest = models.CharField(max_length=64, blank=True, default="")
+    running_number = models.PositiveBigIntegerField(default=0)  # at which the running jobs changed last
+    basis = models.JSONField(default=dict)  # revision, mapping, watermarks that `number` stands for
+    made_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["policy", "entry_uid"], name="federation_feed_entry"),
+            models.CheckConstraint(condition=Q(capacity_cores__gt=0), name="federation_feed_capacity"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class FeedHour(models.Model):
+    """What an hour of a feed came to when it was told last, as a digest, and the number since which it stands."""
+
+    feed = models.ForeignKey(UsageFeed, on_delete=models.CASCADE, related_name="hours")
+    hour_at = models.DateTimeField()
+    digest = models.CharField(max_length=64)
+    number = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["feed", "hour_at"], name="federation_feedhour_once")]
+        indexes = [models.Index(fields=["feed", "number"], name="federation_feedhour_number")]
+
+    def __str__(self) -> str:
+        return f"{self.feed_id} at {self.hour_at}"
+
+
+class Reading(models.Model):
+    """Who read what of ours last, and how far: the other direction of the table of peers."""
+
+    publication = models.ForeignKey(Publication, null=True, on_delete=models.CASCADE, related_name="readings")
+    feed = models.ForeignKey(UsageFeed, null=True, on_delete=models.CASCADE, related_name="readings")
+    reader = models.CharField(max_length=128)  # the name of the token; "" where it is open to anybody
+    version = models.PositiveBigIntegerField()  # of the publication, or number of the feed
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["publication", "feed", "reader"], nulls_distinct=False, name="federation_reading_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(publication__isnull=True) ^ Q(feed__isnull=True), name="federation_reading_of_one"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.reader or 'anybody'} at {self.at}"
+
+
 class Fetch(models.Model):
-    """One look at the other side, and what became of it: the timeline of a mount."""
+    """One look at the other side, and what became of it: the timeline of a mount or a subscription."""
 
     class Outcome(models.TextChoices):
         SAME = "same", "Nothing new"
@@ -136,7 +256,8 @@ class Fetch(models.Model):
         REFUSED = "refused", "Refused"
         UNREACHABLE = "unreachable", "No answer"
 
-    mount = models.ForeignKey(Mount, on_delete=models.CASCADE, related_name="fetches")
+    mount = models.ForeignKey(Mount, null=True, on_delete=models.CASCADE, related_name="fetches")
+    subscription = models.ForeignKey(Subscription, null=True, on_delete=models.CASCADE, related_name="fetches")
     at = models.DateTimeField()
     outcome = models.CharField(max_length=16, choices=Outcome.choices)
     version = models.PositiveBigIntegerField(null=True)
@@ -146,7 +267,15 @@ class Fetch(models.Model):
     message = models.TextField(blank=True, default="")
 
     class Meta:
-        indexes = [models.Index(fields=["mount", "-id"], name="federation_fetch_newest")]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(mount__isnull=True) ^ Q(subscription__isnull=True), name="federation_fetch_of_one"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["mount", "-id"], name="federation_fetch_newest"),
+            models.Index(fields=["subscription", "-id"], name="federation_fetch_newest_usage"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.outcome} at {self.at}"

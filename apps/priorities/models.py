@@ -289,3 +289,18 @@ class SeriesTile(models.Model):
 
     def __str__(self) -> str:
         return f"{self.policy_id} in the month of {self.month_on}, block {self.block}"
+
+
+class Fallback(models.Model):
+    """An entry below which this site's usage alone counts for now, because others haven't been heard for too long."""
+
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+")
+    entry_uid = models.UUIDField()
+    reason = models.TextField()
+    since = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["policy", "entry_uid"], name="priorities_fallback_once")]
+
+    def __str__(self) -> str:
+        return f"{self.entry_uid} since {self.since}"

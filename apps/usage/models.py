@@ -19,6 +19,7 @@ class Source(models.Model):
         DIRECTORY = "directory", "A watched directory"
         COMMAND = "command", "A command, on a schedule"
         SLURM_REST = "slurm-rest", "Slurm's REST daemon"
+        PEER = "peer", "Another site's feed: sums of hours by entry, no records"
 
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=128)
