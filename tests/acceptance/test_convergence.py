@@ -29,7 +29,6 @@ from tests.acceptance.lcg_by_hand import DAYS, POINTS, RELATIVE, Raw, decayed_at
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 
 ENDS = [date(2005, 11, 24), date(2005, 11, 27), date(2005, 11, 30), date(2005, 12, 5)]
-TOLD = {"rel": 1e-9, "abs": 1e-12}
 
 
 @dataclass(frozen=True)
@@ -171,11 +170,11 @@ def _every_page(client: Client, answer: dict[str, Any], view: str, until: date) 
 def _panels_agree(reckoned: Reckoned, panels: dict[str, dict[str, Any]]) -> None:
     assert sorted(panels) == reckoned.names
     for name, panel in panels.items():
-        assert panel["target"] == pytest.approx(reckoned.target[name], **TOLD)
+        assert panel["target"] == pytest.approx(reckoned.target[name], rel=1e-9, abs=1e-12)
         assert [one is None for one in panel["actual"]] == [one is None for one in reckoned.actual[name]]
         known = [day for day, one in enumerate(reckoned.actual[name]) if one is not None]
         mine = [reckoned.actual[name][day] or 0.0 for day in known]
-        assert [panel["actual"][day] for day in known] == pytest.approx(mine, **TOLD)
+        assert [panel["actual"][day] for day in known] == pytest.approx(mine, rel=1e-9, abs=1e-12)
         gaps = [(a - reckoned.target[name][day]) * 100 for day, a in zip(known, mine, strict=True)]
         assert [panel["deviation_points"][day] for day in known] == pytest.approx(gaps, rel=1e-9, abs=1e-9)
         assert panel["state"] == reckoned.state[name]
@@ -207,10 +206,10 @@ def _table_agrees(reckoned: Reckoned, client: Client, view: str, until: date) ->
     for row in rows:
         name, day = row["entry"], place[row["day"]]
         actual = reckoned.actual[name][day]
-        assert float(row["target"]) == pytest.approx(reckoned.target[name][day], **TOLD)
+        assert float(row["target"]) == pytest.approx(reckoned.target[name][day], rel=1e-9, abs=1e-12)
         assert (row["actual"] == "") == (actual is None)
         if actual is not None:
-            assert float(row["actual"]) == pytest.approx(actual, **TOLD)
+            assert float(row["actual"]) == pytest.approx(actual, rel=1e-9, abs=1e-12)
 
 
 def _page_agrees(reckoned: Reckoned, client: Client, view: str, until: date, sentences: list[str]) -> None:
