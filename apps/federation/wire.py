@@ -76,8 +76,8 @@ def write_policy(head: Head, tree: TreeColumns, entry: int) -> dict[str, Any]:
         "publication": head.publication,
         "version": head.version,
         "previous": head.previous,
-        "issued_at": _instant(head.issued_at),
-        "expires_at": _instant(head.expires_at),
+        "issued_at": instant_text(head.issued_at),
+        "expires_at": instant_text(head.expires_at),
         "issuers": sorted(head.issuers),
         "root": _nested(tree, entry),
     }
@@ -96,7 +96,7 @@ def read_policy(document: Mapping[str, Any], limits: PolicyLimits) -> PolicyDocu
     except Invalid as error:
         raise BadDocument(error.message, fields=error.fields) from error
     if "shares" in document["root"]:
-        raise _bad("root.shares", "must be left out: whoever mounts the document decides them")
+        raise bad_place("root.shares", "must be left out: whoever mounts the document decides them")
     tree = declared.tree
     if len(tree) > limits.entries:
         raise TooLarge(f"The document has {len(tree):,} entries; this mount takes {limits.entries:,}.")
@@ -132,32 +132,32 @@ def _said(tree: TreeColumns, i: int, *, is_root: bool) -> dict[str, Any]:
 
 def _read_head(document: Mapping[str, Any]) -> Head:
     if document.get("format") != FORMAT:
-        raise _bad("format", f"must be {FORMAT!r}: this is a document of another kind, or of a newer release")
+        raise bad_place("format", f"must be {FORMAT!r}: this is a document of another kind, or of a newer release")
     if tuple(sorted(document)) != _HEAD:
         odd = sorted(set(document) ^ set(_HEAD))[0]
-        raise _bad(odd, "is missing" if odd in _HEAD else "is unknown")
+        raise bad_place(odd, "is missing" if odd in _HEAD else "is unknown")
     issuers = document["issuers"]
     if not isinstance(issuers, list) or len(issuers) > MOST_ISSUERS:
-        raise _bad("issuers", f"must be a list of at most {MOST_ISSUERS} names")
+        raise bad_place("issuers", f"must be a list of at most {MOST_ISSUERS} names")
     previous = document["previous"]
     if previous is not None and not (isinstance(previous, str) and _DIGEST.fullmatch(previous)):
-        raise _bad("previous", "must be null or a SHA-256 in hex")
+        raise bad_place("previous", "must be null or a SHA-256 in hex")
     version = document["version"]
     if type(version) is not int or not 1 <= version <= _MOST_VERSION:
-        raise _bad("version", "must be a whole number from 1")
+        raise bad_place("version", "must be a whole number from 1")
     if (version == 1) != (previous is None):
-        raise _bad("previous", "must name the version before, and be null for version 1 alone")
-    issued_at, expires_at = (_read_instant(document[name], name) for name in ("issued_at", "expires_at"))
+        raise bad_place("previous", "must name the version before, and be null for version 1 alone")
+    issued_at, expires_at = (read_instant(document[name], name) for name in ("issued_at", "expires_at"))
     if expires_at <= issued_at:
-        raise _bad("expires_at", "must be later than issued_at")
+        raise bad_place("expires_at", "must be later than issued_at")
     return Head(
-        issuer=_read_name(document["issuer"], "issuer"),
-        publication=_read_name(document["publication"], "publication"),
+        issuer=read_authority(document["issuer"], "issuer"),
+        publication=read_authority(document["publication"], "publication"),
         version=version,
         previous=previous,
         issued_at=issued_at,
         expires_at=expires_at,
-        issuers=tuple(_read_name(one, f"issuers[{at}]") for at, one in enumerate(issuers)),
+        issuers=tuple(read_authority(one, f"issuers[{at}]") for at, one in enumerate(issuers)),
     )
 
 
@@ -179,27 +179,27 @@ def _refuse_what_is_local(tree: TreeColumns) -> None:
         raise BadDocument(f"{first.where} {first.message}.", fields=problems[:_MOST_NAMED])
 
 
-def _read_name(value: object, where: str) -> str:
+def read_authority(value: object, where: str) -> str:
     try:
         return clean_authority(value)
     except ValueError as error:
-        raise _bad(where, str(error)) from error
+        raise bad_place(where, str(error)) from error
 
 
-def _instant(at: datetime) -> str:
+def instant_text(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _read_instant(text: object, where: str) -> datetime:
+def read_instant(text: object, where: str) -> datetime:
     """To the second, in this one form: 2026-11-20T12:00:00Z."""
     try:
         at = datetime.strptime(text if isinstance(text, str) else "", "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError:
         at = None
-    if at is None or _instant(at) != text:
-        raise _bad(where, "must be an instant in UTC, as in 2026-11-20T12:00:00Z")
+    if at is None or instant_text(at) != text:
+        raise bad_place(where, "must be an instant in UTC, as in 2026-11-20T12:00:00Z")
     return at
 
 
-def _bad(where: str, message: str) -> BadDocument:
+def bad_place(where: str, message: str) -> BadDocument:
     return BadDocument(f"{where} {message}.", fields=[FieldProblem(where, message)])

@@ -1,0 +1,281 @@
+"""Documents of usage: written and read again as they were, and refused as a whole with the place named."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.errors import TooLarge
+from apps.federation import wire_usage
+from apps.federation.wire_usage import Enforced, RunningRows, UsageDocument, UsageHead, read_usage, write_usage
+from apps.signing import BadDocument, SigningKey, canonical, open_document, read_canonical, sign_document
+from apps.usage.buckets import AMOUNTS
+
+AT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
+NOW = int(AT.timestamp()) // 3600
+ROOT = UUID(int=7)
+KEY = SigningKey(bytes(range(32)))
+COLUMNS = ("hours", "row_hour", "row_entry", "amounts")
+RUNNING = ("entry", "start_us", "cpus", "gpus", "mem_gb", "nodes", "billing", "requested_s")
+
+quanta = st.integers(0, 10**12 * 1024).map(lambda n: n / 1024)
+amounts = st.tuples(*[quanta | st.just(0.0)] * 5, st.integers(0, 10**9).map(float))
+rates = st.floats(0, 1e12)
+jobs = st.tuples(
+    st.integers(0, 4_000_000_000_000_000), rates, rates, rates, rates, rates, st.just(float("nan")) | rates
+)
+
+
+def head(**changes: Any) -> UsageHead:
+    values: dict[str, Any] = {
+        "issuer": "a.example", "feed": "vo-a", "root": ROOT, "number": 3, "since": 1, "more": False, "issued_at": AT,
+        "expires_at": AT + timedelta(days=1), "site": "Site A", "capacity_cores": 1000.0,
+        "enforces": Enforced("vo-a.example", "vo-a", 41),
+    }  # fmt: skip
+    return UsageHead(**{**values, **changes})
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> UsageDocument:
+    entries = sorted(draw(st.sets(st.integers(1, 2**128 - 1), max_size=5)))
+    hours = sorted(draw(st.sets(st.integers(0, NOW), max_size=4)))
+    keys = [
+        (hour, entry)
+        for hour in hours
+        for entry in (sorted(draw(st.sets(st.integers(0, len(entries) - 1)))) if entries else [])
+    ]
+    rows = [draw(amounts) for _ in keys]
+    running = (
+        draw(st.none() | st.lists(st.tuples(st.integers(0, len(entries) - 1), jobs), max_size=4)) if entries else None
+    )
+    return UsageDocument(
+        head(enforces=draw(st.sampled_from([None, Enforced("vo-a.example", "vo-a", 1)]))),
+        [UUID(int=one) for one in entries],
+        np.array(hours, np.int64),
+        np.array([hour for hour, _ in keys], np.int64),
+        np.array([entry for _, entry in keys], np.int64),
+        np.array(rows, np.float64).reshape(len(rows), len(AMOUNTS)),
+        None if running is None else _running(running),
+    )
+
+
+def _running(rows: list[tuple[int, Any]]) -> RunningRows:
+    table = np.array([(entry, *job) for entry, job in rows], np.float64).reshape(len(rows), 8)
+    whole = table[:, :2].astype(np.int64)
+    return RunningRows(whole[:, 0], whole[:, 1], *(table[:, place] for place in range(2, 8)))
+
+
+@given(documents())
+def test_a_document_comes_back_as_it_was_through_its_signed_bytes(document: UsageDocument) -> None:
+    data = sign_document(write_usage(document), KEY)
+    found = read_usage(open_document(data, trusted=None).document)
+    assert (found.head, list(found.entries)) == (document.head, list(document.entries))
+    for name in COLUMNS:
+        np.testing.assert_array_equal(getattr(found, name), getattr(document, name))
+    assert (found.running is None) == (document.running is None)
+    if found.running is not None and document.running is not None:
+        for name in RUNNING:
+            np.testing.assert_array_equal(getattr(found.running, name), getattr(document.running, name))
+    assert sign_document(write_usage(found), KEY) == data
+
+
+U = [f"00000000-0000-0000-0000-00000000000{n}" for n in (1, 2, 3)]
+
+
+def good() -> dict[str, Any]:
+    return {
+        "format": "fairshare-usage/1", "issuer": "a.example", "feed": "vo-a", "root": U[0], "number": 3, "since": 1,
+        "more": False, "issued_at": "2026-11-20T12:30:00Z", "expires_at": "2026-11-21T12:30:00Z", "site": "Site A",
+        "capacity": {"cores": 1000}, "enforces": {"issuer": "vo-a.example", "publication": "vo-a", "version": 41},
+        "entries": list(U),
+        "hours": [
+            {"hour": "2026-11-20T10:00:00Z", "entry": [0, 2], "cpu_s": [3600, 0.5], "jobs": [1, 0]},
+            {"hour": "2026-11-20T11:00:00Z", "entry": [], "cpu_s": []},
+            {"hour": "2026-11-20T12:00:00Z", "entry": [1], "cpu_s": [0], "gpu_s": [7]},
+        ],
+        "running": {"entry": [1, 1], "start": [1795000000.5, 1795000001], "cpus": [4, 1], "requested_s": [None, 3600],
+                    "gpus": [0, 2]},
+    }  # fmt: skip
+
+
+def test_columns_left_out_are_0_and_hours_without_rows_are_told() -> None:
+    found = read_usage(good())
+    assert (found.hours - found.hours[0]).tolist() == [0, 1, 2]
+    assert (found.row_hour - found.hours[0]).tolist() == [0, 0, 2]
+    assert found.row_entry.tolist() == [0, 2, 1]
+    assert found.amounts.tolist() == [[3600, 0, 0, 0, 0, 1], [0.5, 0, 0, 0, 0, 0], [0, 7, 0, 0, 0, 0]]
+    assert found.running is not None
+    assert found.running.gpus.tolist() == [0, 2]
+    assert found.running.nodes.tolist() == [0, 0]
+    assert found.running.start_us.tolist() == [1795000000500000, 1795000001000000]
+    assert np.isnan(found.running.requested_s[0])
+    assert found.head.enforces == Enforced("vo-a.example", "vo-a", 41)
+
+
+def _at(document: dict[str, Any], path: tuple[str | int, ...], value: object) -> None:
+    target: Any = document
+    for step in path[:-1]:
+        target = target[step]
+    if value is ...:
+        del target[path[-1]]
+    else:
+        target[path[-1]] = value
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "where"),
+    [
+        (("format",), "fairshare-usage/2", "format"),
+        (("format",), ..., "format"),
+        (("issuer",), ..., "issuer"),
+        (("token",), "x", "token"),
+        (("issuer",), "A.example", "issuer"),
+        (("feed",), "../x", "feed"),
+        (("root",), "x", "root"),
+        (("root",), U[0].replace("-", ""), "root"),
+        (("root",), str(UUID(int=0)), "root"),
+        (("number",), -1, "number"),
+        (("number",), 3.5, "number"),
+        (("number",), True, "number"),
+        (("number",), 2**53 + 1, "number"),
+        (("since",), 4, "since"),
+        (("since",), None, "since"),
+        (("more",), 1, "more"),
+        (("issued_at",), "2026-11-20", "issued_at"),
+        (("expires_at",), "2026-11-20T12:30:00Z", "expires_at"),
+        (("expires_at",), "2026-11-21T12:30:00+00:00", "expires_at"),
+        (("site",), "", "site"),
+        (("site",), "a\nb", "site"),
+        (("site",), "<b>", "site"),
+        (("site",), "x" * 65, "site"),
+        (("site",), 7, "site"),
+        (("capacity",), 5, "capacity"),
+        (("capacity",), {}, "capacity.cores"),
+        (("capacity", "gpus"), 5, "capacity.gpus"),
+        (("capacity", "cores"), 0, "capacity.cores"),
+        (("capacity", "cores"), NAN, "capacity.cores"),
+        (("capacity", "cores"), INF, "capacity.cores"),
+        (("capacity", "cores"), "5", "capacity.cores"),
+        (("enforces",), [], "enforces"),
+        (("enforces", "version"), 0, "enforces.version"),
+        (("enforces", "publication"), "", "enforces.publication"),
+        (("enforces", "issuer"), ..., "enforces.issuer"),
+        (("entries",), {}, "entries"),
+        (("entries", 1), U[0], "entries[1]"),
+        (("entries", 1), U[2], "entries[2]"),
+        (("entries", 0), "00000000-0000-0000-0000-00000000000A", "entries[0]"),
+        (("entries", 2), 5, "entries[2]"),
+        (("hours",), None, "hours"),
+        (("hours", 1), [], "hours[1]"),
+        (("hours", 1, "hour"), "2026-11-20T11:30:00Z", "hours[1].hour"),
+        (("hours", 1, "hour"), "1969-12-31T23:00:00Z", "hours[1].hour"),
+        (("hours", 1, "hour"), "2026-11-20T10:00:00Z", "hours[1].hour"),
+        (("hours", 1, "hour"), "2026-11-20T09:00:00Z", "hours[1].hour"),
+        (("hours", 2, "hour"), "2026-11-20T13:00:00Z", "hours[2].hour"),
+        (("hours", 2, "hour"), 5, "hours[2].hour"),
+        (("hours", 1, "cpu_s"), ..., "hours[1].cpu_s"),
+        (("hours", 1, "user"), ["anna"], "hours[1].user"),
+        (("hours", 0, "cpu_s"), [1], "hours[0].cpu_s"),
+        (("hours", 0, "cpu_s"), "ab", "hours[0].cpu_s"),
+        (("hours", 2, "gpu_s"), [1, 2], "hours[2].gpu_s"),
+        (("hours", 0, "entry"), [2, 0], "hours[0].entry[1]"),
+        (("hours", 0, "entry"), [2, 2], "hours[0].entry[1]"),
+        (("hours", 0, "entry"), [0, 3], "hours[0].entry[1]"),
+        (("hours", 2, "entry"), [-1], "hours[2].entry[0]"),
+        (("hours", 2, "entry"), [0.5], "hours[2].entry[0]"),
+        (("hours", 2, "entry"), [True], "hours[2].entry[0]"),
+        (("hours", 2, "entry"), [10**30], "hours[2].entry[0]"),
+        (("hours", 2, "cpu_s"), [-1], "hours[2].cpu_s[0]"),
+        (("hours", 0, "cpu_s", 1), NAN, "hours[0].cpu_s[1]"),
+        (("hours", 0, "cpu_s", 1), INF, "hours[0].cpu_s[1]"),
+        (("hours", 0, "cpu_s", 1), 1e12 + 1, "hours[0].cpu_s[1]"),
+        (("hours", 0, "cpu_s", 1), 10**400, "hours[0].cpu_s[1]"),
+        (("hours", 0, "cpu_s", 1), 0.1, "hours[0].cpu_s[1]"),
+        (("hours", 0, "cpu_s", 1), "5", "hours[0].cpu_s[1]"),
+        (("hours", 0, "cpu_s", 1), None, "hours[0].cpu_s[1]"),
+        (("hours", 0, "cpu_s", 1), False, "hours[0].cpu_s[1]"),
+        (("hours", 2, "gpu_s"), [1 / 2048], "hours[2].gpu_s[0]"),
+        (("hours", 0, "jobs", 0), 0.5, "hours[0].jobs[0]"),
+        (("running",), [], "running"),
+        (("running", "cpus"), ..., "running.cpus"),
+        (("running", "user"), [], "running.user"),
+        (("running", "cpus"), [1], "running.cpus"),
+        (("running", "entry", 1), 3, "running.entry[1]"),
+        (("running", "start", 0), -1, "running.start[0]"),
+        (("running", "start", 0), 1e11, "running.start[0]"),
+        (("running", "start", 0), None, "running.start[0]"),
+        (("running", "cpus", 1), -0.5, "running.cpus[1]"),
+        (("running", "gpus", 1), NAN, "running.gpus[1]"),
+        (("running", "requested_s", 1), -1, "running.requested_s[1]"),
+        (("running", "requested_s", 1), "1", "running.requested_s[1]"),
+    ],
+)
+def test_what_is_wrong_is_refused_as_a_whole_with_its_place(
+    path: tuple[str | int, ...], value: object, where: str
+) -> None:
+    document = good()
+    _at(document, path, value)
+    with pytest.raises(BadDocument) as refused:
+        read_usage(document)
+    assert [one.where for one in refused.value.fields] == [where]
+    assert where in refused.value.message
+
+
+def test_more_needs_a_later_number() -> None:
+    with pytest.raises(BadDocument, match="more"):
+        read_usage(good() | {"more": True, "since": 3})
+    assert read_usage(good() | {"more": True}).head.more
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [("MOST_ROWS", "rows"), ("MOST_ENTRIES", "entries"), ("MOST_HOURS", "hours"), ("MOST_RUNNING", "jobs")],
+)
+def test_what_is_too_much_is_refused(monkeypatch: pytest.MonkeyPatch, limit: str, told: str) -> None:
+    most = {"MOST_ROWS": 3, "MOST_ENTRIES": 3, "MOST_HOURS": 3, "MOST_RUNNING": 2}[limit]
+    monkeypatch.setattr(wire_usage, limit, most)
+    read_usage(good())
+    monkeypatch.setattr(wire_usage, limit, most - 1)
+    with pytest.raises(TooLarge, match=told):
+        read_usage(good())
+
+
+@given(st.data())
+def test_no_single_change_of_a_value_breaks_the_reader(data: st.DataObject) -> None:
+    """Whatever stands in whatever place: it is read, or refused as a bad document, nothing else."""
+    document = copy.deepcopy(good())
+    target: Any = document
+    keys: list[Any] = list(document)
+    while True:
+        key = data.draw(st.sampled_from(keys))
+        inner = target[key]
+        keys = list(inner) if isinstance(inner, dict) else list(range(len(inner))) if isinstance(inner, list) else []
+        if not keys or data.draw(st.booleans()):
+            break
+        target = inner
+    odd = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+    target[key] = data.draw(odd | st.lists(odd, max_size=3) | st.dictionaries(st.text(max_size=5), odd, max_size=2))
+    with contextlib.suppress(BadDocument, TooLarge):
+        read_usage(document)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda body: body.replace(b"[0,", b"[00,", 1), lambda body: body.replace(b"3600", b"3.6e3", 1)]
+)
+def test_numbers_have_one_form(change: Callable[[bytes], bytes]) -> None:
+    body = canonical(good())
+    assert change(body) != body
+    with pytest.raises(BadDocument):
+        read_canonical(change(body), "line 1")
