@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -233,10 +233,11 @@ class TreeColumns:
                 members=self.members.get(i, ()), mount=self.mount.get(i),
             )  # fmt: skip
 
-    def effective_scopes(self) -> tuple[I4, list[tuple[str, tuple[str, ...]]]]:
+    def effective_scopes(self, local: Collection[UUID] = ()) -> tuple[I4, list[tuple[str, tuple[str, ...]]]]:
         """For each entry the number of the scope by which its children are compared, and the scopes by number.
 
-        An entry that says nothing has its parent's; nothing said at all is `local`, all its sources.
+        An entry that says nothing has its parent's; nothing said at all is `local`, all its sources. `local`: these
+        entries and all below them are compared by it, whatever they say; narrowed only where they are local anyway.
         """
         scopes: list[tuple[str, tuple[str, ...]]] = [("local", ())]
         code = np.full(len(self), -1, dtype=np.int32)
@@ -250,6 +251,12 @@ class TreeColumns:
         for lo, hi in zip(self.level_starts[1:-1], self.level_starts[2:], strict=True):
             here = code[lo:hi]
             code[lo:hi] = np.where(here < 0, code[self.parent[lo:hi]], here)
+        is_global = np.array([scope == "global" for scope, _sources in scopes])
+        fallen = [self.index_of_uid(uid) for uid in local]
+        for top in fallen:
+            for level in () if top is None else self.subtree(top):
+                here = code[level.start : level.stop]
+                here[is_global[here]] = 0
         return code, scopes
 
     @cached_property

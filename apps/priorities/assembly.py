@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ from apps.priorities.accrual import (
     window_of,
 )
 from apps.priorities.corrections import Correction, corrected, counted_now, counting, load_corrections
+from apps.priorities.fallen_back import uids_of
 from apps.priorities.fingerprint import Fingerprint, read_fingerprint
 from apps.priorities.mapping import NOTHING_KNOWN, UNMAPPED, KnownAccounts
 from apps.priorities.metric import JobClassRow, site_names, weighed
@@ -67,6 +69,11 @@ class Inputs:
     @property
     def as_of(self) -> datetime:
         return self.fingerprint.as_of
+
+    @property
+    def local_only(self) -> tuple[UUID, ...]:
+        """Entries below which this site's usage alone counts, whatever their scope is."""
+        return uids_of(self.fingerprint.fallen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +152,7 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
     """The same from what accounts used, however that was worked out."""
     tree, settings = inputs.tree, inputs.settings
     entry, joins = place_accounts(inputs.tree, inputs.rules, inputs.known, inputs.account_keys)
-    code, scopes = tree.effective_scopes()
+    code, scopes = tree.effective_scopes(local=inputs.local_only)
     counted = counted_now(
         inputs.corrections, metric=settings.metric, window=window_of(settings.window), as_of_s=inputs.as_of.timestamp()
     )

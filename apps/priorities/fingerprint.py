@@ -15,6 +15,7 @@ from django.conf import settings as site_settings
 from apps import engine
 from apps.policies.models import Policy, Revision
 from apps.policies.trees import load_tree
+from apps.priorities.fallen_back import FallenBack, list_fallen_back
 from apps.priorities.models import Mapping as MappingRow
 from apps.priorities.rulebook import people_digest
 from apps.usage.selectors import watermarks
@@ -22,7 +23,7 @@ from apps.usage.selectors import watermarks
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Revision, rules, usage, settings, engine and the instant."""
+    """Revision, rules, usage, settings, engine, what is fallen back, and the instant."""
 
     policy_slug: str
     revision: int
@@ -32,10 +33,12 @@ class Fingerprint:
     engine_version: str
     as_of: datetime
     people: str = ""  # who is in the groups that rules for members name
+    fallen: tuple[FallenBack, ...] = ()  # where this site's usage alone counts for now
 
     def to_json(self) -> dict[str, Any]:
         return {
             **({"people": self.people} if self.people else {}),
+            **({"fallbacks": [one.to_json() for one in self.fallen]} if self.fallen else {}),
             "policy": self.policy_slug,
             "revision": self.revision,
             "mapping_version": self.mapping_version,
@@ -66,6 +69,7 @@ def read_fingerprint(policy: Policy, *, as_of: datetime) -> Fingerprint:
         engine_version=engine.VERSION,
         as_of=as_of,
         people=people_digest(load_tree(policy, revision["number"])),
+        fallen=list_fallen_back(policy),
     )
 
 

@@ -14,6 +14,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from apps.accounts.entry_names import is_reserved, uid_of_account
 from apps.accounts.intern import AccountKey, canonical
 from apps.policies.trees import TreeColumns
 from apps.priorities.naming import entry_name, text_of
@@ -98,8 +99,11 @@ class Resolver:
     def decide(self, key: AccountKey) -> tuple[Match, int | None]:
         """The same, and the number of the rule that decided; None when none did.
 
-        A rule that leads an account no deeper than the root leads it nowhere, and the next one is asked.
+        A rule that leads an account no deeper than the root leads it nowhere, and the next one is asked. An account
+        that stands for an entry is that entry's, and no rule's.
         """
+        if is_reserved(key.namespace):
+            return self._of_entry(key), None
         spelled = canonical(key)
         attached = self.known.places.get(key) or self.known.places.get(spelled)
         at = None if attached is None else self.tree.index_of_uid(attached)
@@ -114,6 +118,11 @@ class Resolver:
             if match != NOWHERE:
                 return match, number
         return NOWHERE, None
+
+    def _of_entry(self, key: AccountKey) -> Match:
+        uid = uid_of_account(key)
+        at = None if uid is None else self.tree.index_of_uid(uid)
+        return NOWHERE if at is None or at == 0 or self.tree.is_reserve[at] else Match(at)
 
     def _by(self, number: int, target: int, names: Sequence[str]) -> Match:
         entry, depth = self._walk(target, names)

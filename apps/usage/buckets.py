@@ -13,14 +13,27 @@ import numpy as np
 
 from apps.runs.faults import fault_point
 from apps.usage import changed_hours
-from apps.usage.collectors.base import F8, I8, Bytes
-from apps.usage.pgbinary import Float8Array, Int8Array, TextArray, TimestamptzArray, cursor
+from apps.usage.collectors.base import F8, I8, Bytes, Flags
+from apps.usage.pgbinary import (
+    Float8Array,
+    Int8Array,
+    TextArray,
+    TimestamptzArray,
+    copy_in,
+    cursor,
+    fetch_columns,
+    float8,
+    int8,
+    text,
+    timestamptz,
+)
 
 HOUR_US = 3_600_000_000
 QUANTA = 1024  # to the second
 RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
 AMOUNTS = (*RESOURCES, "jobs")
 _MOST_PIECES = 1_000_000  # hours of records spread at a time: bounds memory, not what may come
+_MOST_TOLD = 500_000  # sums compared at a time, likewise
 
 
 @dataclass(slots=True)
@@ -161,6 +174,103 @@ def rewrite(source_id: int) -> int:
         found.execute(_DROP_WRONG, [source_id])
         found.execute(_WRITE_RIGHT, [source_id])
     return int(n_wrong[0]) if n_wrong else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """All that a source's hours come to, as somebody tells it: each account once an hour, amounts as stored."""
+
+    hours: I8  # since 1970, ascending, each once; one that no row names is empty
+    site: str
+    job_class_id: int
+    hour: I8  # of each row
+    account_id: I8
+    amounts: F8  # (n, 6)
+
+
+_STORED = f"""
+SELECT array_agg(id), array_agg(hour_at), array_agg(account_id),
+    array_agg((site = %s AND job_class_id = %s)::int::int8), {", ".join(f"array_agg({name})" for name in AMOUNTS)}
+FROM usage_bucket WHERE source_id = %s AND hour_at = ANY(%s::timestamptz[])
+"""  # noqa: S608 - constants only
+_COPY = f"COPY usage_bucket (source_id, {_KEY}, {', '.join(AMOUNTS)}) FROM STDIN (FORMAT BINARY)"
+
+
+def replace_hours(source_id: int, told: Told) -> I8:
+    """Make the stored buckets of these hours what is told, in the caller's transaction and under its lock.
+
+    Returns the hours in which that changed anything.
+    """
+    n_rows = np.searchsorted(np.sort(told.hour), told.hours, side="right")
+    portion = n_rows // _MOST_TOLD
+    changed = [_replace_some(source_id, told, told.hours[portion == number]) for number in np.unique(portion)]
+    return np.concatenate([np.zeros(0, np.int64), *changed])
+
+
+def _replace_some(source_id: int, told: Told, hours: I8) -> I8:
+    rows = np.flatnonzero(np.isin(told.hour, hours))
+    rows = rows[np.lexsort((told.hour[rows], told.account_id[rows]))]  # as the index has them
+    stored = _stored_sums(source_id, told, hours)
+    most = max(int(told.account_id[rows].max(initial=0)), int(stored.account_id.max(initial=0))) + 1
+    key = told.hour[rows] * most + told.account_id[rows]
+    order = np.argsort(key)
+    place = np.searchsorted(key[order], stored.hour * most + stored.account_id)
+    at = order[np.minimum(place, len(rows) - 1)] if len(rows) else np.zeros(len(place), np.int64)
+    is_same = stored.is_alike & bool(len(rows))
+    if len(rows):
+        is_same &= key[at] == stored.hour * most + stored.account_id
+        is_same &= (told.amounts[rows[at]] == stored.amounts).all(axis=1)
+    is_new = np.ones(len(rows), np.bool_)
+    is_new[at[is_same]] = False
+    gone, added = np.flatnonzero(~is_same), rows[is_new]
+    if len(gone):
+        with cursor() as found:
+            found.execute("DELETE FROM usage_bucket WHERE id = ANY(%s::int8[])", [Int8Array(stored.id[gone])])
+    if len(added):
+        _copy_sums(source_id, told, added)
+    fault_point("usage.sums.after_buckets")
+    return np.unique(np.concatenate([stored.hour[gone], told.hour[added]]))
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredSums:
+    id: I8
+    hour: I8
+    account_id: I8
+    is_alike: Flags  # of the site and class that are told
+    amounts: F8
+
+
+def _stored_sums(source_id: int, told: Told, hours: I8) -> _StoredSums:
+    given = [told.site, told.job_class_id, source_id, TimestamptzArray(hours * HOUR_US)]
+    found = fetch_columns(_STORED, given)
+    if not found:
+        none = np.zeros(0, np.int64)
+        return _StoredSums(none, none, none, np.zeros(0, np.bool_), np.zeros((0, len(AMOUNTS))))
+    bucket_id, hour_us, account_id, alike, *amounts = found
+    return _StoredSums(bucket_id, hour_us // HOUR_US, account_id, alike.astype(np.bool_), np.stack(amounts, axis=1))
+
+
+def _copy_sums(source_id: int, told: Told, rows: I8) -> None:
+    def same(value: int) -> I8:
+        return np.full(len(rows), value, np.int64)
+
+    amounts = told.amounts[rows]
+    columns = [
+        int8(same(source_id)),
+        int8(told.account_id[rows]),
+        text(np.full(len(rows), told.site.encode(), dtype=f"S{len(told.site.encode()) or 1}")),
+        int8(same(told.job_class_id)),
+        timestamptz(told.hour[rows] * HOUR_US),
+        *(float8(np.ascontiguousarray(amounts[:, place])) for place in range(len(AMOUNTS))),
+    ]
+    copy_in(_COPY, columns)
+
+
+def drop_source(source_id: int) -> None:
+    """All buckets of a source that is forgotten, in the caller's transaction and under its lock."""
+    with cursor() as found:
+        found.execute("DELETE FROM usage_bucket WHERE source_id = %s", [source_id])
 
 
 def _upsert(source_id: int, delta: Delta, chosen: I8) -> None:

@@ -23,7 +23,7 @@ class Source(models.Model):
 
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=128)
-    origin = models.CharField(max_length=64, blank=True, default="")  # "" is this site; else the peer it comes from
+    origin = models.CharField(max_length=128, blank=True, default="")  # "" is this site; else the peer it comes from
     namespace = models.CharField(max_length=128)  # whose user names these are; several sources may share one
     site = models.CharField(max_length=128, blank=True, default="")  # for records that name none
     cluster = models.CharField(max_length=128, blank=True, default="")  # for records that name none

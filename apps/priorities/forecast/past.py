@@ -90,7 +90,7 @@ def from_buckets(
     if not len(rows.hour_s):
         return [LevelPast(np.zeros(0), np.zeros(0), ()) for _ in chain]
     prepared = prepare(tree.engine_tree())
-    code, scopes = tree.effective_scopes()
+    code, scopes = tree.effective_scopes(local=inputs.local_only)
     as_of_s = inputs.as_of.timestamp()
     first_s = float(rows.hour_s.min())
     found = []
