@@ -202,3 +202,34 @@ def test_a_key_never_prints_itself() -> None:
 def test_a_hundred_thousand_entries_are_written_and_read_again() -> None:
     document = {"entries": [[f"{n:032x}", n // 10, f"user{n}", "user", n / 7] for n in range(100_000)]}
     assert read_canonical(canonical(document), "line 1") == document
+
+
+_odd = st.sampled_from(
+    [0.0, -0.0, 1e-4, 1e-5, 5e-324, 2**53, -(2**53), 2.0**53, 0.1, 1.0, -7, 2**52 + 0.5, 3600.0009765625]
+)
+_number = (
+    _odd
+    | st.floats(allow_nan=False, allow_infinity=False, max_value=2.0**53, min_value=-(2.0**53))
+    | st.integers(-(2**53), 2**53)
+)
+
+
+@given(st.lists(_number, min_size=30, max_size=80), st.lists(_number, max_size=3))
+def test_a_long_list_of_numbers_is_written_as_its_numbers_are(long: list[float], short: list[float]) -> None:
+    each = b",".join(canonical(value) for value in long)
+    assert canonical(long) == canonical(tuple(long)) == b"[" + each + b"]"
+    both = canonical({"long": long, "short": short})
+    assert both == b'{"long":[' + each + b'],"short":[' + b",".join(map(canonical, short)) + b"]}"
+    assert canonical(read_canonical(both, "line 1")) == both
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 2**53 + 1, -(2**53) - 1, 1e300, 10**400, "\ud800", object()])
+def test_what_has_no_form_is_refused_among_many_numbers_too(value: object) -> None:
+    for rest in ([0.5] * 50, [7] * 50, [7, 0.5] * 25):
+        with pytest.raises(BadDocument):
+            canonical([*rest, value])
+
+
+def test_every_character_is_written_as_the_standard_library_writes_it() -> None:
+    text = "".join(chr(n) for n in range(0x11000) if not 0xD800 <= n < 0xE000)
+    assert canonical(text) == json.dumps(text, ensure_ascii=False).encode()
