@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.conf import LazySettings
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
@@ -23,6 +24,7 @@ from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account, AuditEvent, Token, User
 from apps.accounts.services import make_token, revoke_token
 from apps.dashboard.forms.members import seen_tag
+from apps.federation.publications import make_publication
 from apps.notices.models import Notice
 from apps.notices.models import Rule as NoticeRule
 from apps.notices.watching import Place, set_rule
@@ -137,6 +139,11 @@ ROWS = [
     Row(API + "schema", "/api/v1/schema", OPEN),
     Row(API + "docs", "/api/v1/docs", OPEN),
     Row(API + "^.*$", "/api/v1/no/such/thing", "404 404 404 404 404 404 404 404 404 404 404"),
+    # --- REST: what this site tells others (of /physics, to tokens of the scope `federation`; of /physics/bob, to all)
+    Row(API + "publications/<str:name>", "/api/v1/publications/physics",
+        "404 404 404 404 404 200 404 404 404 401 401", word='"name":"alice"', readers="admin"),
+    Row(API + "publications/<str:name>", "/api/v1/publications/open.bob",
+        "200 200 200 200 200 200 200 200 200 401 401", besides="rex 200 exa 200"),
     # --- REST: notices and statements
     Row(API + "notices", "/api/v1/notices", "401 200 200 200 200 200 403 200 200 401 401",
         word="guest, Viewer of /physics/bob", readers="pia admin reader"),
@@ -935,6 +942,7 @@ class World:
         self.makers |= {"notice": self._notice, "notice_rule": self._notice_rule, "webhook": self._webhook}
         for name, make in self.makers.items():
             self.objects[name] = make()
+        self._tell_others()
 
     def client(self, actor: str) -> Client:
         client = Client(REMOTE_ADDR="192.0.2.7")
@@ -1137,6 +1145,11 @@ class World:
         token, _ = make_token(name="pia's own", scopes=["self:read"], user=self.site.pia, at=AT, actor=pia)
         return token.pk
 
+    def _tell_others(self) -> None:
+        whole: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": SYSTEM}
+        make_publication(entry="/physics", name="physics", **whole)
+        make_publication(entry="/physics/bob", name="open.bob", is_open=True, **whole)
+
     def _import(self) -> int:
         line = b"1 0 0 3600 1 -1 -1 1 -1 -1 1 1 1 -1 -1 -1 -1 -1\n"
         return start_import(
@@ -1146,7 +1159,8 @@ class World:
 
 
 @pytest.fixture
-def world(computed: Site) -> World:  # noqa: F811
+def world(computed: Site, settings: LazySettings) -> World:  # noqa: F811
+    settings.FAIRSHARE_ISSUER = "vo-a.example"
     return World(computed)
 
 
@@ -1229,6 +1243,7 @@ HIDDEN = [
     ("/changes/{}/", "{change_set}", "999999"),
     ("/changes/{}/effect/", "{change_set}", "999999"),
     ("/api/v1/runs/{}", "{run}", "999999"),
+    ("/api/v1/publications/{}", "physics", "biology"),
     ("/policy/grid/n/{}/", "{bob}", "00000000-0000-4000-8000-000000000000"),
     ("/policy/grid/n/{}/bob/", "{bob}", "00000000-0000-4000-8000-000000000000"),
     ("/usage/imports/{}/", "{import_id}", "999999"),

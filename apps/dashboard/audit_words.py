@@ -94,6 +94,7 @@ SENTENCES = {
     "recompute.requested": gettext_lazy("asked for a recompute of %(what)s"),
     "federation.published": gettext_lazy("began to tell others of a subtree: %(what)s"),
     "federation.publication_changed": gettext_lazy("changed how others are told of %(what)s"),
+    "federation.unpublished": gettext_lazy("stopped telling others of %(what)s"),
     "federation.mounted": gettext_lazy("mounted what %(what)s publishes"),
     "federation.unmounted": gettext_lazy("unmounted what %(what)s publishes"),
     "federation.blocked": gettext_lazy("stopped following %(what)s until somebody looks"),

@@ -53,6 +53,7 @@ class PublishedDocument(models.Model):
     issued_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     key_fingerprint = models.CharField(max_length=64)
+    basis = models.CharField(max_length=64, blank=True, default="")  # for which it was last found to say what is so
     data = models.BinaryField()  # the signed document, zstd
 
     class Meta:

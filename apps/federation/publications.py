@@ -17,8 +17,10 @@ from apps.accounts import audit
 from apps.accounts.actor import Actor
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.federation.keys import OwnKeys, load_keys
-from apps.federation.models import Publication, PublishedDocument
+from apps.federation.models import Mount, Publication, PublishedDocument, SiteKey
 from apps.federation.wire import Head, write_policy
+from apps.policies.models import Policy
+from apps.policies.mounts import mount_of
 from apps.policies.selectors import get_policy
 from apps.policies.terms import clean_authority
 from apps.policies.trees import TreeColumns, load_tree
@@ -79,19 +81,35 @@ def make_publication(
     return found
 
 
-@transaction.atomic
 def issue(publication: Publication, *, at: datetime) -> Issued:
-    """The document in force; a new version where the tree has changed, or half of the last one's time is over."""
+    """The document in force; a new version where the tree has changed, or half of the last one's time is over.
+
+    Nothing is built, nor the tree loaded, while nothing has happened that it could depend on.
+
+    Raises:
+        NotFound: its entry has left the tree. Invalid: the site has no name (code no_issuer).
+    """
+    row = Publication.objects.select_related("policy").get(pk=publication.pk)
+    last = _last(row)
+    if last is not None and last.basis == _basis(row) and _is_in_time(last, at):
+        return Issued(row, last, is_new=False)
+    return _issue_anew(publication, at)
+
+
+@transaction.atomic
+def _issue_anew(publication: Publication, at: datetime) -> Issued:
     row = Publication.objects.select_for_update(of=("self",)).select_related("policy").get(pk=publication.pk)
     keys = load_keys(at=at)
-    last = PublishedDocument.objects.filter(publication=row).order_by("-version").first()
+    last, basis = _last(row), _basis(row)
     tree = load_tree(row.policy)
     i = tree.index_of_uid(row.entry_uid)
     if i is None:
         raise NotFound(f"The entry that {row.name} tells of is no longer in {row.policy.slug}.", code="entry_gone")
-    document = write_policy(_head(row, last, issuers_below(tree, i), at), tree, i)
-    content = digest_of({name: document[name] for name in ("root", "issuers")})
+    document = write_policy(_head(row, last, issuers_below(row.policy, tree, i), at), tree, i)
+    content = digest_of({name: document[name] for name in ("issuer", "publication", "issuers", "root")})
     if last is not None and _still_holds(last, content, keys, at):
+        last.basis, last.revision_number = basis, tree.number
+        last.save(update_fields=["basis", "revision_number"])
         return Issued(row, last, is_new=False)
     n_entries = sum(len(level) for level in tree.subtree(i))
     made = PublishedDocument.objects.create(
@@ -104,16 +122,43 @@ def issue(publication: Publication, *, at: datetime) -> Issued:
         issued_at=at,
         expires_at=at + timedelta(seconds=row.expires_after_s),
         key_fingerprint=keys.key.public.fingerprint,
+        basis=basis,
         data=zstandard.ZstdCompressor(level=3).compress(sign_document(document, keys.key, keys.chain)),
     )
     PublishedDocument.objects.filter(publication=row, version__lte=made.version - _KEPT).delete()
     return Issued(row, made, is_new=True)
 
 
-def issuers_below(tree: TreeColumns, entry: int) -> tuple[str, ...]:
-    """Authorities whose documents are mounted at an entry or below it."""
+def issuers_below(policy: Policy, tree: TreeColumns, entry: int) -> tuple[str, ...]:
+    """Authorities that what is told of an entry comes from: of what is mounted at it, around it or below it, and of
+    what those have mounted in turn. By them whoever mounts it finds a circle, however long."""
     below = tree.subtree_mask(entry)
-    return tuple(sorted({mounted.issuer for i, mounted in tree.mount.items() if below[i]}))
+    mounted = [i for i in tree.mount if below[i]]
+    around = mount_of(tree, entry)
+    found = {tree.mount[i].issuer for i in mounted} | ({tree.mount[around].issuer} if around is not None else set())
+    uids = [tree.uuid(i) for i in mounted]
+    for nested in Mount.objects.filter(policy=policy, entry_uid__in=uids).values_list("issuers", flat=True):
+        found.update(nested)
+    return tuple(sorted(found))
+
+
+@transaction.atomic
+def drop_publication(*, name: str, reason: str = "", at: datetime, actor: Actor) -> None:
+    """Tell nobody of it any more; all its versions go. Those who mounted it keep what they have, with its age.
+
+    Raises:
+        NotAllowed, NotFound.
+    """
+    _require_admin(actor)
+    named = Publication.objects.select_for_update(of=("self",)).select_related("policy")
+    found = None if "\0" in name else named.filter(name=name).first()
+    if found is None:
+        raise NotFound(f"There is no publication {name[:128]!r}.")
+    audit.record(
+        actor=actor, verb="federation.unpublished", at=at, policy_slug=found.policy.slug, entry_uid=found.entry_uid,
+        subject=name, reason=reason,
+    )  # fmt: skip
+    found.delete()
 
 
 def issue_into(folder: Path, publications: Sequence[Publication], *, at: datetime) -> list[tuple[Path, Issued]]:
@@ -155,10 +200,26 @@ def _head(row: Publication, last: PublishedDocument | None, issuers: tuple[str, 
     )
 
 
+def _last(row: Publication) -> PublishedDocument | None:
+    """Without its bytes, which a caller who knows them already doesn't need."""
+    return PublishedDocument.objects.filter(publication=row).order_by("-version").defer("data").first()
+
+
+def _basis(row: Publication) -> str:
+    """All that a document depends on, besides the time, as one digest: cheap to ask for on each look."""
+    mounts = Mount.objects.filter(policy=row.policy).order_by("pk").values_list("entry_uid", "issuers")
+    key = SiteKey.objects.order_by("-number").values_list("fingerprint", flat=True).first()
+    told = [own_name(), row.name, str(row.entry_uid), row.policy_id, row.policy.head_number, key or ""]
+    return digest_of({"told": told, "mounts": [[str(uid), issuers] for uid, issuers in mounts]})
+
+
 def _still_holds(last: PublishedDocument, content: str, keys: OwnKeys, at: datetime) -> bool:
-    half = last.issued_at + (last.expires_at - last.issued_at) / 2
     same_key = last.key_fingerprint == keys.key.public.fingerprint
-    return last.content_digest == content and same_key and last.issued_at <= at < half
+    return last.content_digest == content and same_key and _is_in_time(last, at)
+
+
+def _is_in_time(last: PublishedDocument, at: datetime) -> bool:
+    return last.issued_at <= at < last.issued_at + (last.expires_at - last.issued_at) / 2
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -9,17 +9,20 @@ from typing import Any
 
 import pytest
 import schemathesis
+from django.conf import LazySettings
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections
 from django.test import Client
 from django.urls import URLPattern, get_resolver
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 from schemathesis.checks import CHECKS, load_all_checks
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import User
+from apps.federation.publications import make_publication
 from apps.notices.models import Rule as NoticeRule
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.giving import give_allocation
@@ -40,7 +43,7 @@ WANTED = CHECKS.get_by_names(
         "response_headers_conformance",
     ]
 )
-EXAMPLES = settings(
+EXAMPLES = examples(
     max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 FORM_TOKEN = "a" * 32
@@ -94,8 +97,9 @@ NEEDS_SENSE = {
 
 
 @pytest.fixture
-def schema(computed: Site) -> Iterator[Any]:
+def schema(computed: Site, settings: LazySettings) -> Iterator[Any]:
     """The real application; like Django's test client it leaves the test's transaction open after a request."""
+    settings.FAIRSHARE_ISSUER = "vo-a.example"
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
     yield schemathesis.openapi.from_wsgi("/api/v1/schema", application)
@@ -128,6 +132,11 @@ def attached(site: Site) -> int:
     ).pk  # fmt: skip
 
 
+def told(site: Site) -> str:
+    """A subtree that others are told of."""
+    return make_publication(policy_slug="grid", entry="/physics", name="vo-a", at=site.at, actor=SYSTEM).name
+
+
 def session_cookies(user: User) -> dict[str, str]:
     client = Client()
     client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
@@ -147,6 +156,7 @@ def test_generated_requests_get_answers_as_described(
     real["allocation"], real["capacity"] = promised(computed)
     real["mapping"] = attached(computed)
     real |= {"position": 1, "version": 1}
+    real |= {"name": told(computed)}
     real |= {"rule": NoticeRule.objects.earliest("pk").pk, "notice": 1}
     succeeded: dict[str, set[bool]] = defaultdict(set)
     for found in schema.get_all_operations():
@@ -182,6 +192,6 @@ def _paths() -> Iterator[str]:
 
 
 def _braces(route: str) -> str:
-    for kind in ("slug:", "int:", "uuid:"):
+    for kind in ("slug:", "int:", "uuid:", "str:"):
         route = route.replace(f"<{kind}", "{")
     return route.replace(">", "}")

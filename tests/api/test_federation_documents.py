@@ -1,0 +1,233 @@
+"""What others read of ours: who may, in which packing, and what it costs when nothing changed."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import zstandard
+from django.conf import LazySettings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.accounts.actor import COMMAND, SYSTEM
+from apps.accounts.models import Token
+from apps.accounts.services import revoke_token
+from apps.federation import reading
+from apps.federation.keys import load_keys, rotate_key
+from apps.federation.models import Mount, PublishedDocument, Reading
+from apps.federation.publications import drop_publication, make_publication
+from apps.policies.at_once import publish_operations
+from apps.policies.models import Policy
+from apps.policies.trees import remembered
+from apps.signing import open_document
+from tests.api.conftest import AT, Caller
+from tests.api.small_site import Site
+
+WHERE = "publications/vo-a"
+
+
+@pytest.fixture(autouse=True)
+def _named(settings: LazySettings) -> None:
+    settings.FAIRSHARE_ISSUER = "vo-a.example"
+    reading._noted = reading._Noted()
+
+
+@pytest.fixture
+def told(site: Site) -> Site:
+    make_publication(policy_slug="grid", entry="/physics", name="vo-a", at=AT, actor=COMMAND)
+    return site
+
+
+def document(answer: Any) -> Any:
+    assert answer.status_code == 200, answer.content
+    return open_document(answer.content, trusted={load_keys(at=AT).key.public.fingerprint}).document
+
+
+def change(site: Site, shares: float = 7) -> None:
+    operation = {"op": "set_shares", "entry": "/physics/bob", "shares": shares}
+    publish_operations(policy_slug="grid", operations=[operation], reason="More.", at=AT, actor=COMMAND)
+
+
+def test_a_token_of_the_scope_reads_the_signed_document_as_it_was_signed(told: Site) -> None:
+    answer = Caller(token=told.token("federation")).get(WHERE)
+    said = document(answer)
+    assert (said["issuer"], said["publication"], said["version"]) == ("vo-a.example", "vo-a", 1)
+    assert [child["name"] for child in said["root"]["children"]] == ["alice", "bob"]
+    assert answer["Content-Type"] == "application/vnd.fairshare.signed"
+    assert answer["Cache-Control"] == "private, no-cache"
+    assert set(answer["Vary"].split(", ")) >= {"Accept-Encoding", "Authorization"}
+
+
+def test_who_may_read_it_and_for_whom_there_is_none(told: Site) -> None:
+    physics, biology, alice = (told.uid(path) for path in ("/physics", "/biology", "/physics/alice"))
+    tokens: list[tuple[int, dict[str, Any]]] = [
+        (200, {}),
+        (200, {"policy_slug": "grid"}),
+        (200, {"policy_slug": "grid", "subtree_uid": physics}),
+        (200, {"policy_slug": "grid", "subtree_uid": told.uid("/")}),
+        (200, {"user": told.nobody}),  # only administrators give this scope: whose token it is doesn't matter
+        (404, {"policy_slug": "grid", "subtree_uid": biology}),
+        (404, {"policy_slug": "grid", "subtree_uid": alice}),
+        (404, {"policy_slug": "other"}),
+    ]
+    for status, bounds in tokens:
+        assert Caller(token=told.token("federation", **bounds)).get(WHERE).status_code == status, bounds
+    others = ("policies:read", "priorities:read", "policies:write", "usage:write")
+    for scope in others:
+        assert Caller(token=told.token(scope)).get(WHERE).status_code == 404, scope
+    assert Caller(token=told.token("admin")).get(WHERE).status_code == 200
+    assert Caller(token=told.token("admin", policy_slug="other")).get(WHERE).status_code == 404
+    assert Caller(token=told.token("admin", user=told.pia)).get(WHERE).status_code == 404
+    assert Caller().get(WHERE).status_code == 404
+    for user, status in ((told.admin, 200), (told.pia, 404), (told.nobody, 404)):
+        assert Caller(user=user).get(WHERE).status_code == status, user
+
+
+def test_a_revoked_token_reads_nothing_and_is_told_so(told: Site) -> None:
+    caller = Caller(token=told.token("federation"))
+    assert caller.get(WHERE).status_code == 200
+    revoke_token(token_id=Token.objects.latest("id").pk, at=AT, actor=SYSTEM)
+    answer = caller.get(WHERE)
+    assert (answer.status_code, answer.json()["code"]) == (401, "invalid_token")
+    assert "WWW-Authenticate" in answer
+
+
+def test_what_is_hidden_reads_like_what_does_not_exist(told: Site) -> None:
+    caller = Caller(user=told.pia)
+    hidden, missing = (caller.get(f"publications/{name}", x_request_id="same").content for name in ("vo-a", "vo-b"))
+    assert hidden == missing
+    for name in ("VO-A", "%00", "vo-a%20", "a" * 400):
+        assert caller.get(f"publications/{name}").status_code == 404
+
+
+def test_an_open_one_is_for_anybody(site: Site) -> None:
+    make_publication(policy_slug="grid", entry="/physics", name="vo-a", is_open=True, at=AT, actor=COMMAND)
+    assert document(Caller().get(WHERE))["version"] == 1
+    assert Caller(user=site.nobody).get(WHERE).status_code == 200
+    assert Caller(token=site.token("policies:read")).get(WHERE).status_code == 200
+    drop_publication(name="vo-a", reason="Over.", at=AT, actor=COMMAND)
+    assert Caller(user=site.admin).get(WHERE).status_code == 404
+
+
+def test_whoever_has_it_already_gets_304_until_something_changes(told: Site) -> None:
+    caller = Caller(token=told.token("federation"))
+    first = caller.get(WHERE)
+    for known in (first["ETag"], first["ETag"].removeprefix("W/"), f'"x", {first["ETag"]}', "*"):
+        again = caller.get(WHERE, if_none_match=known)
+        assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"]), known
+    assert caller.get(WHERE, if_none_match='"other"').status_code == 200
+    change(told)
+    second = caller.get(WHERE, if_none_match=first["ETag"])
+    assert document(second)["version"] == 2
+    assert second["ETag"] != first["ETag"]
+
+
+def test_a_conditional_request_builds_nothing_and_loads_no_tree_and_no_document(told: Site) -> None:
+    caller = Caller(token=told.token("federation"))
+    tag = caller.get(WHERE)["ETag"]
+    remembered.clear()
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        assert caller.get(WHERE, if_none_match=tag).status_code == 304
+    asked = " ".join(query["sql"] for query in queries.captured_queries)
+    assert '"policies_revision"' not in asked, "the tree isn't asked for"
+    assert '"federation_publisheddocument"."data"' not in asked
+    assert "FOR UPDATE" not in asked
+    assert len(queries) <= 6, asked
+
+
+def test_a_change_elsewhere_is_looked_at_once(told: Site) -> None:
+    caller = Caller(token=told.token("federation"))
+    tag = caller.get(WHERE)["ETag"]
+    operation = {"op": "set_shares", "entry": "/biology", "shares": 41}
+    publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT, actor=COMMAND)
+    assert caller.get(WHERE, if_none_match=tag).status_code == 304
+    with CaptureQueriesContext(connection) as queries:
+        assert caller.get(WHERE, if_none_match=tag).status_code == 304
+    assert not any("policies_revision" in query["sql"] for query in queries.captured_queries)
+    assert PublishedDocument.objects.get().revision_number == Policy.objects.get(slug="grid").head_number
+
+
+def test_a_new_key_a_new_name_and_half_of_the_time_each_make_a_new_version(
+    told: Site, monkeypatch: pytest.MonkeyPatch, settings: LazySettings
+) -> None:
+    caller = Caller(token=told.token("federation"))
+    assert document(caller.get(WHERE))["version"] == 1
+    rotate_key(reason="Yearly.", at=AT, actor=COMMAND)
+    assert document(caller.get(WHERE))["version"] == 2
+    settings.FAIRSHARE_ISSUER = "vo-b.example"
+    assert document(caller.get(WHERE))["version"] == 3
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(days=4)).isoformat())
+    assert document(caller.get(WHERE))["version"] == 4
+
+
+def test_what_a_mounted_document_has_mounted_in_turn_is_told_so_that_long_circles_are_found(told: Site) -> None:
+    operation = {"op": "mount", "entry": "/physics", "mount": {"issuer": "vo-b.example", "publication": "x"}}
+    publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT, actor=COMMAND)
+    mount = Mount.objects.create(
+        policy=told.policy, entry_uid=told.uid("/physics"), url="https://vo-b.example/x", issuer="vo-b.example",
+        publication="x", fingerprint="0" * 64, made_at=AT,
+    )  # fmt: skip
+    caller = Caller(token=told.token("federation"))
+    assert document(caller.get(WHERE))["issuers"] == ["vo-b.example"]
+    mount.issuers = ["vo-c.example", "vo-d.example"]
+    mount.save()
+    assert document(caller.get(WHERE))["issuers"] == ["vo-b.example", "vo-c.example", "vo-d.example"]
+    make_publication(policy_slug="grid", entry="/physics/alice", name="part", at=AT, actor=COMMAND)
+    assert document(caller.get("publications/part"))["issuers"] == ["vo-b.example"], "what lies in a mount is theirs"
+
+
+@pytest.mark.parametrize(
+    ("accepts", "coding"),
+    [
+        ("gzip", "gzip"),
+        ("gzip, deflate, br, zstd", "zstd"),
+        ("zstd;q=0.1, gzip;q=0.9", "gzip"),
+        ("gzip;q=0, identity", ""),
+        ("br", ""),
+        ("", ""),
+        ("gzip;q=x", ""),
+    ],
+)
+def test_it_is_packed_as_the_caller_asks(told: Site, accepts: str, coding: str) -> None:
+    caller = Caller(token=told.token("federation"))
+    plain = caller.get(WHERE).content
+    answer = caller.get(WHERE, accept_encoding=accepts)
+    unpackers: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "zstd": zstandard.decompress}
+    assert answer.get("Content-Encoding", "") == coding
+    assert unpackers.get(coding, bytes)(answer.content) == plain
+    assert int(answer["Content-Length"]) == len(answer.content)
+
+
+def test_a_site_without_a_name_says_when_to_come_again(told: Site, settings: LazySettings) -> None:
+    settings.FAIRSHARE_ISSUER = ""
+    answer = Caller(token=told.token("federation")).get(WHERE)
+    assert (answer.status_code, answer.json()["code"]) == (503, "no_issuer")
+    assert int(answer["Retry-After"]) > 0
+
+
+def test_other_media_types_are_refused_and_this_one_is_not(told: Site) -> None:
+    caller = Caller(token=told.token("federation"))
+    for accept, status in (("application/vnd.fairshare.signed", 200), ("*/*", 200), ("text/html", 406)):
+        assert caller.get(WHERE, accept=accept).status_code == status, accept
+
+
+def test_who_read_it_is_noted_once_a_minute_for_each_number(told: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    caller = Caller(token=told.token("federation"))
+    caller.get(WHERE)
+    (first,) = Reading.objects.all()
+    assert (first.reader, first.version, first.at) == ("test", 1, AT)
+    for seconds, at in ((59, AT), (61, AT + timedelta(seconds=61))):
+        monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(seconds=seconds)).isoformat())
+        caller.get(WHERE)
+        assert Reading.objects.get().at == at
+    change(told)
+    caller.get(WHERE)
+    assert Reading.objects.get().version == 2, "a new number is noted at once"
+    Caller(user=told.admin).get(WHERE)
+    assert Reading.objects.count() == 1, "an administrator who looks is no peer"
