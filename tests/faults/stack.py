@@ -109,11 +109,11 @@ class Stack:
     def said(self) -> str:
         return self.output.read_text(encoding="utf-8", errors="replace")
 
-    def manage(self, *arguments: str) -> str:
+    def manage(self, *arguments: str, patience_s: float = PATIENCE_S) -> str:
         """What a command says, run beside the stack."""
         command = [sys.executable, "manage.py", *arguments]
         done = subprocess.run(
-            command, cwd=REPOSITORY, env=self.environment, capture_output=True, text=True, timeout=PATIENCE_S
+            command, cwd=REPOSITORY, env=self.environment, capture_output=True, text=True, timeout=patience_s
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
