@@ -1,0 +1,225 @@
+"""What if some sources were left out, a peer's above all: priorities computed again without them. Nothing is kept."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+from django.db import connection
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.errors import NotFound, TooLarge
+from apps.policies.columns import Mask, TreeColumns
+from apps.policies.settings import PolicySettings
+from apps.priorities.answers import ServedSnapshot
+from apps.priorities.assembly import Computed, Inputs, compute, load_inputs, oldest
+from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.usage.models import Source
+from apps.usage.selectors import OpenRecords
+
+MOST_BUCKETS = 2_000_000  # that are read while somebody waits
+MOST_LISTED = 50
+_LEAST = 1e-9  # of a share or a priority: below it, rounding
+_COUNT = """
+SELECT count(*) FROM (SELECT FROM usage_bucket WHERE (%(from_at)s::timestamptz IS NULL OR hour_at >= %(from_at)s)
+    AND hour_at < %(to_at)s LIMIT %(most)s) buckets
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """An entry with the sources or without them; None where it doesn't have such a number."""
+
+    actual: float | None
+    priority: float | None
+    rank: int | None
+    usage: float  # in the policy's metric, as its siblings are compared
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One entry that would stand elsewhere. Fractions 0..1; level 1 is below the root."""
+
+    uid: UUID
+    path: str
+    name: str
+    kind: str
+    level: int
+    target: float | None
+    before: Side
+    after: Side
+
+    @property
+    def change(self) -> float:
+        """Of the actual share."""
+        return (self.after.actual or 0.0) - (self.before.actual or 0.0)
+
+
+@dataclass(frozen=True)
+class Without:
+    """Largest differences of actual first, then of rank. n_more: further ones that aren't listed.
+
+    n_moved: entries with a rank that would have another one. All counts are of entries whose numbers are told.
+    """
+
+    policy_slug: str
+    policy_name: str
+    settings: PolicySettings
+    as_of: datetime
+    sources: tuple[str, ...]
+    rows: tuple[Difference, ...]
+    n_more: int
+    n_moved: int
+    n_told: int
+    n_untold: int
+
+
+@dataclass(frozen=True, eq=False)
+class BothWays:
+    """The same instant computed twice: of everything, and of everything but some sources."""
+
+    tree: TreeColumns
+    with_them: Computed
+    without_them: Computed
+
+
+def left_out(inputs: Inputs, source_ids: Collection[int]) -> Inputs:
+    """The same inputs as if these sources had never been: their buckets, their open jobs, and they themselves."""
+    gone = np.array(sorted(source_ids), dtype=np.int64)
+    return replace(
+        inputs,
+        sources=[source for source in inputs.sources if source.id not in source_ids],
+        usage=inputs.usage.taken(~np.isin(inputs.usage.source_id, gone)),
+        opened=_taken(inputs.opened, ~np.isin(inputs.opened.source_id, gone)),
+    )
+
+
+def compute_both(inputs: Inputs, source_ids: Collection[int]) -> BothWays:
+    """A pure function: what stays is, bit for bit, what a recompute without those sources would find."""
+    return BothWays(inputs.tree, compute(inputs), compute(left_out(inputs, source_ids)))
+
+
+def leave_out(
+    *, policy_slug: str, sources: Collection[str], actor: Actor, at: datetime, most: int = MOST_LISTED
+) -> Without:
+    """Sources by their slugs, on the usage that counts in the newest snapshot; for entries whose numbers are told.
+
+    Raises:
+        NotFound: a policy or a source that isn't there, or nothing computed yet.
+        TooLarge: more hours count than can be gone through while somebody waits.
+    """
+    view = open_view(policy_slug=policy_slug, actor=actor, scope=_scope(actor), is_live=True)
+    if view.snapshot is None:
+        raise NotFound(_("Nothing is computed in this policy yet."))
+    ids = dict(Source.objects.filter(slug__in=sources).values_list("slug", "pk"))
+    missing = sorted(set(sources) - set(ids))
+    if missing:
+        raise NotFound(_("There is no usage source %(slug)s.") % {"slug": repr(missing[0][:80])})
+    both = _remembered.of(view, view.snapshot, frozenset(ids.values()))
+    told = _told_there(view, both.tree)
+    rows, n_moved = _differences(both, told)
+    return Without(
+        policy_slug=view.policy.slug, policy_name=view.policy.name, settings=view.settings,
+        as_of=view.snapshot.as_of, sources=tuple(sorted(ids)), rows=tuple(rows[:most]), n_more=max(len(rows) - most, 0),
+        n_moved=n_moved, n_told=int(told.sum()), n_untold=int(len(told) - told.sum()),
+    )  # fmt: skip
+
+
+def _scope(actor: Actor) -> str:
+    return next((scope for scope in ("policies:read", "federation") if actor.has_scope(scope)), "policies:read")
+
+
+def _taken(opened: OpenRecords, chosen: npt.NDArray[np.bool_]) -> OpenRecords:
+    names = (
+        "account_id", "source_id", "job_class_id", "is_running", "start_epoch", "cpus", "gpus", "mem_gb", "nodes",
+        "billing", "requested_s",
+    )  # fmt: skip
+    code = None if opened.site_code is None else opened.site_code[chosen]
+    return replace(opened, site_code=code, **{name: getattr(opened, name)[chosen] for name in names})
+
+
+def _told_there(view: PolicyView, tree: TreeColumns) -> Mask:
+    """What of the computed tree is told; a revision may have been put in force in between."""
+    if tree is view.tree or tree.digest == view.tree.digest != "":
+        return view.told
+    places = [view.tree.index_of_uid(tree.uuid(i)) for i in range(len(tree))]
+    return np.array([place is not None and bool(view.told[place]) for place in places], dtype=np.bool_)
+
+
+def _differences(both: BothWays, told: Mask) -> tuple[list[Difference], int]:
+    one, other, tree = both.with_them.result, both.without_them.result, both.tree
+    compared = one.competes & told
+    compared[0] = False
+    by_share = np.where(compared, np.abs(other.actual - one.actual), 0.0)
+    by_priority = np.where(compared, np.abs(other.priority - one.priority), 0.0)
+    ranked = one.has_rank & other.has_rank & told
+    by_rank = np.where(ranked, np.abs(other.rank.astype(np.int64) - one.rank.astype(np.int64)), 0)
+    differs = np.flatnonzero((by_share > _LEAST) | (by_priority > _LEAST) | (by_rank > 0))
+    order = differs[np.lexsort((differs, -by_rank[differs], -np.round(by_share[differs], 12)))]
+    return [_difference(both, int(i)) for i in order], int((by_rank > 0).sum())
+
+
+def _difference(both: BothWays, i: int) -> Difference:
+    tree, result = both.tree, both.with_them.result
+    return Difference(
+        uid=tree.uuid(i), path=tree.path(i), name=tree.name[i], kind=tree.kind_names[int(tree.kind_code[i])],
+        level=int(tree.level[i]), target=float(result.target[i]) if result.competes[i] else None,
+        before=_side(both.with_them, i), after=_side(both.without_them, i),
+    )  # fmt: skip
+
+
+def _side(computed: Computed, i: int) -> Side:
+    result = computed.result
+    competes = bool(result.competes[i])
+    return Side(
+        actual=float(result.actual[i]) if competes else None,
+        priority=float(result.priority[i]) if competes else None,
+        rank=int(result.rank[i]) if result.has_rank[i] else None,
+        usage=float(result.usage[i]),
+    )
+
+
+def _work_out(view: PolicyView, snapshot: ServedSnapshot, source_ids: Collection[int]) -> BothWays:
+    _refuse_too_many(view.settings, snapshot.as_of)
+    return compute_both(load_inputs(view.policy, as_of=snapshot.as_of), source_ids)
+
+
+def _refuse_too_many(settings: PolicySettings, as_of: datetime) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT, {"from_at": oldest(settings, as_of), "to_at": as_of, "most": MOST_BUCKETS + 1})
+        n = int(cursor.fetchone()[0])
+    if n > MOST_BUCKETS:
+        message = _("More than %(n)s hours of usage count in this policy: that takes longer than you would wait.")
+        raise TooLarge(message % {"n": f"{MOST_BUCKETS:,}"})
+
+
+class _Remembered:
+    """The last few: who pages through what was worked out waits once."""
+
+    _MOST = 4
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[str, int, str, Sequence[int]], BothWays] = OrderedDict()
+
+    def of(self, view: PolicyView, snapshot: ServedSnapshot, source_ids: frozenset[int]) -> BothWays:
+        key = (view.policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat(), tuple(sorted(source_ids)))
+        with self._lock:
+            found = self._known.get(key)
+        if found is None:
+            found = _work_out(view, snapshot, source_ids)
+            with self._lock:
+                self._known[key] = found
+                while len(self._known) > self._MOST:
+                    self._known.popitem(last=False)
+        return found
+
+
+_remembered = _Remembered()

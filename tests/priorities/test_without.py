@@ -1,0 +1,136 @@
+"""What if a source were left out: the same bits as if it had never been, and told to whom it may be told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.errors import NotFound, TooLarge
+from apps.policies.models import Policy
+from apps.priorities.assembly import compute, load_inputs, pack_result
+from apps.priorities.models import Snapshot
+from apps.priorities.what_if import without
+from apps.priorities.what_if.without import compute_both, leave_out, left_out
+from apps.usage.models import Source
+from apps.usage.services import make_source
+from tests.priorities.conftest import AS_OF, PROJECTS, Site
+
+GLOBAL = [{**project, "scope": "global"} for project in PROJECTS]
+
+
+@pytest.fixture
+def peer(db: None) -> Source:
+    return make_source(slug="peer", name="Other site", namespace="c1", origin="other.example", at=AS_OF, actor=COMMAND)
+
+
+@pytest.fixture
+def both(make_site: Callable[..., Site], peer: Source) -> Site:
+    """Here alice has 30 of 40 core-hours of physics; with the other site's 60 of bob she has 30 of 100."""
+    made = make_site()
+    made.publish(GLOBAL)
+    made.map()
+    made.job("alice", "physics", 30)
+    made.job("bob", "physics", 10)
+    made.job("carol", "biology", 20)
+    made.job("bob", "physics", 60, source=peer)
+    made.recompute()
+    return made
+
+
+def test_what_stays_is_bit_for_bit_what_a_recompute_without_the_source_finds(both: Site, peer: Source) -> None:
+    both.running("carol", "biology", cpus=4, since_h=2)
+    before = load_inputs(both.policy, as_of=AS_OF)
+    computed = compute(left_out(before, {peer.pk}))
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM usage_bucket WHERE source_id = %s", [peer.pk])
+        cursor.execute("DELETE FROM usage_record WHERE source_id = %s", [peer.pk])
+    Source.objects.filter(pk=peer.pk).delete()
+    really = load_inputs(both.policy, as_of=AS_OF)
+    assert [source.slug for source in really.sources] == ["grid-c1"]
+    assert pack_result(really, computed) == pack_result(really, compute(really))
+    assert pack_result(before, compute(before))[1] != pack_result(really, compute(really))[1]
+
+
+def test_nothing_left_out_changes_nothing(both: Site) -> None:
+    inputs = load_inputs(both.policy, as_of=AS_OF)
+    found = compute_both(inputs, ())
+    assert pack_result(inputs, found.with_them) == pack_result(inputs, found.without_them)
+
+
+def test_the_largest_differences_come_first_with_both_numbers(both: Site, as_eva: Actor) -> None:
+    found = leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
+    shares = {row.path: (row.before.actual, row.after.actual) for row in found.rows}
+    assert shares["/physics/alice"] == pytest.approx((0.3, 0.75))
+    assert shares["/physics/bob"] == pytest.approx((0.7, 0.25))
+    assert "/physics" not in shares, "projects are compared by this site's usage, with the peer and without it"
+    changes = [abs(row.change) for row in found.rows]
+    assert changes == sorted(changes, reverse=True)
+    alice = next(row for row in found.rows if row.name == "alice")
+    assert (alice.before.usage, alice.after.usage) == (30 * 3600, 30 * 3600)
+    bob = next(row for row in found.rows if row.name == "bob")
+    assert (bob.before.usage, bob.after.usage) == (70 * 3600, 10 * 3600)
+    assert bob.before.rank is not None
+    assert bob.after.rank is not None
+    assert bob.after.rank < bob.before.rank
+    assert (found.n_more, found.n_untold) == (0, 0)
+    assert found.n_moved >= 2
+
+
+def test_the_list_is_bounded_and_says_how_many_more_there_are(both: Site, as_eva: Actor) -> None:
+    whole = leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
+    short = leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF, most=1)
+    assert short.rows == whole.rows[:1]
+    assert short.n_more == len(whole.rows) - 1
+
+
+def test_who_sees_a_part_is_told_of_that_part(both: Site, as_alice: Actor) -> None:
+    Policy.objects.filter(pk=both.policy.pk).update(visibility="path")
+    found = leave_out(policy_slug="grid", sources=["peer"], actor=as_alice, at=AS_OF)
+    assert {row.path for row in found.rows} <= {"/physics", "/physics/alice"}
+    assert "/physics/alice" in {row.path for row in found.rows}
+    assert found.n_untold > 0
+
+
+def test_it_is_worked_out_once_for_a_snapshot(both: Site, as_eva: Actor) -> None:
+    leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
+    with CaptureQueriesContext(
+        connection,
+    ) as asked:
+        leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
+    assert not [query for query in asked.captured_queries if "usage_bucket" in query["sql"]]
+    n_snapshots = Snapshot.objects.count()
+    assert n_snapshots == 1, "nothing is kept"
+
+
+def test_what_would_take_too_long_is_refused(both: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(without, "MOST_BUCKETS", 2)
+    monkeypatch.setattr(without, "_remembered", without._Remembered())
+    with pytest.raises(TooLarge, match="More than 2 hours"):
+        leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
+
+
+def test_unknown_sources_and_policies_are_not_found(both: Site, as_eva: Actor) -> None:
+    with pytest.raises(NotFound, match="no usage source 'nobody'"):
+        leave_out(policy_slug="grid", sources=["nobody"], actor=as_eva, at=AS_OF)
+    with pytest.raises(NotFound):
+        leave_out(policy_slug="none", sources=["peer"], actor=as_eva, at=AS_OF)
+
+
+def test_open_jobs_of_the_source_are_left_out_too(both: Site, peer: Source) -> None:
+    both.publish(GLOBAL, {"window": {"length_s": None, "aging": "none"},
+                          "approach": {"local": "active", "global": "active"}})  # fmt: skip
+    here, both.source = both.source, peer
+    both.running("alice", "physics", cpus=100, since_h=1)
+    both.source = here
+    inputs = load_inputs(both.policy, as_of=AS_OF + timedelta(minutes=1))
+    assert (inputs.opened.source_id == peer.pk).any()
+    found = compute_both(inputs, {peer.pk})
+    alice = inputs.tree.index_of_path("/physics/alice")
+    assert found.with_them.result.usage[alice] > found.without_them.result.usage[alice] + 99 * 3600
+    assert np.array_equal(found.with_them.entry_of_account, found.without_them.entry_of_account)
