@@ -154,7 +154,7 @@ def _told_there(view: PolicyView, tree: TreeColumns) -> Mask:
 
 
 def _differences(both: BothWays, told: Mask) -> tuple[list[Difference], int]:
-    one, other, tree = both.with_them.result, both.without_them.result, both.tree
+    one, other = both.with_them.result, both.without_them.result
     compared = one.competes & told
     compared[0] = False
     by_share = np.where(compared, np.abs(other.actual - one.actual), 0.0)
