@@ -66,7 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
     server = PostgresServer(
         Path(os.environ["FAIRSHARE_VAR"]),
         # A test's data need not survive a power cut, only the crash of a process.
-        options={"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "100"},
+        options={"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "300"},
     )
     server.start()
     config.stash[_server] = server

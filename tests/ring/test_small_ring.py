@@ -1,0 +1,89 @@
+"""Two sites follow a VO that is nothing but a file on a web server, each with processes and a database of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.ring.evaluation import Evaluation, usage_of
+from tests.ring.instances import Instances, Server
+from tests.ring.peers import file_server
+from tests.ring.ring import START, Ring
+
+SITES = ("site-1", "site-2")
+ROUNDS = 18  # an hour and a half: processors are full after the third, and jobs end in the eighth
+pytestmark = [pytest.mark.django_db, pytest.mark.faults, pytest.mark.xdist_group("faults"), pytest.mark.timeout(600)]
+
+
+@dataclass
+class Small:
+    ring: Ring
+    folder: Path
+
+    def publish(self) -> str:
+        """As a VO without a server does: the command writes files, and any web server hands them out."""
+        arguments = ["federation", "publish", "--to", str(self.folder), "--policy", "grid", "--entry", "/VO-A"]
+        said: str = self.ring.instances["vo-a"].tell("manage", arguments=[*arguments, "--name", "vo-a"])
+        return said
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[Small]:
+    folder = tmp_path_factory.mktemp("web")
+    evaluation = Evaluation("imbalanced-global-predictive", n_sites=2, hours=2)
+    with file_server(folder) as port:
+        instances = Instances(("vo-a", *SITES), server, web=SITES, ports=[port])
+        try:
+            instances.start(START)
+            made = Small(Ring(evaluation, instances), folder)
+            set_up(made, f"http://127.0.0.1:{port}/vo-a.fairshare")
+            yield made
+        finally:
+            instances.close()
+
+
+def set_up(small: Small, url: str) -> None:
+    """VO-A is mounted; VO-B is each site's own."""
+    evaluation, instances = small.ring.evaluation, small.ring.instances
+    settings = evaluation.settings
+    root = evaluation.policy_of_site()
+    own = evaluation.policy_of_vo("VO-B")["children"][0]
+    root["children"] = [one if one["name"] == "VO-A" else own for one in root["children"]]
+    key = instances["vo-a"].tell("govern", root=evaluation.policy_of_vo("VO-A"), settings=settings)
+    instances.tell_each(SITES, "govern", lambda _: {"root": root, "settings": settings})
+    assert "version 1 (new), 4 entries" in small.publish()
+    there = {"entry": "/VO-A", "url": url, "fingerprint": key, "settings": {"most_points": 100}}
+    instances.tell_each(SITES, "mount", lambda _: there)
+    assert instances.tell_each(SITES, "look") == {name: {"mount:1": "landed"} for name in SITES}
+    instances.tell_each(SITES, "count_usage", lambda _: {"leaves": evaluation.leaves})
+    small.ring.recompute()
+
+
+def test_a_change_of_the_vo_is_in_every_sites_ranks_within_one_refresh(small: Small) -> None:
+    ring, projects = small.ring, ("P-A1", "P-A2", "P-A3")
+    assert ring.best_of(*projects) == {"P-A1"}
+    for version, (p_a1, p_a3, best) in enumerate([(20, 50, "P-A3"), (50, 20, "P-A1")], start=2):
+        ring.instances["vo-a"].tell("change_shares", shares={"/VO-A/P-A1": p_a1, "/VO-A/P-A3": p_a3})
+        assert f"version {version} (new)" in small.publish()
+        ring.refresh()
+        assert ring.best_of(*projects) == {best}
+
+
+def test_each_site_compares_by_what_ran_there_and_what_the_other_one_tells(small: Small) -> None:
+    ring, approach = small.ring, small.ring.evaluation.approach
+    for _ in range(ROUNDS):
+        ring.run_round()
+    for name in SITES:
+        jobs = ring.clusters[name].jobs
+        here, below = (usage_of(jobs, approach[scope], ring.now_s) for scope in ("local", "global"))
+        for entry in ("VO-A", "VO-B"):
+            assert ring.used[name][entry] == pytest.approx(here[entry], rel=1e-5), (name, entry)
+        for entry in ring.evaluation.leaves:
+            assert ring.used[name][entry] == pytest.approx(below[entry], rel=1e-5), (name, entry)
+    instances = ring.instances
+    assert instances.tell_each(SITES, "failed_runs") == {name: [] for name in SITES}
+    looks = instances.tell_each(SITES, "timeline")
+    assert looks == {name: {"vo-a.example, vo-a": {"landed": 3, "same": ROUNDS}} for name in SITES}

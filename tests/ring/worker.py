@@ -1,0 +1,204 @@
+"""The worker of one instance: it does through the product's services what people and the schedule would ask for.
+
+`python -m tests.ring.worker` reads one command a line (`{"do": name, …}`) and answers each with a line: `{"result": …}`
+or `{"error", "code"}`. Its clock is the file that FAIRSHARE_CLOCK names, as the web server's beside it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import django
+
+django.setup()
+
+from django.core.management import call_command  # noqa: E402 - after Django is set up
+
+from apps import clock  # noqa: E402
+from apps.accounts.actor import COMMAND  # noqa: E402
+from apps.errors import DomainError  # noqa: E402
+from apps.federation import fetching, mounting, publications  # noqa: E402
+from apps.federation.keys import load_keys  # noqa: E402
+from apps.federation.models import Fetch, Mount  # noqa: E402
+from apps.policies.at_once import publish_operations  # noqa: E402
+from apps.policies.models import Policy  # noqa: E402
+from apps.policies.services import make_policy, publish_document  # noqa: E402
+from apps.policies.trees import load_tree  # noqa: E402
+from apps.priorities import served  # noqa: E402
+from apps.priorities.recompute import recompute_stale  # noqa: E402
+from apps.priorities.rules import Rule  # noqa: E402
+from apps.priorities.services import set_rules  # noqa: E402
+from apps.runs.models import Run  # noqa: E402
+from apps.runs.services import work_due_runs  # noqa: E402
+from apps.usage.collectors.base import RecordRow  # noqa: E402
+from apps.usage.ingest import ingest_batch  # noqa: E402
+from apps.usage.models import Source  # noqa: E402
+from apps.usage.services import make_source  # noqa: E402
+
+POLICY = "grid"
+SOURCE = "cluster"
+_WHY = "The grid's agreement."
+COMMANDS: dict[str, Callable[..., Any]] = {}
+
+
+def command(function: Callable[..., Any]) -> Callable[..., Any]:
+    COMMANDS[function.__name__] = function
+    return function
+
+
+# --- Setting up -------------------------------------------------------------------------------------------------------
+@command
+def govern(root: dict[str, Any], settings: dict[str, Any]) -> str:
+    """A policy; the fingerprint by which others know this authority."""
+    at = clock.now()
+    make_policy(slug=POLICY, name=POLICY, visibility="tree", at=at, actor=COMMAND)
+    document = {"settings": settings, "root": root}
+    publish_document(policy_slug=POLICY, document=document, reason=_WHY, at=at, actor=COMMAND)
+    return load_keys(at=at).key.public.fingerprint
+
+
+@command
+def publish(entry: str, name: str) -> None:
+    publications.make_publication(
+        policy_slug=POLICY, entry=entry, name=name, is_open=True, at=clock.now(), actor=COMMAND
+    )
+
+
+@command
+def manage(arguments: list[str]) -> str:
+    """A command of `manage.py`, and what it said."""
+    said = io.StringIO()
+    call_command(*arguments, stdout=said)
+    return said.getvalue()
+
+
+@command
+def mount(entry: str, url: str, fingerprint: str, settings: dict[str, Any]) -> int:
+    """After a look at what lies there: its key must be the one that was told by another way."""
+    at = clock.now()
+    seen = mounting.preview(url=url, policy_slug=POLICY, at=at, actor=COMMAND)
+    assert seen.key.fingerprint == fingerprint, "another key than its authority told us"
+    head = seen.document.head
+    made = mounting.make_mount(
+        policy_slug=POLICY, entry=entry, url=url, issuer=head.issuer, publication=head.publication,
+        fingerprint=fingerprint, settings=settings, reason=_WHY, at=at, actor=COMMAND,
+    )  # fmt: skip
+    return made.pk
+
+
+@command
+def count_usage(leaves: list[str]) -> None:
+    """One source of this site's own; the user named like a leaf is mapped to it."""
+    at = clock.now()
+    make_source(slug=SOURCE, name=SOURCE, namespace=SOURCE, site="", at=at, actor=COMMAND)
+    tree = load_tree(Policy.objects.get(slug=POLICY))
+    found = {tree.name[i]: tree.uuid(i) for i in range(len(tree))}
+    rules = [Rule(kind="exact", target_uid=found[leaf], namespace=SOURCE, user_pattern=leaf) for leaf in leaves]
+    set_rules(policy_slug=POLICY, rules=rules, at=at, actor=COMMAND)
+
+
+@command
+def change_shares(shares: dict[str, float]) -> None:
+    operations = [{"op": "set_shares", "entry": entry, "shares": n} for entry, n in shares.items()]
+    publish_operations(policy_slug=POLICY, operations=operations, reason="Times change.", at=clock.now(), actor=COMMAND)
+
+
+# --- A round ----------------------------------------------------------------------------------------------------------
+@command
+def take(rows: list[list[Any]]) -> int:
+    """Records of jobs that started or ended: how many are new."""
+    if not rows:
+        return 0
+    source = Source.objects.get(slug=SOURCE)
+    records = [
+        RecordRow(
+            job=str(number), user=leaf, group="", state="running" if end_s is None else "finished",
+            submit_at=_instant(submit_s), start_at=_instant(start_s),
+            end_at=None if end_s is None else _instant(end_s), cpus=cpus, requested_s=requested_s,
+        )
+        for number, leaf, submit_s, start_s, end_s, cpus, requested_s in rows
+    ]  # fmt: skip
+    counts = ingest_batch(source=source, rows=records, at=clock.now())
+    assert counts.rejected == 0, counts.rejections
+    return counts.new
+
+
+def _instant(epoch_s: float) -> datetime:
+    return datetime.fromtimestamp(epoch_s, UTC)
+
+
+@command
+def look() -> dict[str, str]:
+    """At everything of others' that is due: what became of it, by the subject of the run."""
+    before = Run.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    fetching.ask_for_due(at=clock.now())
+    work_due_runs(clock=clock.now)
+    runs = Run.objects.filter(pk__gt=before, kind=fetching.KIND)
+    return {run.subject: run.result.get("outcome", run.error or run.state) for run in runs}
+
+
+@command
+def recompute() -> dict[str, list[Any]]:
+    """The newest snapshot, made anew where anything has changed: [rank or null, core-seconds] of each entry by name."""
+    recompute_stale(at=clock.now())
+    work_due_runs(clock=clock.now)
+    served.look()
+    snapshot = served.newest(POLICY, look=False)
+    values, tree = snapshot.values, snapshot.tree
+    return {
+        tree.name[i]: [int(values.rank[i]) if values.is_ranked[i] else None, float(values.usage[i])]
+        for i in range(1, len(tree))
+    }
+
+
+# --- What became of it ------------------------------------------------------------------------------------------------
+@command
+def timeline() -> dict[str, dict[str, int]]:
+    """How often each look ended how: `outcome` or `outcome code`, by what was looked at."""
+    found: dict[str, Counter[str]] = {}
+    for one in Fetch.objects.select_related("mount").order_by("id"):
+        said = f"{one.outcome} {one.code}".strip()
+        found.setdefault(str(one.mount), Counter())[said] += 1
+    return {name: dict(counts) for name, counts in found.items()}
+
+
+@command
+def mounts() -> dict[str, dict[str, Any]]:
+    return {
+        str(one): {
+            "state": one.state, "version": one.version, "landed": one.landed_version, "error": one.error_code,
+            "good_at": one.good_at.isoformat() if one.good_at else None, "n_failed": one.n_failed,
+        }
+        for one in Mount.objects.all()
+    }  # fmt: skip
+
+
+@command
+def failed_runs() -> list[str]:
+    """What no run of this instance should ever come to."""
+    return [f"{run.kind} {run.subject}: {run.error}" for run in Run.objects.exclude(state=Run.State.SUCCEEDED)]
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)  # whatever else is printed goes to the log
+    for line in sys.stdin:
+        given = json.loads(line)
+        try:
+            said = {"result": COMMANDS[given.pop("do")](**given)}
+        except DomainError as error:
+            said = {"error": error.message, "code": error.code}
+        except Exception as error:
+            said = {"error": f"{type(error).__name__}: {error}", "code": "failed"}
+        answers.write(json.dumps(said) + "\n")
+
+
+if __name__ == "__main__":
+    main()
