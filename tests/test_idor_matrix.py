@@ -16,7 +16,7 @@ from uuid import UUID
 
 import pytest
 from django.conf import LazySettings
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.actor import SYSTEM, Actor
@@ -24,6 +24,9 @@ from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account, AuditEvent, Token, User
 from apps.accounts.services import make_token, revoke_token
 from apps.dashboard.forms.members import seen_tag
+from apps.federation.fetching import ask_for
+from apps.federation.models import Mount
+from apps.federation.mounting import make_mount
 from apps.federation.publications import make_publication
 from apps.notices.models import Notice
 from apps.notices.models import Rule as NoticeRule
@@ -35,6 +38,7 @@ from apps.policies.allocations.dating import change_dates
 from apps.policies.allocations.giving import give_allocation
 from apps.policies.allocations.giving import tag_of as tag_of_allocation
 from apps.policies.asking import ask_upward
+from apps.policies.at_once import publish_operations
 from apps.policies.delegation import tag_of
 from apps.policies.dividing import Division, MemberTerms, divide_group
 from apps.policies.models import Allocation, Capacity, ChangeSet, Grant, Policy
@@ -48,10 +52,12 @@ from apps.priorities.models import Attachment, Claim
 from apps.priorities.rules import Rule
 from apps.priorities.services import set_rules
 from apps.runs.models import Run
+from apps.runs.services import work_run_now
 from apps.usage.models import Record
 from apps.usage.services import start_import
 from tests.api.conftest import AT, _fresh_process, computed, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site
+from tests.federation.other_side import KEY, OtherSide, projects, serving
 
 ACTORS = (
     "anonymous",
@@ -734,6 +740,11 @@ ROWS = [
         {"step": "test"}, remakes="webhook"),
     Row(WEBHOOK + "act/", "/notices/webhooks/{webhook}/act/", "302 404 404 303 404 303 302 302 302 302 302", "post",
         {"step": "remove", "version": "1"}, remakes="webhook"),
+    # --- Pages: other authorities
+    Row("federation/", "/federation/", "302 403 403 403 403 200 302 302 302 302 302",
+        word="vo-a.example", readers="admin"),
+    Row("federation/_peers", "/federation/_peers", "302 403 403 403 403 200 302 302 302 302 302",
+        headers=HTMX, word="vo-a.example", readers="admin"),
     Row(STATEMENTS + "/", "/policy/grid/n/{bob}/bob/statements/", "302 404 404 200 404 200 302 302 302 302 302",
         besides="dora 200"),
     Row(STATEMENTS + "/table.csv", "/policy/grid/n/{physics}/physics/statements/table.csv?month=2026-11",
@@ -939,6 +950,7 @@ class World:
         }  # fmt: skip
         self.makers |= {"no_request": self._no_request, "request": self._request}
         self.makers |= {"division": self._division, "a_number": self._a_number}
+        self.makers |= {"mount": self._mount}
         self.makers |= {"notice": self._notice, "notice_rule": self._notice_rule, "webhook": self._webhook}
         for name, make in self.makers.items():
             self.objects[name] = make()
@@ -1061,6 +1073,25 @@ class World:
         place = Place(policy=self.site.policy, entry_uid=self.site.uid("/physics"))
         url, pia = "https://hooks.example.org/in", Actor(user=self.site.pia, via="page")
         return make_webhook(name="Chat of physics", url=url, place=place, kinds=[], at=AT, actor=pia)[0].pk
+
+    def _mount(self) -> int:
+        """In the other policy, which has nothing to do with the objects: version 1 landed, version 2 is held."""
+        if Mount.objects.exists():
+            return Mount.objects.get().pk
+        add = {"op": "add", "parent": "/", "name": "vo-a-here", "kind": "vo", "shares": 30}
+        publish_operations(policy_slug="other", operations=[add], reason="a place", at=AT, actor=SYSTEM)
+        side = OtherSide(at=AT)
+        with serving(side):
+            allowed = [f"127.0.0.1:{side.port}"]
+            with override_settings(FAIRSHARE_OUTBOUND_ALLOW=allowed, FAIRSHARE_ISSUER="site.example"):
+                made = make_mount(
+                    policy_slug="other", entry="/vo-a-here", url=side.url, issuer="vo-a.example", publication="vo-a",
+                    fingerprint=KEY.public.fingerprint, reason="granted", at=AT, actor=SYSTEM,
+                )  # fmt: skip
+                for p1 in (50, 90):
+                    side.publish(projects(p1))
+                    work_run_now(ask_for(made, at=AT).pk)
+        return made.pk
 
     def _no_request(self) -> None:
         ChangeSet.objects.filter(origin="request").update(state="withdrawn")

@@ -19,6 +19,7 @@ from apps import clock
 from apps.dashboard import presentation
 from apps.dashboard.actor import actor_of
 from apps.errors import DomainError
+from apps.federation.peers import may_federate
 from apps.notices.reading import count_unread
 from apps.policies import selectors as policies
 from apps.policies.dividing import leads_any
@@ -38,6 +39,11 @@ _OF_NOTICES = (
 _OF_THE_MAPPING = (
     "mappings", "mapping-rule", "mapping-order", "mapping-assign", "mapping-let-go", "mapping-versions",
     "mapping-version",
+)  # fmt: skip
+_OF_THE_FEDERATION = (
+    "federation", "federation-mount-new", "federation-mount", "federation-mount-timeline", "federation-mount-diff",
+    "federation-subscription-new", "federation-subscription", "federation-subscription-without",
+    "federation-published", "federation-grid",
 )  # fmt: skip
 _OF_A_CHANGE = ("change", "change-effect", "change-checks", "change-discussion", "change-conflicts", "change-decide")
 
@@ -204,7 +210,7 @@ class Shell:
             _("Usage sources"), "database-import", "sources", "source", "upload", "import", "overlaps", "overlap-decide"
         )
         odd = self._item(_("Data quality"), "circle-check", "data-quality")
-        sections.append(Section(_("Data"), [data, odd, *self._accounts()]))
+        sections.append(Section(_("Data"), [data, odd, *self._accounts(), *self._federation()]))
         sections.append(Section(_("Operate"), [self._item(_("Audit"), "history", "audit")]))
         return sections
 
@@ -214,6 +220,15 @@ class Shell:
             return []
         address = reverse("dashboard:mappings", kwargs={"policy": self.policy.slug})
         return [Item(_("Accounts"), address, "user-question", current=self._is_at(*_OF_THE_MAPPING))]
+
+    def _federation(self) -> list[Item]:
+        """For who may mount what others maintain, or administers."""
+        try:
+            if not may_federate(at=clock.now(), actor=actor_of(self._request)):
+                return []
+        except (DomainError, DatabaseError):
+            return []
+        return [self._item(_("Federation"), "world-share", *_OF_THE_FEDERATION)]
 
     @cached_property
     def leads(self) -> bool:

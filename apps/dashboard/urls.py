@@ -9,6 +9,7 @@ from apps.dashboard import (
     charge_urls,
     convergence_urls,
     draft_urls,
+    federation_urls,
     forecast_urls,
     group_urls,
     history_urls,
@@ -140,3 +141,4 @@ urlpatterns = notice_urls.urlpatterns + urlpatterns  # before the page of an ent
 urlpatterns += allocation_urls.urlpatterns + mapping_urls.urlpatterns + charge_urls.urlpatterns
 urlpatterns += convergence_urls.urlpatterns
 urlpatterns += forecast_urls.urlpatterns
+urlpatterns += federation_urls.urlpatterns

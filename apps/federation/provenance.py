@@ -1,0 +1,57 @@
+"""Where an entry's terms come from: which authority, which version, how old, for whoever sees the entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from apps.federation.models import Mount, Remote
+from apps.federation.peers import Condition, age_of, condition_of, is_held
+from apps.policies.columns import TreeColumns
+from apps.policies.models import Policy
+from apps.policies.mounts import mount_of
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """version 0: no document has landed yet. age_s: since it was last confirmed, None where it never was.
+
+    mount_id None: the entry is marked as a mount, and nothing is fetched for it.
+    """
+
+    entry_uid: UUID
+    entry_path: str
+    issuer: str
+    publication: str
+    version: int
+    age_s: float | None
+    condition: Condition
+    mount_id: int | None
+    acts: str = Remote.StaleAction.KEEP
+
+
+def load_provenance(policy: Policy, tree: TreeColumns, *, at: datetime) -> Mapping[UUID, Provenance]:
+    """Of each mount of a tree, by the uid of its entry; without mounts nothing is asked of the database."""
+    if not tree.mount:
+        return {}
+    rows = Mount.objects.filter(policy=policy).select_related("held").defer("document")
+    mounts = {row.entry_uid: row for row in rows}
+    found = {}
+    for i, told in tree.mount.items():
+        uid = tree.uuid(i)
+        row = mounts.get(uid)
+        found[uid] = Provenance(
+            entry_uid=uid, entry_path=tree.path(i), issuer=told.issuer, publication=told.publication,
+            version=row.landed_version if row else 0, age_s=age_of(row, at) if row else None,
+            condition=condition_of(row, is_held=is_held(row), at=at) if row else Condition.PAUSED,
+            mount_id=row.pk if row else None, acts=row.stale_action if row else Remote.StaleAction.KEEP,
+        )  # fmt: skip
+    return found
+
+
+def provenance_of(found: Mapping[UUID, Provenance], tree: TreeColumns, i: int) -> Provenance | None:
+    """Of one entry: what it is mounted from itself, or the mount that it lies below; None for our own."""
+    mount = mount_of(tree, i) if found else None
+    return None if mount is None else found.get(tree.uuid(mount))
