@@ -143,6 +143,7 @@ class Subscription(Remote):
     """
 
     feed = models.CharField(max_length=128)
+    root_uid = models.UUIDField(null=True)  # of the entry over there, by the first document: a mount has its own uid
     number = models.PositiveBigIntegerField(default=0)  # how far it was read; 0: nothing yet
     source = models.OneToOneField("usage.Source", on_delete=models.PROTECT, related_name="subscription")
     capacity_cores = models.FloatField()  # as declared when somebody agreed to it: more can't have been used

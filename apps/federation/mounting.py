@@ -14,6 +14,8 @@ from apps import outbound
 from apps.accounts import audit
 from apps.accounts.actor import Actor
 from apps.errors import Conflict, FieldProblem, Invalid, NotFound
+from apps.federation import stale
+from apps.federation.looking import clean_token, sealed_token, token_header
 from apps.federation.models import Mount
 from apps.federation.publications import own_name
 from apps.federation.wire import PolicyDocument, PolicyLimits, read_policy
@@ -26,13 +28,16 @@ from apps.policies.trees import load_tree
 from apps.signing import PublicKey, open_document
 
 PREVIEW_S = 10.0
-_SETTINGS: Mapping[str, tuple[float, float]] = {
+_COMMON: Mapping[str, tuple[float, float]] = {
     "every_s": (10, 30 * 86_400),
     "max_age_s": (60, 366 * 86_400),
+    "most_bytes": (1_024, 256 * 1024**2),
+}
+_SETTINGS: Mapping[str, tuple[float, float]] = {
+    **_COMMON,
     "most_points": (0, 100),
     "most_entries": (1, 1_000_000),
     "most_levels": (1, 64),
-    "most_bytes": (1_024, 256 * 1024**2),
 }
 
 
@@ -53,8 +58,10 @@ class Preview:
         return len(self.document.tree.level_starts) - 2
 
 
-def preview(*, url: str, policy_slug: str, at: datetime, actor: Actor) -> Preview:
+def preview(*, url: str, policy_slug: str, token: str = "", at: datetime, actor: Actor) -> Preview:
     """Fetch and read a document, for somebody who may mount somewhere in the policy. Nothing is kept.
+
+    token: what the other side gave us to read it.
 
     Raises:
         Refused, Unreachable, TooLarge, BadDocument: the address or what lies there, in words for the person.
@@ -64,7 +71,7 @@ def preview(*, url: str, policy_slug: str, at: datetime, actor: Actor) -> Previe
     if not (rules_all(actor) or Rights(policy, actor, at).at(Verb.MOUNT)):
         raise NotFound("There is nothing here that you may mount at.")
     limits = outbound.Limits(n_bytes=32 * 1024**2, total_s=PREVIEW_S, redirects=3)
-    answer = outbound.fetch(url, limits=limits)
+    answer = outbound.fetch(url, headers=token_header(clean_token(token)), limits=limits)
     if answer.status != 200:
         raise outbound.Unreachable(f"The address answers with status {answer.status}, and no document.")
     opened = open_document(answer.body, trusted=None)
@@ -73,12 +80,13 @@ def preview(*, url: str, policy_slug: str, at: datetime, actor: Actor) -> Previe
 
 @transaction.atomic
 def make_mount(
-    *, policy_slug: str, entry: str, url: str, issuer: str, publication: str, fingerprint: str,
+    *, policy_slug: str, entry: str, url: str, issuer: str, publication: str, fingerprint: str, token: str = "",
     settings: Mapping[str, Any] | None = None, reason: str, at: datetime, actor: Actor,
 ) -> Mount:  # fmt: skip
     """Mount a publication at an entry (a path), by the key whose fingerprint somebody compared. Its own share is ours.
 
     The entry is marked at once; its first document is put in force, or held for review, by the run that fetches it.
+    token: what the other side gave us to read it; it is kept sealed, and never shown again.
 
     Raises:
         NotAllowed, NotFound, Conflict, Invalid: who, where, what is mounted there already, and settings out of range.
@@ -97,7 +105,7 @@ def make_mount(
     publish_operations(policy_slug=policy_slug, operations=[operation], reason=reason, at=at, actor=actor)
     made = Mount.objects.create(
         policy=policy, entry_uid=tree.uuid(i), url=url, issuer=issuer, publication=publication,
-        fingerprint=clean_fingerprint(fingerprint), due_at=at, made_by=actor.user, made_at=at,
+        fingerprint=clean_fingerprint(fingerprint), sealed_token=sealed_token(token), due_at=at, made_by=actor.user, made_at=at,
         **clean_settings(settings or {}),
     )  # fmt: skip
     details = {"url": url, "issuer": issuer, "publication": publication, "fingerprint": made.fingerprint}
@@ -117,6 +125,7 @@ def unmount(*, mount_id: int, reason: str, at: datetime, actor: Actor) -> None:
         publish_operations(
             policy_slug=mount.policy.slug, operations=[operation], reason=reason, at=at, actor=actor
         )  # fmt: skip
+    stale.let_go(mount, at)
     audit.record(
         actor=actor, verb="federation.unmounted", at=at, policy_slug=mount.policy.slug, entry_uid=mount.entry_uid,
         subject=str(mount), reason=reason,
@@ -130,7 +139,7 @@ def get_mount(*, mount_id: int, actor: Actor, at: datetime, lock: bool = False) 
     if lock:
         mounts = mounts.select_for_update(of=("self",))
     found = mounts.filter(pk=mount_id).first()
-    if found is None or not _may_mount(found, actor, at):
+    if found is None or not may_mount_at(found.policy, found.entry_uid, actor, at):
         raise NotFound(f"There is no mount {mount_id}.")
     return found
 
@@ -138,7 +147,7 @@ def get_mount(*, mount_id: int, actor: Actor, at: datetime, lock: bool = False) 
 def list_mounts(*, actor: Actor, at: datetime) -> list[Mount]:
     """By policy and authority, those that the actor decides about."""
     mounts = Mount.objects.select_related("policy", "held").order_by("policy__slug", "issuer", "publication", "id")
-    return [mount for mount in mounts if _may_mount(mount, actor, at)]
+    return [mount for mount in mounts if may_mount_at(mount.policy, mount.entry_uid, actor, at)]
 
 
 def clean_fingerprint(text: str) -> str:
@@ -150,17 +159,18 @@ def clean_fingerprint(text: str) -> str:
     return plain
 
 
-def clean_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Limits and rhythm of a mount, each in its range; what isn't given stays as it is."""
+def clean_settings(given: Mapping[str, Any], *, of_usage: bool = False) -> dict[str, Any]:
+    """Limits and rhythm of a mount, or of a subscription, each in its range; what isn't given stays as it is."""
+    known = _COMMON if of_usage else _SETTINGS
     problems, read = [], {}
     for name, value in given.items():
         if name == "stale_action":
             if value not in Mount.StaleAction.values:
                 problems.append(FieldProblem(name, f"must be one of {', '.join(Mount.StaleAction.values)}"))
-        elif name not in _SETTINGS:
-            problems.append(FieldProblem(name, f"is unknown; known are {', '.join([*_SETTINGS, 'stale_action'])}"))
+        elif name not in known:
+            problems.append(FieldProblem(name, f"is unknown; known are {', '.join([*known, 'stale_action'])}"))
         else:
-            least, most = _SETTINGS[name]
+            least, most = known[name]
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             whole = name == "most_points" or float(value).is_integer() if is_number and value == value else False
             if not (is_number and whole and least <= value <= most):
@@ -179,12 +189,13 @@ def _same_publication_once(policy: Policy, issuer: str, publication: str) -> Non
         raise Conflict(message, code="mounted")
 
 
-def _may_mount(mount: Mount, actor: Actor, at: datetime) -> bool:
+def may_mount_at(policy: Policy, entry_uid: UUID, actor: Actor, at: datetime) -> bool:
+    """Whoever may mount above the entry: a mount's own share is decided there."""
     if rules_all(actor, "federation"):
         return True
     if not actor.has_scope("federation") and actor.token is not None:
         return False
-    tree = load_tree(mount.policy)
-    i = tree.index_of_uid(mount.entry_uid)
+    tree = load_tree(policy)
+    i = tree.index_of_uid(entry_uid)
     above: set[UUID] = set() if i is None else {tree.uuid(j) for j in tree.ancestors(i)}
-    return bool(Rights(mount.policy, actor, at).at(Verb.MOUNT) & above)
+    return bool(Rights(policy, actor, at).at(Verb.MOUNT) & above)

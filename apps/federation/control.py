@@ -1,0 +1,230 @@
+"""What people do about a mount or a subscription that exists: each deed is in the audit log with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from django.db import transaction
+
+from apps.accounts import audit
+from apps.accounts.actor import Actor
+from apps.errors import Conflict, FieldProblem, Invalid
+from apps.federation import stale
+from apps.federation.fetching import ask_for
+from apps.federation.looking import NOT_ASKED, Other, sealed_token
+from apps.federation.models import Mount, Remote, Subscription
+from apps.federation.mounting import clean_fingerprint, clean_settings, get_mount
+from apps.federation.subscribing import clean_cores, get_subscription
+from apps.runs.models import Run
+
+Kind = Literal["mount", "subscription"]
+State = Remote.State
+
+
+def get_remote(*, kind: Kind, remote_id: int, actor: Actor, at: datetime, lock: bool = False) -> Other:
+    """For who may mount at its entry; for others there is none."""
+    if kind == "mount":
+        return get_mount(mount_id=remote_id, actor=actor, at=at, lock=lock)
+    return get_subscription(subscription_id=remote_id, actor=actor, at=at, lock=lock)
+
+
+@transaction.atomic
+def pause(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
+    """Not asked any more until it is resumed; what is in force stays."""
+    remote = _locked(kind, remote_id, at, actor)
+    if remote.state == State.PAUSED:
+        return remote
+    return _switched(remote, State.PAUSED, "federation.paused", reason, at, actor)
+
+
+@transaction.atomic
+def resume(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
+    """Asked again at once, with what is trusted as it was: one that was blocked is blocked again where nothing changed.
+
+    Raises:
+        Conflict: it is frozen: thawing puts in force what was seen meanwhile, and is asked for by that name.
+    """
+    remote = _locked(kind, remote_id, at, actor)
+    if remote.state == State.FROZEN:
+        raise Conflict("It is frozen, and asked as always: thaw it to put in force what it tells.", code="frozen")
+    if remote.state == State.ACTIVE:
+        return remote
+    remote.due_at = at
+    return _switched(remote, State.ACTIVE, "federation.resumed", reason, at, actor)
+
+
+@transaction.atomic
+def freeze(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
+    """Asked and looked at, and nothing of it put in force until it is thawed.
+
+    Raises:
+        Conflict: it is paused or blocked, so that nothing is put in force anyway.
+    """
+    remote = _locked(kind, remote_id, at, actor)
+    if remote.state == State.FROZEN:
+        return remote
+    _refuse_not_asked(remote)
+    return _switched(remote, State.FROZEN, "federation.frozen", reason, at, actor)
+
+
+@transaction.atomic
+def thaw(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
+    """What was seen while it was frozen is put in force by the next look, which is due at once."""
+    remote = _locked(kind, remote_id, at, actor)
+    if remote.state == State.ACTIVE:
+        return remote
+    _refuse_not_asked(remote)
+    remote.due_at = at
+    return _switched(remote, State.ACTIVE, "federation.thawed", reason, at, actor)
+
+
+@transaction.atomic
+def fetch_now(*, kind: Kind, remote_id: int, reason: str = "", at: datetime, actor: Actor) -> Run:
+    """Ask for a look now; while one waits, that is the answer.
+
+    Raises:
+        Conflict: it is paused or blocked.
+    """
+    remote = _locked(kind, remote_id, at, actor)
+    _refuse_not_asked(remote)
+    run = ask_for(remote, at=at)
+    _note(remote, "federation.fetch_asked", reason, at, actor, {"run": run.pk})
+    return run
+
+
+@transaction.atomic
+def change_settings(
+    *, kind: Kind, remote_id: int, settings: Mapping[str, Any], token: str | None = None, reason: str, at: datetime,
+    actor: Actor,
+) -> Other:  # fmt: skip
+    """Limits and rhythm; what isn't given stays. token: in place of the present one, "" for none; it is never shown.
+
+    Raises:
+        Invalid: what is unknown or out of its range, each at its place.
+    """
+    remote = _locked(kind, remote_id, at, actor)
+    read = clean_settings(settings, of_usage=kind == "subscription")
+    before = {name: getattr(remote, name) for name in read}
+    changed = sorted(name for name, value in read.items() if before[name] != value)
+    for name in changed:
+        setattr(remote, name, read[name])
+    details: dict[str, Any] = {
+        "before": {name: before[name] for name in changed}, "after": {name: read[name] for name in changed}
+    }  # fmt: skip
+    if token is not None:
+        remote.sealed_token = sealed_token(token)
+        details["token"] = "replaced" if remote.sealed_token else "removed"
+    if not changed and token is None:
+        return remote
+    if "every_s" in changed or token is not None:
+        remote.due_at = at
+    remote.save()
+    if remote.stale_action != Remote.StaleAction.LOCAL or not stale.is_stale(remote, at):
+        stale.let_go(remote, at)
+    _note(remote, "federation.settings_changed", reason, at, actor, details)
+    return remote
+
+
+@transaction.atomic
+def trust_key(*, kind: Kind, remote_id: int, fingerprint: str, reason: str, at: datetime, actor: Actor) -> Other:
+    """From now on by another key, which somebody compared by another way; one that was blocked is asked at once.
+
+    Raises:
+        Invalid: no reason, or no fingerprint.
+    """
+    _require_reason(reason)
+    remote = _locked(kind, remote_id, at, actor)
+    plain, before = clean_fingerprint(fingerprint), remote.fingerprint
+    if plain == before:
+        raise Conflict("This key is the one that is trusted already.", code="same_key")
+    remote.fingerprint, remote.etag = plain, ""
+    _unblock(remote, at)
+    remote.save()
+    _note(remote, "federation.key_trusted", reason, at, actor, {"from": before, "to": plain})
+    return remote
+
+
+@transaction.atomic
+def begin_anew(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
+    """Take what is served now as a new start: a line that was forked, or a site that was set up from an older state.
+
+    By the key that is trusted. What is in force stays until it lands, within the limits of any other change.
+
+    Raises:
+        Invalid: no reason.
+    """
+    _require_reason(reason)
+    remote = _locked(kind, remote_id, at, actor)
+    if isinstance(remote, Mount):
+        details: dict[str, Any] = {"version": remote.version, "digest": remote.digest}
+        remote.version, remote.digest = 0, ""
+    else:
+        details = {"number": remote.number, "root": str(remote.root_uid or "")}
+        remote.number, remote.root_uid, remote.issued_at = 0, None, None
+    remote.etag = ""
+    _unblock(remote, at)
+    remote.save()
+    _note(remote, "federation.begun_anew", reason, at, actor, details)
+    return remote
+
+
+@transaction.atomic
+def agree_capacity(*, subscription: int, cores: float, reason: str, at: datetime, actor: Actor) -> Subscription:
+    """What the other site has, as agreed. All that it tells is read anew: held hours that are within it now count.
+
+    Raises:
+        Invalid: no reason, or no number of cores.
+    """
+    _require_reason(reason)
+    row = get_subscription(subscription_id=subscription, actor=actor, at=at, lock=True)
+    before, row.capacity_cores = row.capacity_cores, clean_cores(cores)
+    row.number, row.etag = 0, ""
+    if row.state not in NOT_ASKED:
+        row.due_at = at
+    row.save()
+    details = {"before": before, "after": row.capacity_cores}
+    _note(row, "federation.capacity_agreed", reason, at, actor, details)
+    return row
+
+
+def _locked(kind: Kind, remote_id: int, at: datetime, actor: Actor) -> Other:
+    return get_remote(kind=kind, remote_id=remote_id, actor=actor, at=at, lock=True)
+
+
+def _switched(remote: Other, state: str, verb: str, reason: str, at: datetime, actor: Actor) -> Other:
+    before, remote.state = remote.state, state
+    remote.save()
+    _note(remote, verb, reason, at, actor, {"from": before})
+    return remote
+
+
+def _unblock(remote: Other, at: datetime) -> None:
+    if remote.state == State.BLOCKED:
+        remote.state = State.ACTIVE
+    if remote.state not in NOT_ASKED:
+        remote.due_at = at
+
+
+def _refuse_not_asked(remote: Other) -> None:
+    if remote.state == State.PAUSED:
+        raise Conflict("It is paused: resume it first.", code="paused")
+    if remote.state == State.BLOCKED:
+        message = "It is blocked: trust its new key, begin anew, or resume it as it was."
+        raise Conflict(message, code="blocked")
+
+
+def _require_reason(reason: str) -> None:
+    if not reason.strip():
+        message = "Say why: it changes what is believed of another site."
+        raise Invalid(message, fields=[FieldProblem("reason", message)])
+
+
+def _note(
+    remote: Other, verb: str, reason: str, at: datetime, actor: Actor, details: Mapping[str, Any] | None = None
+) -> None:
+    audit.record(
+        actor=actor, verb=verb, at=at, policy_slug=remote.policy.slug, entry_uid=remote.entry_uid,
+        subject=str(remote), reason=reason.strip(), details=details,
+    )  # fmt: skip

@@ -1,0 +1,165 @@
+"""What becomes of a mounted document: checked, laid over the tree, and landed as a change set within limits."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from uuid import UUID
+
+import zstandard
+
+from apps import outbound
+from apps.accounts.actor import SYSTEM
+from apps.accounts.audit import record
+from apps.errors import DomainError
+from apps.federation.landing import Landing, lay_over
+from apps.federation.looking import Look, Question, question_of
+from apps.federation.models import Fetch, Mount
+from apps.federation.publications import own_name
+from apps.federation.trust import Trusted, Verdict, judge
+from apps.federation.wire import PolicyLimits
+from apps.policies.models import ChangeSet, Entry, Policy
+from apps.policies.publishing import lock_policy
+from apps.policies.replacing import hold_mounted, land_mounted
+from apps.policies.trees import load_tree
+
+_OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
+
+
+def question_for(mount: Mount) -> Question:
+    return question_of(mount, url=mount.url, etag=mount.etag if mount.document else "")
+
+
+def trusted_of(mount: Mount) -> Trusted:
+    return Trusted(mount.issuer, mount.publication, mount.fingerprint, mount.version, mount.digest)
+
+
+def read_answer(mount: Mount, answer: outbound.Answer, look: Look, at: datetime) -> None:
+    """Everything that needs no lock: whether it is a document, whose, and whether it is taken.
+
+    Raises:
+        DomainError: what is wrong with it.
+    """
+    if answer.status == 304 and mount.document:
+        look.etag = mount.etag
+        look.data = zstandard.ZstdDecompressor().decompress(bytes(mount.document))
+    elif answer.status == 200:
+        look.data = answer.body
+    else:
+        raise outbound.Unreachable(f"It answers with status {answer.status}, and no document.", code="bad_status")
+    if _is_settled(mount, look.data, at):
+        look.version = mount.version
+        return
+    look.judged = judge(
+        look.data, trusted_of(mount), own_name=own_name(), names_above=(),
+        limits=PolicyLimits(entries=1_000_000, levels=mount.most_levels), at=at,
+    )  # fmt: skip
+    look.version = look.judged.trusted.version
+
+
+def _is_settled(mount: Mount, data: bytes, at: datetime) -> bool:
+    """The document in force again, word for word and still in time: nothing is read or compared once more."""
+    if mount.landed_version != mount.version or mount.expires_at is None or mount.expires_at <= at:
+        return False
+    return bool(mount.digest) and hashlib.sha256(data.partition(b"\n")[0]).hexdigest() == mount.digest
+
+
+def take(mount: Mount, look: Look, at: datetime) -> None:
+    """Under the lock of the mount: what was judged is landed."""
+    if look.judged is None:
+        mount.etag = look.etag or mount.etag
+        return
+    trusted = look.judged.trusted
+    policy = lock_policy(mount.policy_id)
+    try:
+        landing = lay_over(
+            load_tree(policy), mount.entry_uid, look.judged.document,
+            lived_elsewhere=lambda uids: _lived_elsewhere(policy, mount, set(uids)),
+        )  # fmt: skip
+        _land(mount, policy, look, landing, at)
+    except DomainError as error:
+        look.refuse(error.code, error.message)
+        return
+    if trusted.fingerprint != mount.fingerprint:
+        details = {"from": mount.fingerprint, "to": trusted.fingerprint}
+        record(
+            actor=SYSTEM, verb="federation.key_followed", at=at, policy_slug=policy.slug, entry_uid=mount.entry_uid,
+            subject=str(mount), details=details,
+        )  # fmt: skip
+    if look.judged.verdict is Verdict.NEW or not mount.document:
+        mount.document = zstandard.ZstdCompressor(level=3).compress(look.data)
+    head = look.judged.document.head
+    mount.fingerprint, mount.version, mount.digest = trusted.fingerprint, trusted.version, trusted.digest
+    mount.issuers, mount.issued_at, mount.expires_at = list(head.issuers), head.issued_at, head.expires_at
+    mount.etag = look.etag
+
+
+def _land(mount: Mount, policy: Policy, look: Look, landing: Landing, at: datetime) -> None:
+    version = look.judged.trusted.version
+    if landing.is_empty:
+        look.outcome = Fetch.Outcome.SAME if version == mount.landed_version else Fetch.Outcome.LANDED
+        mount.landed_version = version
+        let_go_of_held(mount, at)
+        return
+    if mount.state == Mount.State.FROZEN:
+        look.outcome, look.message = Fetch.Outcome.FROZEN, _told(landing)
+        return
+    reason = f"Version {version} of {mount.publication}, from {mount.issuer}: {_told(landing)}."
+    beyond = _beyond(mount, landing)
+    if not beyond:
+        land_mounted(policy=policy, tree=landing.tree, reason=reason, at=at)
+        look.outcome, look.message, mount.landed_version = Fetch.Outcome.LANDED, _told(landing), version
+        let_go_of_held(mount, at)
+        return
+    look.outcome, look.message = Fetch.Outcome.HELD, beyond
+    held = mount.held
+    if held is not None and held.state in _OPEN and held.base_number == policy.head_number and version == mount.version:
+        return
+    let_go_of_held(mount, at)
+    mount.held = hold_mounted(
+        policy=policy, tree=landing.tree, mount_uid=mount.entry_uid, reason=f"{reason} {beyond}", at=at
+    )
+
+
+def let_go_of_held(mount: Mount, at: datetime) -> None:
+    """What waited for a decision is overtaken by a newer version, or by a newer tree of ours."""
+    if mount.held is not None:
+        ChangeSet.objects.filter(pk=mount.held.pk, state__in=_OPEN).update(
+            state=ChangeSet.State.WITHDRAWN, updated_at=at
+        )
+        mount.held = None
+
+
+def _beyond(mount: Mount, landing: Landing) -> str:
+    """By which limit the change is too large to land by itself; "" for none."""
+    n = landing.n_added + landing.n_gone + landing.n_changed
+    if n > mount.most_entries:
+        return f"Held for review: {n:,} entries change at once, and {mount.most_entries:,} land by themselves."
+    if mount.landed_version and landing.furthest_points > mount.most_points + 1e-9:
+        return (
+            f"Held for review: a target moves by {landing.furthest_points:.1f} points, and {mount.most_points:g} "
+            "land by themselves."
+        )
+    return ""
+
+
+def _told(landing: Landing) -> str:
+    return f"{landing.n_added:,} new, {landing.n_changed:,} changed, {landing.n_gone:,} gone"
+
+
+def _lived_elsewhere(policy: Policy, mount: Mount, uids: set[UUID]) -> set[UUID]:
+    """Which of these this policy once had outside of the mount: by where each was when it was last there."""
+    found: set[UUID] = set()
+    at_of: dict[UUID, set[UUID]] = {uid: {uid} for uid in uids}  # an entry above → the uids that it stands for
+    for _ in range(70):
+        rows = Entry.objects.filter(policy=policy, uid__in=at_of).order_by("uid", "-since").distinct("uid")
+        above: dict[UUID, set[UUID]] = {}
+        for uid, parent in rows.values_list("uid", "parent_uid"):
+            if parent is None:
+                found |= at_of[uid]
+            elif parent != mount.entry_uid:
+                above.setdefault(parent, set()).update(at_of[uid])
+        if not above:
+            break
+        at_of = above
+    return found

@@ -1,0 +1,126 @@
+"""What looking at a mount and at a usage feed have in common: how it is asked, what is noted, when it is due again."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from apps import outbound
+from apps.accounts.actor import SYSTEM
+from apps.accounts.audit import record
+from apps.accounts.sealing import seal, unseal
+from apps.errors import FieldProblem, Invalid
+from apps.federation import stale
+from apps.federation.models import Fetch, Mount, Remote, Subscription
+
+TOTAL_S = 60.0  # for everything about one answer, whatever the other side does meanwhile
+MOST_REDIRECTS = 3
+LONGEST_RETRY_S = 3_600
+BAD_OUTCOMES = (Fetch.Outcome.REFUSED, Fetch.Outcome.UNREACHABLE)
+NOT_ASKED = (Remote.State.PAUSED, Remote.State.BLOCKED)
+_BLOCKS = ("forked", "unknown_key")  # somebody has to look; an old version may be a cache that is behind
+_KEPT = 500  # looks that a timeline shows
+_JITTER = 0.05  # of the rhythm
+_TOKEN_PURPOSE = "token of a peer"
+_MOST_TOKEN = 512
+
+Other = Mount | Subscription
+
+
+@dataclass(frozen=True)
+class Question:
+    """All that a thread without a database needs for asking."""
+
+    url: str
+    headers: dict[str, str] = field(repr=False)
+    limits: outbound.Limits
+
+    def ask(self) -> outbound.Answer:
+        return outbound.fetch(self.url, headers=self.headers, limits=self.limits)
+
+
+@dataclass
+class Look:
+    """What one look found, as the timeline will tell it. basis: what was trusted when it was asked."""
+
+    outcome: str = Fetch.Outcome.SAME
+    version: int | None = None
+    n_bytes: int = 0
+    code: str = ""
+    message: str = ""
+    etag: str = ""
+    judged: Any = None
+    basis: Any = None
+    data: bytes = field(default=b"", repr=False)
+
+    def refuse(self, code: str, message: str, *, outcome: str = Fetch.Outcome.REFUSED) -> None:
+        self.outcome, self.code, self.message, self.judged = outcome, code, message, None
+
+
+def question_of(remote: Other, *, url: str, etag: str) -> Question:
+    """Our token for the other side goes to the first host only, as all own headers do.
+
+    Raises:
+        Unavailable: the token was sealed with a SECRET_KEY that is gone.
+    """
+    headers = {"If-None-Match": etag} if etag else {}
+    headers.update(token_header(unseal(_TOKEN_PURPOSE, remote.sealed_token) if remote.sealed_token else ""))
+    return Question(url, headers, outbound.Limits(n_bytes=remote.most_bytes, total_s=TOTAL_S, redirects=MOST_REDIRECTS))
+
+
+def token_header(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def sealed_token(token: str) -> str:
+    """What the other side gave us to read it, as it is kept; "" for none."""
+    return seal(_TOKEN_PURPOSE, clean_token(token)) if token.strip() else ""
+
+
+def clean_token(token: str) -> str:
+    plain = token.strip()
+    if len(plain) > _MOST_TOKEN or not all("!" <= character <= "~" for character in plain):
+        message = f"must be at most {_MOST_TOKEN} letters, digits and signs without blanks"
+        raise Invalid(f"The token {message}.", fields=[FieldProblem("token", message)])
+    return plain
+
+
+def note(remote: Other, look: Look, at: datetime, duration_s: float, *, is_behind: bool = False) -> None:
+    """The timeline, and when to look again: sooner or later, never not at all, except where somebody has to look."""
+    is_good = look.outcome not in BAD_OUTCOMES
+    remote.fetched_at, remote.error_code, remote.error = at, look.code, "" if is_good else look.message
+    remote.n_failed = 0 if is_good else remote.n_failed + 1
+    if is_good:
+        remote.good_at = at
+        stale.heard(remote, at)
+    elif look.code in _BLOCKS:
+        remote.state = Remote.State.BLOCKED
+        record(
+            actor=SYSTEM, verb="federation.blocked", at=at, policy_slug=remote.policy.slug, entry_uid=remote.entry_uid,
+            subject=str(remote), reason=look.message, outcome="failed",
+        )  # fmt: skip
+    remote.due_at = at if is_behind and is_good else at + timedelta(seconds=_wait_s(remote, is_good))
+    remote.save()
+    mine = {kind_of(remote): remote}
+    Fetch.objects.create(
+        **mine, at=at, outcome=look.outcome, version=look.version, n_bytes=look.n_bytes, duration_s=duration_s,
+        code=look.code, message=look.message[:2_000],
+    )  # fmt: skip
+    old = Fetch.objects.filter(**mine).order_by("-id").values_list("id", flat=True)[_KEPT : _KEPT + 1]
+    Fetch.objects.filter(**mine, id__lte=next(iter(old), 0)).delete()
+
+
+def kind_of(remote: Other) -> str:
+    """As its table is called, and the column of the timeline that names it."""
+    return "mount" if isinstance(remote, Mount) else "subscription"
+
+
+def _wait_s(remote: Other, is_good: bool) -> float:
+    """After a failure twice as long each time. Else a little less than the rhythm, by how much each has its own:
+    what was set up together doesn't come at once for ever."""
+    if not is_good:
+        return max(min(remote.every_s * 2 ** min(remote.n_failed, 10), LONGEST_RETRY_S), remote.every_s)
+    spread = hashlib.sha256(f"{kind_of(remote)}:{remote.pk}".encode()).digest()[0] / 255
+    return remote.every_s * (1 - _JITTER * spread)

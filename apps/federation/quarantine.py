@@ -1,0 +1,93 @@
+"""More than a peer has: such hours, and such running jobs, don't count until somebody decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.audit import record
+from apps.federation.models import HeldHour, Subscription
+from apps.federation.wire_usage import UsageDocument
+from apps.usage.buckets import AMOUNTS
+from apps.usage.collectors.base import F8, I8
+
+_HOUR_S = 3_600
+_TOLERANCE = 1.01
+_SLACK_S = 60.0  # between the clock of the jobs and that of the document
+_CPU = AMOUNTS.index("cpu_s")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, eq=False)
+class Sifted:
+    """hours: since 1970, those that count as told. held_cpu_s, most_cpu_s: of those that don't, by hour."""
+
+    hours: I8
+    held_cpu_s: Mapping[int, float]
+    most_cpu_s: Mapping[int, float]
+    running_is_held: bool
+
+    @property
+    def is_all(self) -> bool:
+        return not self.held_cpu_s and not self.running_is_held
+
+
+def sift(document: UsageDocument, capacity_cores: float) -> Sifted:
+    """An hour comes to at most all cores for all of it; the one that isn't over, for as long as it has lasted."""
+    cpu_s = _by_hour(document)
+    issued_s = document.head.issued_at.timestamp()
+    lasted_s = np.clip(issued_s - document.hours * _HOUR_S + _SLACK_S, _SLACK_S, _HOUR_S)
+    most = capacity_cores * _TOLERANCE * lasted_s
+    too_many = cpu_s > most
+    held = document.hours[too_many].tolist()
+    running = document.running
+    return Sifted(
+        hours=document.hours[~too_many],
+        held_cpu_s=dict(zip(held, cpu_s[too_many].tolist(), strict=True)),
+        most_cpu_s=dict(zip(held, most[too_many].tolist(), strict=True)),
+        running_is_held=running is not None and float(running.cpus.sum()) > capacity_cores * _TOLERANCE,
+    )
+
+
+def keep_held(subscription: Subscription, document: UsageDocument, sifted: Sifted, at: datetime) -> None:
+    """What is held is listed until it is told within the capacity; what is new is in the audit log once."""
+    mine = HeldHour.objects.filter(subscription=subscription)
+    mine.filter(hour_at__in=[hour_at(hour) for hour in sifted.hours.tolist()]).delete()
+    known = set(mine.values_list("hour_at", flat=True))
+    new = sorted(hour for hour in sifted.held_cpu_s if hour_at(hour) not in known)
+    for hour, cpu_s in sifted.held_cpu_s.items():
+        told = {"number": document.head.number, "cpu_s": cpu_s, "most_cpu_s": sifted.most_cpu_s[hour]}
+        mine.update_or_create(
+            subscription=subscription, hour_at=hour_at(hour), defaults=told, create_defaults={**told, "found_at": at}
+        )
+    running_is_new = sifted.running_is_held and not subscription.running_held
+    subscription.running_held = sifted.running_is_held
+    if new or running_is_new:
+        _alarm(subscription, sifted, new, running_is_new, at)
+
+
+def hour_at(hour: int) -> datetime:
+    return _EPOCH + timedelta(hours=hour)
+
+
+def _by_hour(document: UsageDocument) -> F8:
+    place = np.searchsorted(document.hours, document.row_hour)
+    sums = np.bincount(place, weights=document.amounts[:, _CPU], minlength=len(document.hours))
+    return sums.astype(np.float64)
+
+
+def _alarm(subscription: Subscription, sifted: Sifted, new: list[int], running_is_new: bool, at: datetime) -> None:
+    details: dict[str, object] = {"capacity_cores": subscription.capacity_cores, "hours": len(new)}
+    if new:
+        details["first"] = hour_at(new[0]).isoformat()
+        details["cpu_s"], details["most_cpu_s"] = sifted.held_cpu_s[new[0]], sifted.most_cpu_s[new[0]]
+    if running_is_new:
+        details["running"] = "held"
+    record(
+        actor=SYSTEM, verb="federation.usage_held", at=at, policy_slug=subscription.policy.slug,
+        entry_uid=subscription.entry_uid, subject=str(subscription), details=details, outcome="failed",
+    )  # fmt: skip
