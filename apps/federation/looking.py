@@ -23,7 +23,7 @@ NOT_ASKED = (Remote.State.PAUSED, Remote.State.BLOCKED)
 _BLOCKS = ("forked", "unknown_key")  # somebody has to look; an old version may be a cache that is behind
 _KEPT = 500  # looks that a timeline shows
 _JITTER = 0.05  # of the rhythm
-_TOKEN_PURPOSE = "token of a peer"
+_SEALED_FOR = "reading a peer"
 _MOST_TOKEN = 512
 
 Other = Mount | Subscription
@@ -66,7 +66,7 @@ def question_of(remote: Other, *, url: str, etag: str) -> Question:
         Unavailable: the token was sealed with a SECRET_KEY that is gone.
     """
     headers = {"If-None-Match": etag} if etag else {}
-    headers.update(token_header(unseal(_TOKEN_PURPOSE, remote.sealed_token) if remote.sealed_token else ""))
+    headers.update(token_header(unseal(_SEALED_FOR, remote.sealed_token) if remote.sealed_token else ""))
     return Question(url, headers, outbound.Limits(n_bytes=remote.most_bytes, total_s=TOTAL_S, redirects=MOST_REDIRECTS))
 
 
@@ -76,7 +76,7 @@ def token_header(token: str) -> dict[str, str]:
 
 def sealed_token(token: str) -> str:
     """What the other side gave us to read it, as it is kept; "" for none."""
-    return seal(_TOKEN_PURPOSE, clean_token(token)) if token.strip() else ""
+    return seal(_SEALED_FOR, clean_token(token)) if token.strip() else ""
 
 
 def clean_token(token: str) -> str:

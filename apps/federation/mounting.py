@@ -105,8 +105,8 @@ def make_mount(
     publish_operations(policy_slug=policy_slug, operations=[operation], reason=reason, at=at, actor=actor)
     made = Mount.objects.create(
         policy=policy, entry_uid=tree.uuid(i), url=url, issuer=issuer, publication=publication,
-        fingerprint=clean_fingerprint(fingerprint), sealed_token=sealed_token(token), due_at=at, made_by=actor.user, made_at=at,
-        **clean_settings(settings or {}),
+        fingerprint=clean_fingerprint(fingerprint), sealed_token=sealed_token(token), due_at=at,
+        made_by=actor.user, made_at=at, **clean_settings(settings or {}),
     )  # fmt: skip
     details = {"url": url, "issuer": issuer, "publication": publication, "fingerprint": made.fingerprint}
     audit.record(

@@ -110,7 +110,9 @@ def judge_usage(data: bytes, trusted: TrustedFeed, *, at: datetime) -> JudgedUsa
         message = f"is {head.number}, and {trusted.number} was taken already: an old one is replayed"
         raise _refused("older_version", "number", message)
     if trusted.issued_at is not None and head.issued_at < trusted.issued_at:
-        message = f"is before that of the one taken last, {trusted.issued_at:%Y-%m-%d %H:%M:%S} UTC: an old one is replayed"
+        message = (
+            f"is before that of the one taken last, {trusted.issued_at:%Y-%m-%d %H:%M:%S} UTC: an old one is replayed"
+        )
         raise _refused("older_version", "issued_at", message)
     if head.since > trusted.number:
         message = f"is {head.since}, and {trusted.number} was asked for: what lies between would be lost"

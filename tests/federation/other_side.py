@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
 from uuid import UUID
 
+import numpy as np
+
 from apps.federation.wire import Head, write_policy
+from apps.federation.wire_usage import RunningRows, UsageDocument, UsageHead, write_usage
 from apps.policies.columns import Node
 from apps.policies.reshape import columns_of
 from apps.signing import Link, SigningKey, digest_of, sign_document
 
 ROOT, P1, P2, P3, ANNA = (UUID(int=n) for n in range(0xA0, 0xA5))
+U2 = UUID(int=0xB0)  # the mount at the other site: each has its own uid for it
 KEY = SigningKey(bytes(range(32)))
 
 
@@ -44,6 +49,10 @@ class OtherSide:
     knows_etags: bool = True
     asked: list[dict[str, str]] = field(default_factory=list)
     port: int = 0
+    wait: Callable[[], object] = lambda: None  # before each answer
+
+    def answer(self, path: str) -> bytes:
+        return self.serves
 
     @property
     def url(self) -> str:
@@ -62,12 +71,89 @@ class OtherSide:
         return self.serves
 
 
+Side = TypeVar("Side", bound=OtherSide)
+Hours = Mapping[datetime, Mapping[UUID, float]]
+
+
+@dataclass
+class OtherFeed(OtherSide):
+    """A site that tells usage: `tell` signs a document of hours, `running` jobs and whatever of its head is replaced."""
+
+    name: str = "site-b.example"
+    number: int = 0
+    root: UUID = U2
+    told: dict[datetime, tuple[int, Mapping[UUID, float]]] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/feeds/vo-a"
+
+    def use(self, hours: Hours) -> None:
+        """The next state of the feed: these hours come to these core-seconds now; what each question gets is signed
+        when it is asked."""
+        self.number += 1
+        self.told |= {hour: (self.number, dict(rows)) for hour, rows in hours.items()}
+
+    def tell(
+        self, hours: Hours, running: Sequence[tuple[UUID, datetime, float]] | None = (), **more: Any
+    ) -> bytes:  # fmt: skip
+        """One document, served to every question from now on. running: entry, start, cores."""
+        at = more.pop("issued_at", self.at)
+        self.number = more.pop("number", self.number + 1)
+        head = UsageHead(
+            self.name, "vo-a", self.root, self.number, 0, False, at, at + timedelta(days=1), "site-b", 100.0
+        )  # fmt: skip
+        self.serves = sign_document(write_usage(usage_of(replace(head, **more), hours, running)), self.key, self.chain)
+        return self.serves
+
+    def answer(self, path: str) -> bytes:
+        """What `use` brought since the number that is asked for, or what `tell` said."""
+        if not self.told:
+            return self.serves
+        since = int(parse_qs(urlsplit(path).query)["since"][0])
+        hours = {hour: rows for hour, (number, rows) in self.told.items() if number > since}
+        return self.tell(hours, number=self.number, since=min(since, self.number))
+
+
+def usage_of(
+    head: UsageHead, hours: Hours, running: Sequence[tuple[UUID, datetime, float]] | None
+) -> UsageDocument:  # fmt: skip
+    entries = sorted({uid for rows in hours.values() for uid in rows} | {uid for uid, *_ in running or ()}, key=str)
+    place = {uid: i for i, uid in enumerate(entries)}
+    rows = sorted(
+        (int(hour.timestamp()) // 3600, place[uid], cpu_s) for hour, used in hours.items() for uid, cpu_s in used.items()
+    )  # fmt: skip
+    amounts = np.zeros((len(rows), 6))
+    amounts[:, 0] = [cpu_s for *_, cpu_s in rows]
+    jobs = None
+    if running is not None:
+        n = len(running)
+        jobs = RunningRows(
+            np.array([place[uid] for uid, *_ in running], np.int64),
+            np.array([round(start.timestamp() * 1e6) for _, start, _ in running], np.int64),
+            np.array([cpus for *_, cpus in running], np.float64),
+            *[np.zeros(n)] * 4,
+            np.full(n, np.nan),
+        )
+    return UsageDocument(
+        head,
+        entries,
+        np.array(sorted(int(hour.timestamp()) // 3600 for hour in hours), np.int64),
+        np.array([hour for hour, *_ in rows], np.int64),
+        np.array([entry for _, entry, _ in rows], np.int64),
+        amounts,
+        jobs,
+    )
+
+
 @contextmanager
-def serving(side: OtherSide) -> Iterator[OtherSide]:
+def serving(side: Side) -> Iterator[Side]:
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            side.asked.append({name.lower(): value for name, value in self.headers.items()})
-            etag = f'"{hashlib.sha256(side.serves).hexdigest()[:16]}"'
+            side.asked.append({":path": self.path} | {name.lower(): value for name, value in self.headers.items()})
+            side.wait()
+            data = side.answer(self.path)
+            etag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
             if side.knows_etags and self.headers.get("If-None-Match") == etag:
                 self.send_response(304)
                 self.end_headers()
@@ -75,9 +161,9 @@ def serving(side: OtherSide) -> Iterator[OtherSide]:
             self.send_response(side.status)
             if side.knows_etags:
                 self.send_header("ETag", etag)
-            self.send_header("Content-Length", str(len(side.serves)))
+            self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(side.serves)
+            self.wfile.write(data)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Quiet."""

@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('federation', '0003_what_is_subscribed'),
+        ("federation", "0003_what_is_subscribed"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='subscription',
-            name='root_uid',
+            model_name="subscription",
+            name="root_uid",
             field=models.UUIDField(null=True),
         ),
     ]

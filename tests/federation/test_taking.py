@@ -1,0 +1,404 @@
+"""What other sites tell of their usage is taken as a whole or not at all, and never more than they have."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from apps.accounts.actor import COMMAND
+from apps.accounts.models import AuditEvent
+from apps.federation.control import agree_capacity
+from apps.federation.fetching import ask_for, ask_for_due
+from apps.federation.models import HeldHour, Mount, Subscription
+from apps.policies.at_once import publish_operations
+from apps.policies.models import Policy
+from apps.policies.trees import load_tree
+from apps.runs.models import Run
+from apps.runs.services import claim_run, work_due_runs, work_lease
+from apps.signing import SigningKey, hand_over
+from apps.usage.models import Source
+from apps.usage.proof import prove
+from tests.federation.conftest import AT
+from tests.federation.looks import cores_running, counted, everything, look_at
+from tests.federation.other_side import ANNA, KEY, P1, P2, U2, OtherFeed
+
+HOUR = timedelta(hours=1)
+H9, H10, H11 = (AT - n * HOUR for n in (3, 2, 1))
+LATER = AT + timedelta(minutes=5)
+
+
+def test_hours_and_running_jobs_land_under_the_entries_and_prove_themselves(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {P1: 3_600, ANNA: 900, U2: 60}, H10: {}}, [(P2, H11, 8)])
+    found = look_at(subscription, monkeypatch, AT)
+    assert (found.outcome, found.version, found.message) == ("landed", 1, "2 hours told, 1 jobs running")
+    here = subscription.entry_uid
+    assert counted(subscription) == {(P1, H11): 3_600, (ANNA, H11): 900, (here, H11): 60}
+    assert cores_running(subscription) == 8
+    source = Source.objects.get(pk=subscription.source_id)
+    assert (source.origin, source.site, source.namespace) == ("site-b.example", "site-b", "@entries")
+    assert prove(source).n_different == 0
+    assert (subscription.number, subscription.root_uid, subscription.told_capacity_cores) == (1, U2, 100)
+
+
+def test_the_same_again_changes_nothing_and_an_unchanged_feed_costs_one_conditional_question(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {P1: 3_600}})
+    look_at(subscription, monkeypatch, AT)
+    before, watermark = everything(subscription), Source.objects.get(pk=subscription.source_id).watermark
+    found = look_at(subscription, monkeypatch, LATER)
+    assert (found.outcome, found.n_bytes) == ("same", 0)
+    assert feed.asked[-1][":path"] == "/feeds/vo-a?since=1"
+    assert "if-none-match" in feed.asked[-1]
+    feed.knows_etags = False
+    assert look_at(subscription, monkeypatch, LATER).outcome == "same"
+    assert everything(subscription) == before
+    assert Source.objects.get(pk=subscription.source_id).watermark == watermark
+
+
+def test_a_later_document_replaces_whole_hours(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {P1: 3_600, ANNA: 900}, H10: {P1: 60}}, [(P1, H11, 4)])
+    look_at(subscription, monkeypatch, AT)
+    feed.tell({H11: {P1: 1_800}}, [])
+    assert look_at(subscription, monkeypatch, LATER).outcome == "landed"
+    assert counted(subscription) == {(P1, H11): 1_800, (P1, H10): 60}
+    assert cores_running(subscription) == 0
+
+
+REFUSED = [
+    "unknown_key", "bad_signature", "other_feed", "not_ours", "other_root", "other_site", "older_version", "replayed_anew",
+    "issued_ahead", "expired", "other_question", "bad_document", "foreign_uid", "ours_as_root", "nan", "negative",
+    "hour_ahead", "half_hour", "runs_ahead", "bad_status", "answer_too_large", "stuck",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", REFUSED)
+def test_what_is_wrong_is_refused_as_a_whole_and_what_counts_stays(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    feed.tell({H10: {P1: 60}}, [(P1, H10, 2)])
+    look_at(subscription, monkeypatch, AT)
+    feed.at = AT + timedelta(minutes=1)
+    good = feed.tell({H11: {P1: 3_600}}, [(P1, H11, 4)])
+    look_at(subscription, monkeypatch, LATER)
+    feed.at, at, code, bad = LATER, LATER, wrong, {H11: {P1: 7_200.0}}
+    if wrong == "unknown_key":
+        feed.key = SigningKey(bytes(32))
+        feed.tell(bad)
+    elif wrong == "bad_signature":
+        feed.serves = feed.tell(bad).replace(b"7200", b"7201")
+    elif wrong == "other_feed":
+        feed.tell(bad, feed="vo-b")
+    elif wrong == "not_ours":
+        feed.tell(bad, issuer="site-c.example")
+        code = "other_feed"
+    elif wrong == "other_root":
+        feed.tell(bad, root=P1)
+    elif wrong == "other_site":
+        feed.tell(bad, site="site-a")
+    elif wrong == "older_version":
+        feed.tell(bad, number=1)
+    elif wrong == "replayed_anew":  # what was taken before, when all is read from the beginning again
+        agree_capacity(subscription=subscription.pk, cores=200, reason="More.", at=AT, actor=COMMAND)
+        Subscription.objects.update(issued_at=LATER)
+        feed.serves, code = good, "older_version"
+    elif wrong == "issued_ahead":
+        feed.tell(bad, issued_at=LATER + HOUR)
+    elif wrong == "expired":
+        feed.tell(bad)
+        at = LATER + timedelta(days=2)
+    elif wrong == "other_question":
+        feed.tell(bad, number=9, since=5)
+    elif wrong == "bad_document":
+        feed.serves = b"<html>"
+    elif wrong == "foreign_uid":
+        feed.tell({H11: {P1: 7_200, other_entry(): 60}})
+    elif wrong == "ours_as_root":
+        Subscription.objects.update(root_uid=None)
+        feed.tell(bad, root=other_entry())
+        code = "other_root"
+    elif wrong == "nan":
+        feed.serves = feed.tell(bad).replace(b"7200", b"NaN")
+        code = "bad_signature"
+    elif wrong == "negative":
+        feed.tell({H11: {P1: -1}})
+        code = "bad_document"
+    elif wrong == "hour_ahead":
+        feed.tell({AT + HOUR: {P1: 1}}, issued_at=LATER, number=7)
+        code = "bad_document"
+    elif wrong == "half_hour":
+        feed.tell({H11 + timedelta(minutes=30): {P1: 1}})
+        feed.serves = signed(feed, b'"2026-11-20T11:00:00Z"', b'"2026-11-20T11:30:00Z"')
+        code = "bad_document"
+    elif wrong == "runs_ahead":
+        feed.tell(bad, [(P1, LATER + HOUR, 1)])
+        code = "hour_ahead"
+    elif wrong == "bad_status":
+        feed.status, feed.knows_etags = 500, False
+    elif wrong == "answer_too_large":
+        Subscription.objects.update(most_bytes=500)
+        feed.tell(bad)
+    elif wrong == "stuck":
+        feed.tell(bad, number=2, since=0, more=True)
+        code = "other_question"
+    before = everything(subscription)
+    found = look_at(subscription, monkeypatch, at)
+    assert (found.outcome in ("refused", "unreachable"), found.code) == (True, code)
+    assert everything(subscription) == before
+    assert subscription.error
+    assert (subscription.state == "blocked") is (wrong == "unknown_key")
+    assert not HeldHour.objects.exists()
+
+
+def other_entry() -> UUID:
+    tree = load_tree(Policy.objects.get())
+    return tree.uuid(tree.index_of_path("/VO-B") or 0)
+
+
+def signed(feed: OtherFeed, before: bytes, after: bytes) -> bytes:
+    """The document changed by hand, and signed by its own key all the same."""
+    body = feed.serves.partition(b"\n")[0].replace(before, after)
+    assert after in body
+    seal = feed.serves.splitlines()[1]
+    import base64
+    import json
+
+    parts = json.loads(seal)
+    parts["signature"] = base64.b64encode(feed.key.sign(body)).decode()
+    return body + b"\n" + json.dumps(parts, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+
+def test_a_first_document_of_a_site_that_others_here_tell_of_is_refused(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {P1: 60}}, site="site-a")
+    assert look_at(subscription, monkeypatch, AT).code == "other_site"
+    Source.objects.create(slug="own", name="Own", namespace="own", site="abisko", created_at=AT)
+    feed.tell({H11: {P1: 60}}, site="abisko")
+    assert look_at(subscription, monkeypatch, AT).code == "other_site"
+    assert counted(subscription) == {}
+    assert not Source.objects.filter(pk=subscription.source_id, site__in=("site-a", "abisko")).exists()
+
+
+def test_usage_of_entries_that_nobody_here_knows_waits_for_them(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unknown = UUID(int=0xFEED)
+    feed.tell({H11: {unknown: 60}})
+    assert look_at(subscription, monkeypatch, AT).outcome == "landed"
+    assert counted(subscription) == {(unknown, H11): 60}
+
+
+def test_a_key_that_was_handed_over_is_followed(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {P1: 60}})
+    look_at(subscription, monkeypatch, AT)
+    new = SigningKey(bytes(range(1, 33)))
+    feed.key, feed.chain = new, [hand_over(KEY, new.public)]
+    feed.tell({H11: {P1: 120}})
+    assert look_at(subscription, monkeypatch, LATER).outcome == "landed"
+    assert subscription.fingerprint == new.public.fingerprint
+    assert AuditEvent.objects.filter(verb="federation.key_followed").count() == 1
+
+
+def test_tenfold_usage_is_held_hour_by_hour_until_the_capacity_is_agreed(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = 100 * 3_600.0
+    feed.use({H9: {P1: whole * 0.6}, H10: {P1: whole * 0.6}})
+    look_at(subscription, monkeypatch, AT)
+    feed.use({H10: {P1: whole * 6}, H11: {P1: whole * 6}})
+    found = look_at(subscription, monkeypatch, LATER)
+    assert (found.outcome, found.message) == ("held", "2 hours told, 0 jobs running; 2 hours held: more than the site has")
+    assert counted(subscription) == {(P1, H9): whole * 0.6, (P1, H10): whole * 0.6}
+    assert list(HeldHour.objects.order_by("hour_at").values_list("hour_at", flat=True)) == [H10, H11]
+    assert AuditEvent.objects.filter(verb="federation.usage_held").count() == 1
+    feed.use({H11: {P1: whole * 6.1}})
+    look_at(subscription, monkeypatch, LATER)
+    assert AuditEvent.objects.filter(verb="federation.usage_held").count() == 1
+    agree_capacity(subscription=subscription.pk, cores=700, reason="They bought more.", at=LATER, actor=COMMAND)
+    assert look_at(subscription, monkeypatch, LATER).outcome == "landed"
+    assert feed.asked[-1][":path"].endswith("since=0")
+    assert counted(subscription) == {(P1, H9): whole * 0.6, (P1, H10): whole * 6, (P1, H11): whole * 6.1}
+    assert not HeldHour.objects.exists()
+
+
+def test_the_hour_that_is_not_over_comes_to_no_more_than_has_passed_of_it(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = AT + timedelta(minutes=10)
+    feed.tell({AT: {P1: 100 * 600 * 6.0}}, issued_at=now)
+    assert look_at(subscription, monkeypatch, now).outcome == "held"
+    feed.tell({AT: {P1: 100 * 600}}, issued_at=now)
+    assert look_at(subscription, monkeypatch, now).outcome == "landed"
+    assert not HeldHour.objects.exists()
+
+
+def test_running_jobs_on_more_cores_than_there_are_do_not_count(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {P1: 60}}, [(P1, H11, 90), (P2, H11, 20)])
+    assert look_at(subscription, monkeypatch, AT).outcome == "held"
+    assert (cores_running(subscription), subscription.running_held) == (0, True)
+    feed.tell({}, [(P1, H11, 90)])
+    look_at(subscription, monkeypatch, LATER)
+    assert (cores_running(subscription), subscription.running_held) == (90, False)
+
+
+def test_a_larger_capacity_is_only_noted_until_somebody_agrees(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {P1: 200 * 3_600}}, capacity_cores=1_000.0)
+    assert look_at(subscription, monkeypatch, AT).outcome == "held"
+    assert (subscription.capacity_cores, subscription.told_capacity_cores) == (100, 1_000)
+
+
+def test_after_an_outage_of_an_hour_the_gap_is_filled(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.use({H9: {P1: 60}})
+    look_at(subscription, monkeypatch, AT - HOUR)
+    feed.status, feed.knows_etags = 503, False
+    for minutes in (5, 15, 35):
+        assert look_at(subscription, monkeypatch, AT - HOUR + timedelta(minutes=minutes)).outcome == "unreachable"
+    feed.use({H10: {P1: 120}})
+    feed.use({H11: {P2: 180}})
+    feed.status = 200
+    assert look_at(subscription, monkeypatch, AT).outcome == "landed"
+    assert counted(subscription) == {(P1, H9): 60, (P1, H10): 120, (P2, H11): 180}
+    assert (subscription.n_failed, subscription.number) == (0, 3)
+
+
+def test_whoever_is_left_behind_is_asked_again_at_once(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H10: {P1: 60}}, more=True)
+    look_at(subscription, monkeypatch, AT)
+    assert (subscription.is_left_behind, subscription.due_at) == (True, AT)
+    feed.tell({H11: {P1: 60}}, since=1)
+    look_at(subscription, monkeypatch, AT)
+    assert (subscription.is_left_behind, subscription.due_at is not None and subscription.due_at > AT) == (False, True)
+    assert counted(subscription) == {(P1, H10): 60, (P1, H11): 60}
+
+
+def test_frozen_looks_and_thawed_takes_all_that_was_told_meanwhile(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.use({H9: {P1: 60}})
+    look_at(subscription, monkeypatch, AT)
+    Subscription.objects.update(state="frozen")
+    for hour in (H10, H11):
+        feed.use({hour: {P1: 120}})
+        assert look_at(subscription, monkeypatch, LATER).outcome == "frozen"
+    assert counted(subscription) == {(P1, H9): 60}
+    Subscription.objects.update(state="active")
+    assert look_at(subscription, monkeypatch, LATER).outcome == "landed"
+    assert counted(subscription) == {(P1, H9): 60, (P1, H10): 120, (P1, H11): 120}
+
+
+PLACES = ["taking.after_sums", "taking.after_running", "fetch.before_commit"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_worker_that_dies_while_landing_leaves_the_old_and_its_successor_the_new(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    feed.tell({H10: {P1: 60}}, [(P1, H10, 1)])
+    look_at(subscription, monkeypatch, AT)
+    before = everything(subscription)
+    feed.tell({H10: {P1: 120}, H11: {P2: 60}}, [(P2, H11, 2)])
+    run = ask_for(subscription, at=LATER)
+    monkeypatch.setenv("FAIRSHARE_CLOCK", LATER.isoformat())
+    monkeypatch.setenv("FAULT", f"federation.{place}:raise")
+    lease = claim_run(at=LATER, run_id=run.pk)
+    assert lease is not None
+    work_lease(lease)
+    assert everything(subscription) == before
+    monkeypatch.delenv("FAULT")
+    Run.objects.filter(pk=run.pk).update(due_at=AT - HOUR)
+    again = claim_run(at=LATER, run_id=run.pk)
+    assert again is not None
+    work_lease(again)
+    subscription.refresh_from_db()
+    assert counted(subscription) == {(P1, H10): 120, (P2, H11): 60}
+    assert (cores_running(subscription), subscription.number) == (2, 2)
+
+
+def test_two_looks_of_one_subscription_never_work_at_once(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {P1: 60}})
+    first = ask_for(subscription, at=AT)
+    lease = claim_run(at=AT, run_id=first.pk)
+    assert lease is not None
+    second = ask_for(subscription, at=AT)
+    assert second.pk != first.pk
+    assert claim_run(at=AT, run_id=second.pk) is None
+    work_lease(lease)
+    other = claim_run(at=AT, run_id=second.pk)
+    assert other is not None
+    work_lease(other)
+    assert counted(subscription) == {(P1, H11): 60}
+    assert subscription.fetches.count() == 2
+
+
+def test_an_answer_to_what_was_trusted_before_is_dropped(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {P1: 60}})
+    pause = {"state": "paused"}
+    feed.wait = lambda: None
+    run = ask_for(subscription, at=AT)
+    lease = claim_run(at=AT, run_id=run.pk)
+    assert lease is not None
+    from apps.federation import fetching
+
+    looked = fetching._looked
+
+    def paused_meanwhile(*given: object) -> object:
+        Subscription.objects.update(**pause)
+        return looked(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fetching, "_looked", paused_meanwhile)
+    work_lease(lease)
+    assert counted(subscription) == {}
+    assert not subscription.fetches.exists()
+
+
+def test_two_sites_of_one_entry_count_beside_each_other_and_only_below_it(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {P1: 60}})
+    look_at(subscription, monkeypatch, AT)
+    assert ask_for_due(at=AT + 2 * HOUR) == 2
+    publish_operations(
+        policy_slug="grid", operations=[{"op": "archive", "entry": "/vo-a-here"}], reason="Over.", at=AT, actor=COMMAND
+    )
+    feed.tell({H11: {P1: 120}})
+    assert look_at(subscription, monkeypatch, AT + 2 * HOUR).code == "entry_gone"
+
+
+def test_the_clock_of_a_site_that_is_an_hour_ahead_is_named(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({AT: {P1: 60}}, issued_at=AT + HOUR)
+    found = look_at(subscription, monkeypatch, AT)
+    assert (found.code, "3600 s ahead" in found.message) == ("issued_ahead", True)
+    feed.tell({AT: {P1: 60}}, issued_at=AT + timedelta(minutes=4))
+    assert look_at(subscription, monkeypatch, AT).outcome == "landed"
+
+
+def test_what_was_taken_counts_below_the_mount(
+    subscription: Subscription, feed: OtherFeed, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {ANNA: 60}})
+    look_at(subscription, monkeypatch, AT)
+    assert work_due_runs(clock=lambda: datetime.now(UTC)) >= 0
+    assert subscription.entry_uid == mounted.entry_uid
