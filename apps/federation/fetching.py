@@ -59,7 +59,7 @@ def _begin(run: Run) -> Asked:
     """
     remote = _found(run)
     if remote.state in NOT_ASKED:
-        message = f"{remote}: it isn't fetched, because it is {remote.get_state_display().lower()}."  # type: ignore[attr-defined]
+        message = f"{remote}: it isn't fetched, because it is {remote.get_state_display().lower()}."
         raise Conflict(message, code=remote.state)
     try:
         question = following.question_for(remote) if isinstance(remote, Mount) else taking.question_for(remote)

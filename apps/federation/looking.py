@@ -121,6 +121,6 @@ def _wait_s(remote: Other, is_good: bool) -> float:
     """After a failure twice as long each time. Else a little less than the rhythm, by how much each has its own:
     what was set up together doesn't come at once for ever."""
     if not is_good:
-        return max(min(remote.every_s * 2 ** min(remote.n_failed, 10), LONGEST_RETRY_S), remote.every_s)
-    spread = hashlib.sha256(f"{kind_of(remote)}:{remote.pk}".encode()).digest()[0] / 255
+        return float(max(min(remote.every_s * 2 ** min(remote.n_failed, 10), LONGEST_RETRY_S), remote.every_s))
+    spread: float = hashlib.sha256(f"{kind_of(remote)}:{remote.pk}".encode()).digest()[0] / 255
     return remote.every_s * (1 - _JITTER * spread)

@@ -24,7 +24,7 @@ from apps.federation.wire_usage import MOST_CORES, UsageDocument, read_usage
 from apps.policies.columns import TreeColumns
 from apps.policies.models import Policy
 from apps.policies.mounts import mount_of
-from apps.policies.scope import require_policy, rules_all
+from apps.policies.scope import rules_all
 from apps.policies.selectors import get_policy
 from apps.policies.terms import clean_authority
 from apps.policies.trees import load_tree
@@ -136,8 +136,7 @@ def list_subscriptions(*, actor: Actor, at: datetime) -> list[Subscription]:
 
 
 def clean_cores(value: float) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 < value <= MOST_CORES:
+    if type(value) not in (int, float) or not 0 < value <= MOST_CORES:
         message = f"must be a number above 0, at most {MOST_CORES:,.0f}"
         raise Invalid(f"capacity_cores {message}.", fields=[FieldProblem("capacity_cores", message)])
     return float(value)
@@ -150,7 +149,6 @@ def _place(policy_slug: str, entry: str, at: datetime, actor: Actor) -> tuple[Po
         NotFound, NotAllowed, Invalid: no such entry for the actor; not theirs to decide; not shared with anybody.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
-    require_policy(actor, policy.slug)
     tree = load_tree(policy)
     i = tree.index_of_path(entry)
     if i is None or not may_mount_at(policy, tree.uuid(i), actor, at):

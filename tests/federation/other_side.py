@@ -77,7 +77,7 @@ Hours = Mapping[datetime, Mapping[UUID, float]]
 
 @dataclass
 class OtherFeed(OtherSide):
-    """A site that tells usage: `tell` signs a document of hours, `running` jobs and whatever of its head is replaced."""
+    """A site that tells usage: `tell` signs one document, `use` says what is told to whoever asks since when."""
 
     name: str = "site-b.example"
     number: int = 0
@@ -97,7 +97,10 @@ class OtherFeed(OtherSide):
     def tell(
         self, hours: Hours, running: Sequence[tuple[UUID, datetime, float]] | None = (), **more: Any
     ) -> bytes:  # fmt: skip
-        """One document, served to every question from now on. running: entry, start, cores."""
+        """One document, served to every question from now on; `more` replaces parts of its head.
+
+        running: entry, start, cores.
+        """
         at = more.pop("issued_at", self.at)
         self.number = more.pop("number", self.number + 1)
         head = UsageHead(
@@ -120,9 +123,7 @@ def usage_of(
 ) -> UsageDocument:  # fmt: skip
     entries = sorted({uid for rows in hours.values() for uid in rows} | {uid for uid, *_ in running or ()}, key=str)
     place = {uid: i for i, uid in enumerate(entries)}
-    rows = sorted(
-        (int(hour.timestamp()) // 3600, place[uid], cpu_s) for hour, used in hours.items() for uid, cpu_s in used.items()
-    )  # fmt: skip
+    rows = sorted((_hour(at), place[uid], cpu_s) for at, used in hours.items() for uid, cpu_s in used.items())
     amounts = np.zeros((len(rows), 6))
     amounts[:, 0] = [cpu_s for *_, cpu_s in rows]
     jobs = None
@@ -132,18 +133,25 @@ def usage_of(
             np.array([place[uid] for uid, *_ in running], np.int64),
             np.array([round(start.timestamp() * 1e6) for _, start, _ in running], np.int64),
             np.array([cpus for *_, cpus in running], np.float64),
-            *[np.zeros(n)] * 4,
+            np.zeros(n),
+            np.zeros(n),
+            np.zeros(n),
+            np.zeros(n),
             np.full(n, np.nan),
         )
     return UsageDocument(
         head,
         entries,
-        np.array(sorted(int(hour.timestamp()) // 3600 for hour in hours), np.int64),
+        np.array(sorted(map(_hour, hours)), np.int64),
         np.array([hour for hour, *_ in rows], np.int64),
         np.array([entry for _, entry, _ in rows], np.int64),
         amounts,
         jobs,
     )
+
+
+def _hour(at: datetime) -> int:
+    return int(at.timestamp()) // 3600
 
 
 @contextmanager

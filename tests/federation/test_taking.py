@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import base64
+import json
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
+from apps.federation import fetching
 from apps.federation.control import agree_capacity
 from apps.federation.fetching import ask_for, ask_for_due
 from apps.federation.models import HeldHour, Mount, Subscription
 from apps.policies.at_once import publish_operations
 from apps.policies.models import Policy
 from apps.policies.trees import load_tree
+from apps.priorities.assembly import compute, load_inputs
 from apps.runs.models import Run
-from apps.runs.services import claim_run, work_due_runs, work_lease
+from apps.runs.services import claim_run, work_lease
 from apps.signing import SigningKey, hand_over
 from apps.usage.models import Source
 from apps.usage.proof import prove
@@ -72,9 +76,9 @@ def test_a_later_document_replaces_whole_hours(
 
 
 REFUSED = [
-    "unknown_key", "bad_signature", "other_feed", "not_ours", "other_root", "other_site", "older_version", "replayed_anew",
-    "issued_ahead", "expired", "other_question", "bad_document", "foreign_uid", "ours_as_root", "nan", "negative",
-    "hour_ahead", "half_hour", "runs_ahead", "bad_status", "answer_too_large", "stuck",
+    "unknown_key", "bad_signature", "other_feed", "not_ours", "other_root", "other_site", "older_version",
+    "replayed_anew", "issued_ahead", "expired", "other_question", "bad_document", "foreign_uid", "ours_as_root",
+    "nan", "negative", "hour_ahead", "half_hour", "runs_ahead", "bad_status", "answer_too_large", "stuck",
 ]  # fmt: skip
 
 
@@ -133,7 +137,7 @@ def test_what_is_wrong_is_refused_as_a_whole_and_what_counts_stays(
         feed.tell({AT + HOUR: {P1: 1}}, issued_at=LATER, number=7)
         code = "bad_document"
     elif wrong == "half_hour":
-        feed.tell({H11 + timedelta(minutes=30): {P1: 1}})
+        feed.tell(bad)
         feed.serves = signed(feed, b'"2026-11-20T11:00:00Z"', b'"2026-11-20T11:30:00Z"')
         code = "bad_document"
     elif wrong == "runs_ahead":
@@ -166,9 +170,6 @@ def signed(feed: OtherFeed, before: bytes, after: bytes) -> bytes:
     body = feed.serves.partition(b"\n")[0].replace(before, after)
     assert after in body
     seal = feed.serves.splitlines()[1]
-    import base64
-    import json
-
     parts = json.loads(seal)
     parts["signature"] = base64.b64encode(feed.key.sign(body)).decode()
     return body + b"\n" + json.dumps(parts, sort_keys=True, separators=(",", ":")).encode() + b"\n"
@@ -216,7 +217,10 @@ def test_tenfold_usage_is_held_hour_by_hour_until_the_capacity_is_agreed(
     look_at(subscription, monkeypatch, AT)
     feed.use({H10: {P1: whole * 6}, H11: {P1: whole * 6}})
     found = look_at(subscription, monkeypatch, LATER)
-    assert (found.outcome, found.message) == ("held", "2 hours told, 0 jobs running; 2 hours held: more than the site has")
+    assert (found.outcome, found.message) == (
+        "held",
+        "2 hours told, 0 jobs running; 2 hours held: more than the site has",
+    )
     assert counted(subscription) == {(P1, H9): whole * 0.6, (P1, H10): whole * 0.6}
     assert list(HeldHour.objects.order_by("hour_at").values_list("hour_at", flat=True)) == [H10, H11]
     assert AuditEvent.objects.filter(verb="federation.usage_held").count() == 1
@@ -353,17 +357,13 @@ def test_an_answer_to_what_was_trusted_before_is_dropped(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 60}})
-    pause = {"state": "paused"}
-    feed.wait = lambda: None
     run = ask_for(subscription, at=AT)
     lease = claim_run(at=AT, run_id=run.pk)
     assert lease is not None
-    from apps.federation import fetching
-
     looked = fetching._looked
 
     def paused_meanwhile(*given: object) -> object:
-        Subscription.objects.update(**pause)
+        Subscription.objects.update(state="paused")
         return looked(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(fetching, "_looked", paused_meanwhile)
@@ -372,17 +372,17 @@ def test_an_answer_to_what_was_trusted_before_is_dropped(
     assert not subscription.fetches.exists()
 
 
-def test_two_sites_of_one_entry_count_beside_each_other_and_only_below_it(
+def test_nothing_is_taken_for_an_entry_that_is_no_longer_there(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 60}})
     look_at(subscription, monkeypatch, AT)
-    assert ask_for_due(at=AT + 2 * HOUR) == 2
     publish_operations(
         policy_slug="grid", operations=[{"op": "archive", "entry": "/vo-a-here"}], reason="Over.", at=AT, actor=COMMAND
     )
     feed.tell({H11: {P1: 120}})
     assert look_at(subscription, monkeypatch, AT + 2 * HOUR).code == "entry_gone"
+    assert counted(subscription) == {(P1, H11): 60}
 
 
 def test_the_clock_of_a_site_that_is_an_hour_ahead_is_named(
@@ -395,10 +395,21 @@ def test_the_clock_of_a_site_that_is_an_hour_ahead_is_named(
     assert look_at(subscription, monkeypatch, AT).outcome == "landed"
 
 
-def test_what_was_taken_counts_below_the_mount(
-    subscription: Subscription, feed: OtherFeed, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+def test_both_kinds_are_asked_when_their_time_has_come(subscription: Subscription, mounted: Mount) -> None:
+    assert ask_for_due(at=AT + HOUR) == 2
+    assert sorted(Run.objects.filter(kind="federation_fetch", state="queued").values_list("subject", flat=True)) == [
+        f"mount:{mounted.pk}", f"usage:{subscription.pk}",
+    ]  # fmt: skip
+
+
+def test_what_was_taken_counts_at_its_entry_beside_our_own(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feed.tell({H11: {ANNA: 60}})
+    feed.tell({H11: {ANNA: 3_600}}, [])
     look_at(subscription, monkeypatch, AT)
-    assert work_due_runs(clock=lambda: datetime.now(UTC)) >= 0
-    assert subscription.entry_uid == mounted.entry_uid
+    policy = Policy.objects.get()
+    inputs = load_inputs(policy, as_of=AT)
+    computed = compute(inputs)
+    entry = inputs.tree.index_of_uid(ANNA)
+    assert computed.entry_of_account.tolist() == [entry]
+    assert computed.usage_of_account.tolist() == [3_600]
