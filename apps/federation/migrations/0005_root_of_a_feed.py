@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("federation", "0003_what_is_subscribed"),
+        ("federation", "0004_what_documents_hold_for"),
     ]
 
     operations = [
