@@ -11,7 +11,7 @@ from apps.accounts.intern import AccountKey
 from apps.errors import FieldProblem, Invalid
 
 ENTRY_NAMESPACE = "@entries"
-_RESERVED = "@"
+RESERVED = "@"  # how a namespace of ours begins
 
 
 def entry_account(uid: UUID) -> AccountKey:
@@ -32,7 +32,7 @@ def uid_of_account(key: AccountKey) -> UUID | None:
 
 def is_reserved(namespace: str) -> bool:
     """Whether only this service itself may use this namespace."""
-    return namespace.lstrip().startswith(_RESERVED)
+    return namespace.lstrip().startswith(RESERVED)
 
 
 def refuse_reserved(namespace: str, *, where: str = "namespace") -> None:

@@ -42,6 +42,7 @@ KINDS: Sequence[tuple[str, Any, Any, str]] = (
     ),
 )
 LABELS = {kind: label for kind, label, _text, _icon in KINDS}
+PEER_LABEL = gettext_lazy("A peer’s feed: nothing to collect or to upload here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ def collecting_line(source: Source, newest: Run | None, now: datetime, *, tells_
     is_at_work = newest is not None and newest.state in (Run.State.QUEUED, Run.State.RUNNING)
     badge, state = _state(source, newest, is_at_work)
     return CollectingLine(
-        label=str(LABELS[source.kind]),
-        is_collected=source.kind != Source.Kind.PUSH,
+        label=str(LABELS.get(source.kind, PEER_LABEL)),
+        is_collected=source.is_collected,
         what=_what(source) if tells_all else "",
         rhythm=_rhythm(source),
         badge=badge,

@@ -16,6 +16,7 @@ import orjson
 from apps.engine import sweep
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import TreeColumns
+from apps.priorities.fallen_back import FallenBack
 from apps.priorities.lookup import AccountQuery, Found, LookupIndex, Query
 from apps.priorities.newcomer import Newcomers
 from apps.priorities.ordering import Ordering, json_number, ordering_of
@@ -74,6 +75,20 @@ class ServedSnapshot:
             at = self.tree.index_of_uid(UUID(each["entry"]))
             if at is not None:
                 found.setdefault(at, []).append(each)
+        return found
+
+    @cached_property
+    def fallen(self) -> dict[int, FallenBack]:
+        """Why the children of these entries are compared by this site's usage alone, though others' would count."""
+        found: dict[int, FallenBack] = {}
+        told = [FallenBack.from_json(each) for each in self.meta.get("fallbacks", ())]
+        if not told:
+            return found
+        code, scopes = self.tree.effective_scopes()
+        for one in sorted(told, key=lambda each: each.since, reverse=True):
+            top = self.tree.index_of_uid(one.uid)
+            for level in () if top is None else self.tree.subtree(top):
+                found.update((i, one) for i in level if scopes[int(code[i])][0] == "global")
         return found
 
     @property

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts import audit
 from apps.accounts.actor import Actor
+from apps.accounts.entry_names import refuse_reserved
 from apps.accounts.intern import AccountKey, canonical
 from apps.accounts.models import Account
 from apps.errors import FieldProblem, Invalid, NotAllowed, NotFound
@@ -46,6 +47,7 @@ def attach_account(
     require_scope(actor, WRITE)
     said = require_reason(reason)
     account = canonical(account)
+    refuse_reserved(account.namespace, where="account")
     with transaction.atomic():
         rights = _locked(policy_slug, at=at, actor=actor)
         no_place_for_accounts(rights, rights.require(entry_uid))

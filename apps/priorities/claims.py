@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts import audit
 from apps.accounts.actor import Actor
+from apps.accounts.entry_names import RESERVED, refuse_reserved
 from apps.accounts.models import Account, Token, User
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.change_sets import clean_reason
@@ -47,7 +48,8 @@ def list_my_accounts(*, actor: Actor) -> MyAccounts:
     user = _person(actor)
     claims = list(Claim.objects.filter(user=user).order_by("namespace", "user_name"))
     claimed = {(claim.namespace, claim.user_name) for claim in claims}
-    named = Account.objects.filter(person=None, user_name=user.username).order_by("namespace", "group_name")
+    named = Account.objects.filter(person=None, user_name=user.username).exclude(namespace__startswith=RESERVED)
+    named = named.order_by("namespace", "group_name")
     return MyAccounts(
         mine=list(Account.objects.filter(person=user).order_by("namespace", "user_name", "group_name")),
         named_like_me=[one for one in named if (one.namespace, one.user_name) not in claimed],
@@ -79,6 +81,7 @@ def claim_account(*, namespace: str, user_name: str, at: datetime, actor: Actor)
         if not text or len(text) > _TOO_LONG[where] or "\0" in text:
             problem = FieldProblem(where, _("must be a name as the cluster writes it"))
             raise Invalid(f"{where} {problem.message}.", fields=[problem])
+    refuse_reserved(namespace)
     with transaction.atomic():
         User.objects.select_for_update().get(pk=user.pk)  # no more than so many claims, whoever asks at once
         if user_name == user.username:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from apps.accounts.entry_names import is_reserved
 from apps.accounts.intern import AccountKey, canonical
 from apps.policies.trees import TreeColumns
 from apps.priorities.mapping import UNMAPPED, Match, Resolver
@@ -111,6 +112,8 @@ class LookupIndex:
 
     def _work_out(self, asked: AccountQuery) -> Found:
         query = _spelled(asked)
+        if is_reserved(query.namespace):  # no scheduler's name
+            return NOTHING
         places = self._known(query)
         known = list(dict.fromkeys(map(self._placed, places)))
         if len(known) == 1 and known[0].joins is not None:

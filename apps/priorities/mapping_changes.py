@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts import audit
 from apps.accounts.actor import Actor
+from apps.accounts.entry_names import RESERVED
 from apps.accounts.models import Account
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.allocations.records import refusals_on_record
@@ -274,7 +275,8 @@ def _says_something(wanted: Wanted, state: MappingState) -> bool:
 
 def _refuse_taken(rights: MapRights, edit: Assign, moves: Sequence[Move]) -> None:
     """What isn't there and what is somebody else's read the same: neither is the actor's to know."""
-    unfit = set(edit.places) - set(Account.objects.filter(pk__in=list(edit.places)).values_list("pk", flat=True))
+    there = Account.objects.filter(pk__in=list(edit.places)).exclude(namespace__startswith=RESERVED)
+    unfit = set(edit.places) - set(there.values_list("pk", flat=True))
     if not rights.may_map(0):
         unfit |= {move.account for move in moves if not move.was_free and not rights.may_map(move.before)}
     if unfit:

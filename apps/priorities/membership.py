@@ -17,6 +17,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.accounts.entry_names import is_reserved
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
 from apps.policies.automatic import publish_automatic
@@ -135,7 +136,9 @@ class Census:
 
     def deserted(self) -> dict[int, int]:
         """Children that nobody's account or person leads to any more, and after how many days they rest."""
-        here = {match.entry for match in self.matches} | {entry for entry, _rule in self._by_rule()}
+        led = zip(self.keys, self.matches, strict=True)
+        here = {match.entry for key, match in led if not is_reserved(key.namespace)}  # what others tell leads nobody
+        here |= {entry for entry, _rule in self._by_rule()}
         found: dict[int, int] = {}
         for rule in self.book.rules:
             parent = self.tree.index_of_uid(rule.target_uid) if rule.kind == "each" and len(rule.parts) == 1 else None

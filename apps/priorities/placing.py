@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from apps.accounts.entry_names import is_reserved
 from apps.accounts.intern import AccountKey
 from apps.policies.columns import TreeColumns
 from apps.priorities.mapping import UNMAPPED, KnownAccounts, Match, Resolver
@@ -75,11 +76,15 @@ def place_accounts(
 
 
 def places_of(keys: Sequence[AccountKey], entry: I4, joins: I4, rules: tuple[Rule, ...]) -> AccountPlaces:
-    """The accounts that have an entry, as a snapshot keeps them; the same object while accounts and places are."""
+    """The accounts that have an entry, as a snapshot keeps them; the same object while accounts and places are.
+
+    Those that stand for an entry aren't kept: nobody asks for them by name, and they are no member's.
+    """
     last = _last.places
     if last is not None and last[0] is keys and last[1] is entry and last[2] is joins and last[3].rules == rules:
         return last[3]
-    placed = np.flatnonzero(entry != UNMAPPED)
+    has_name = np.fromiter((not is_reserved(key.namespace) for key in keys), np.bool_, len(keys))
+    placed = np.flatnonzero((entry != UNMAPPED) & has_name)
     found = AccountPlaces([keys[at] for at in placed.tolist()], entry[placed], rules, joins[placed])
     _last.places = keys, entry, joins, found
     return found

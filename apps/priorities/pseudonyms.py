@@ -32,7 +32,8 @@ _IDLE = """
 WITH used AS (SELECT account_id, max(hour_at) AS last_at FROM usage_bucket GROUP BY account_id),
 open AS (SELECT DISTINCT account_id FROM usage_record WHERE state IN ('running', 'pending'))
 SELECT account.id FROM accounts_account AS account LEFT JOIN used ON used.account_id = account.id
-WHERE NOT is_pseudonym AND (user_name <> '' OR dn <> '') AND (%(namespace)s = '' OR namespace = %(namespace)s)
+WHERE NOT is_pseudonym AND left(namespace, 1) <> '@' AND (user_name <> '' OR dn <> '')
+    AND (%(namespace)s = '' OR namespace = %(namespace)s)
     AND COALESCE(used.last_at, first_seen_at) < %(since)s AND account.id NOT IN (SELECT account_id FROM open)
 ORDER BY account.id
 """

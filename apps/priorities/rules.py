@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from apps.accounts.entry_names import is_reserved
 from apps.accounts.grid_names import canonical_dn, canonical_fqan, is_dn
 from apps.accounts.intern import AccountKey
 from apps.errors import FieldProblem
@@ -156,6 +157,8 @@ def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
         problems.append(FieldProblem(f"{where}.suffix", "has at most 8 levels and 256 characters"))
     if not 0 <= rule.member_shares <= MOST_SHARES:
         problems.append(FieldProblem(f"{where}.member_shares", "must be a number from 0 to 1e15"))
+    if is_reserved(rule.namespace):
+        problems.append(FieldProblem(f"{where}.namespace", "is kept for what other sites tell by entry: no rule's"))
     if rule.source and rule.namespace:
         problems.append(FieldProblem(f"{where}.source", "stands for a namespace: give one of the two"))
     problems += [

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.priorities.answers import ServedSnapshot, instant
+from apps.priorities.fallen_back import FallenBack
 from apps.priorities.ordering import json_number, own_numbers
 from apps.priorities.sentences import Said, adjustment_sentence, say, text_of
 from apps.priorities.states import State, state_of
@@ -57,6 +58,7 @@ class WalkStep:
     adjustments: tuple[CountedAdjustment, ...] = ()
     is_group: bool = False
     is_suppressed: bool = False  # what was used here may not be told
+    fallen: FallenBack | None = None  # compared by this site's usage alone, for now
 
     @property
     def deviation_points(self) -> float | None:
@@ -103,7 +105,13 @@ def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Said]:
 
 def level_said(step: WalkStep, *, is_you: bool = False, decides: bool = False) -> list[Said]:
     """One level in words: how it stands to its target, and how many beside it are ahead. is_you: told to whom it is."""
-    return [_standing(step, is_you=is_you, decides=decides), ahead_said(step, is_you=is_you)]
+    said = [_standing(step, is_you=is_you, decides=decides), ahead_said(step, is_you=is_you)]
+    return said if step.fallen is None else [*said, fallen_said(step.fallen)]
+
+
+def fallen_said(fallen: FallenBack) -> Said:
+    """That others' usage doesn't count here for now, since when and why."""
+    return say("walk.local_only", at=fallen.since, reason=fallen.reason)
 
 
 def ahead_said(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) -> Said:
@@ -179,6 +187,7 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
         priority=float(values.priority[i]) if competes else None, state=state, n_ahead=n_ahead,
         n_siblings=n_siblings, message_key=key,
         columns=own_numbers(values, i), adjustments=adjustments_of(snapshot, i), is_group=is_group,
+        fallen=snapshot.fallen.get(parent),
     )  # fmt: skip
 
 

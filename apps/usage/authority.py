@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.errors import NotAllowed, NotFound
+from apps.errors import Conflict, NotAllowed, NotFound
+from apps.usage.models import Source
 
 
 def may_write(actor: Actor, source_slug: str) -> bool:
@@ -36,3 +37,16 @@ def require_maker(actor: Actor, source_slug: str) -> None:
     """Who may write to a source of that name may make it."""
     if not may_write(actor, source_slug):
         raise NotAllowed("Usage sources are made by administrators, or by the first record of a token for usage:write.")
+
+
+def refuse_peer(source: Source) -> None:
+    """
+    Raises:
+        Conflict: it is another site's feed, which brings sums by itself, and nothing else can go in.
+    """
+    if source.kind == Source.Kind.PEER:
+        raise Conflict(
+            f"{source.name} is a peer's feed: there is nothing to collect or to upload here. What is fetched of it is"
+            " set among the subscriptions.",
+            code="peer_source",
+        )

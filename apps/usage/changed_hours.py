@@ -32,6 +32,10 @@ JOIN usage_source AS source ON source.id = changed.source_id
 LEFT JOIN unnest(%s::text[], %s::int8[]) AS known(slug, watermark) ON known.slug = source.slug
 WHERE known.slug IS NULL OR LEAST(changed.watermark, source.watermark) > known.watermark
 """
+_IS_GONE = """
+SELECT EXISTS (SELECT FROM unnest(%s::text[]) AS known(slug)
+    WHERE NOT EXISTS (SELECT FROM usage_source AS source WHERE source.slug = known.slug))
+"""
 
 
 def note_change(source_id: int, from_at: datetime) -> None:
@@ -55,10 +59,12 @@ def note_all(source_ids: Iterable[int]) -> None:
 def earliest_change(watermarks: Mapping[str, int]) -> datetime | None:
     """The first hour whose usage may have changed since these watermarks were read, None where none has.
 
-    A source that they don't name is new: all its hours are.
+    A source that they don't name is new: all its hours are. One that they name and that is gone has left all of them.
     """
     slugs = sorted(watermarks)
     with connection.cursor() as cursor:
         cursor.execute(_EARLIEST, [slugs, [watermarks[slug] for slug in slugs]])
         found: datetime | None = cursor.fetchone()[0]
-    return found
+        cursor.execute(_IS_GONE, [slugs])
+        is_gone: bool = cursor.fetchone()[0]
+    return _EPOCH if is_gone else found

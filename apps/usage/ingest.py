@@ -13,6 +13,7 @@ from apps.accounts.intern import AccountKey, account_ids
 from apps.runs.faults import fault_point
 from apps.runs.models import Run
 from apps.usage import buckets, changed_hours, overlaps, repetitions, skew, too_late
+from apps.usage.authority import refuse_peer
 from apps.usage.collectors.base import (
     I8,
     PENDING,
@@ -75,6 +76,7 @@ def ingest_batch(
     ahead of our clock is refused (`rejections` of the answer), what ended before the source was sealed is listed.
     `n_rejected`: lines that the reader of these rows refused, for the day's count.
     """
+    refuse_peer(source)
     batch = rows if isinstance(rows, RecordBatch) else RecordBatch.from_rows(rows)
     with transaction.atomic():
         counts = _take(source, batch, at, run, is_listing=is_listing) if len(batch) else Counts()

@@ -56,6 +56,11 @@ class Source(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def is_collected(self) -> bool:
+        """Whether its records are fetched; those of others are sent here, and a peer's feed has none."""
+        return self.kind not in (self.Kind.PUSH, self.Kind.PEER)
+
 
 class JobClass(models.Model):
     """Queue, partition and quality of service: what a metric may weigh differently."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from apps.accounts import audit
 from apps.accounts.actor import SYSTEM
@@ -34,7 +34,7 @@ _DAY = timedelta(days=1)
 
 def ask_for_retention(*, at: datetime) -> Run | None:
     """A run that lets go what is older than it is kept for; None where nothing is."""
-    if not any(_due(source, at) for source in Source.objects.all()):
+    if not any(_due(source, at) for source in _with_records()):
         return None
     return enqueue_run(kind=KIND, subject="usage", at=at)
 
@@ -42,7 +42,7 @@ def ask_for_retention(*, at: datetime) -> Run | None:
 def work_retention(run: Run, lease: Lease) -> dict[str, Any]:
     """Handler of `usage_retention`: seal every source that is due, then let records go in one pass by id."""
     at = lease.clock()
-    sealed = [source.slug for source in Source.objects.order_by("pk") if _seal(source, lease, at)]
+    sealed = [source.slug for source in _with_records() if _seal(source, lease, at)]
     gone: dict[str, int] = dict(run.cursor.get("gone", {}))
     last_id = int(Record.objects.aggregate(last=Max("id"))["last"] or 0)
     for first_id in range(int(run.cursor.get("id", 0)), last_id, _IDS_AT_A_TIME):
@@ -61,6 +61,10 @@ def work_retention(run: Run, lease: Lease) -> dict[str, Any]:
             audit.record(actor=SYSTEM, verb="usage.records_let_go", at=at, subject="usage", details=result)
         lease.finish(result, at)
     return result
+
+
+def _with_records() -> QuerySet[Source]:
+    return Source.objects.exclude(kind=Source.Kind.PEER).order_by("pk")
 
 
 def kept_from(source: Source, at: datetime) -> datetime | None:

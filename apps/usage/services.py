@@ -14,11 +14,12 @@ from django.db import IntegrityError, transaction
 
 from apps.accounts import audit
 from apps.accounts.actor import Actor
+from apps.accounts.entry_names import refuse_reserved
 from apps.errors import Conflict, FieldProblem, Invalid, NotFound, TooLarge
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.usage import buckets, uploads
-from apps.usage.authority import require_maker, require_write
+from apps.usage.authority import refuse_peer, require_maker, require_write
 from apps.usage.collectors.base import NO_TIME, RecordBatch
 from apps.usage.collectors.records_json import Records, parse_records
 from apps.usage.collectors.registry import format_of
@@ -61,6 +62,7 @@ def make_source(
     if not name.strip() or len(name) > 128:
         raise _invalid("name", "Give the source a name of 1 to 128 characters.")
     zone_of(time_zone)
+    refuse_reserved(namespace)
     try:
         with transaction.atomic():
             source = Source.objects.create(
@@ -134,8 +136,9 @@ def start_import(
     With `makes_source` a source that doesn't exist is made, together with the import or not at all.
     """
     require_write(actor, source_slug)
-    if not makes_source:
-        _source(source_slug)
+    known = Source.objects.filter(slug=source_slug).first() if makes_source else _source(source_slug)
+    if known is not None:
+        refuse_peer(known)
     zone_of(time_zone)
     stored = uploads.store(file)
     try:
@@ -165,6 +168,7 @@ def confirm_import(*, import_id: int, all_or_nothing: bool | None = None, at: da
         if dry is None or not (actor.is_admin or (actor.user is not None and dry.owner_id == actor.user.pk)):
             raise NotFound(f"There is no import {import_id}.")
         require_write(actor, dry.source.slug)
+        refuse_peer(dry.source)
         made = Import.objects.filter(run__kind=KIND, run__idempotency_key=_confirmation(dry)).first()
         if made is not None:
             return made
@@ -201,6 +205,8 @@ def push_records(
     """
     require_write(actor, source_slug)
     known = Source.objects.filter(slug=source_slug).first()
+    if known is not None:
+        refuse_peer(known)
     body = read_body(body_stream, gzip=gzip)
     digest = hashlib.sha256(body).hexdigest()
     zone = zone_of(known.time_zone) if known else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -12,9 +12,10 @@ from django.db import transaction
 
 from apps.accounts import audit
 from apps.accounts.actor import Actor
+from apps.accounts.entry_names import refuse_reserved
 from apps.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.runs.models import Run
-from apps.usage.authority import require_maker, require_write
+from apps.usage.authority import refuse_peer, require_maker, require_write
 from apps.usage.changed_hours import note_all
 from apps.usage.collecting.schedule import ask_for
 from apps.usage.collecting.terms import checked_terms
@@ -27,9 +28,10 @@ SETTINGS = (
 )
 LEAST_RHYTHM_S, MOST_RHYTHM_S = 30, 366 * 86400
 MOST_SKEW_S = 86400
+BY_HAND = tuple(kind for kind in Source.Kind.values if kind != Source.Kind.PEER)  # what somebody can set up
 NEW = "new"  # where a source is made on pages
 MOST_DAYS = 36_600
-_TEXTS = {"name": 128, "namespace": 128, "site": 128, "cluster": 128, "time_zone": 64, "origin": 64}
+_TEXTS = {"name": 128, "namespace": 128, "site": 128, "cluster": 128, "time_zone": 64, "origin": 128}
 _SECONDS = {
     "expected_every_s": (60, MOST_RHYTHM_S),
     "collect_every_s": (LEAST_RHYTHM_S, MOST_RHYTHM_S),
@@ -74,6 +76,7 @@ def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime
     _require_admin(actor, slug)
     with transaction.atomic():
         source = _locked(slug)
+        refuse_peer(source)
         if tag != tag_of(source):
             raise Stale("Somebody changed this source since you read it: look at it again.")
         before, kept = settings_of(source), source.cursor
@@ -119,7 +122,8 @@ def collect_now(*, slug: str, at: datetime, actor: Actor) -> Run:
     require_write(actor, slug)
     with transaction.atomic():
         source = _locked(slug)
-        if source.kind == Source.Kind.PUSH:
+        refuse_peer(source)
+        if not source.is_collected:
             raise Conflict("This source isn't collected: its records are sent here.", code="not_collected")
         if source.is_paused:
             raise Conflict("This source is paused: resume it first.", code="paused")
@@ -179,7 +183,9 @@ def _problem(name: str, value: Any) -> list[FieldProblem]:
         elif value and not value.isprintable():
             message = "Write printable characters only."
         elif name == "time_zone":
-            message = _zone_problem(value)
+            message = _refusal(zone_of, value)
+        elif name == "namespace":
+            message = _refusal(refuse_reserved, value)
     elif name in _SECONDS:
         least, most = _SECONDS[name]
         if value is not None and (type(value) is not int or not least <= value <= most):
@@ -189,16 +195,16 @@ def _problem(name: str, value: Any) -> list[FieldProblem]:
         if type(value) is not int or not 0 <= value <= MOST_SKEW_S:
             message = f"A whole number of seconds from 0 to {MOST_SKEW_S}."
     elif name == "kind":
-        if value not in Source.Kind.values:
-            message = f"There is {', '.join(Source.Kind.values)}."
+        if value not in BY_HAND:
+            message = f"There is {', '.join(BY_HAND)}."
     elif name == "names_people" and not isinstance(value, bool):
         message = "Write true or false."
     return [FieldProblem(name, message)] if message else []
 
 
-def _zone_problem(value: str) -> str:
+def _refusal(check: Callable[[str], object], value: str) -> str:
     try:
-        zone_of(value.strip())
+        check(value.strip())
     except Invalid as refusal:
         return refusal.message
     return ""
@@ -219,13 +225,14 @@ def _place(settings: Mapping[str, Any]) -> list[Any]:
 
 
 def _first_due(source: Source, at: datetime) -> datetime | None:
-    return at if source.kind != Source.Kind.PUSH and source.collect_every_s else None
+    return at if source.is_collected and source.collect_every_s else None
 
 
 def _switch(slug: str, is_paused: bool, at: datetime, actor: Actor) -> Source:
     _require_admin(actor, slug)
     with transaction.atomic():
         source = _locked(slug)
+        refuse_peer(source)
         if source.is_paused != is_paused:
             source.is_paused = is_paused
             source.collect_due_at = None if is_paused else _first_due(source, at)

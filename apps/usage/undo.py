@@ -21,7 +21,7 @@ from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.usage import pgbinary
-from apps.usage.authority import require_write
+from apps.usage.authority import refuse_peer, require_write
 from apps.usage.collectors.base import instant
 from apps.usage.ingest import IMPORT
 from apps.usage.models import Import, Repetition, ReplacedRecord, Source, TooLateRecord
@@ -47,6 +47,7 @@ def undo_import(*, import_id: int, reason: str = "", at: datetime, actor: Actor)
     if found is None or not (actor.is_admin or (actor.user is not None and found.owner_id == actor.user.pk)):
         raise NotFound(f"There is no import {import_id}.")
     require_write(actor, found.source.slug)
+    refuse_peer(found.source)
     if found.undone_at is not None or (found.undone_run is not None and found.undone_run.state not in _OVER):
         return found
     refusal = why_not(found)

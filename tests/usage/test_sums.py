@@ -13,10 +13,17 @@ from hypothesis import strategies as st
 from apps.accounts.actor import COMMAND
 from apps.accounts.entry_names import ENTRY_NAMESPACE, entry_account
 from apps.accounts.intern import account_ids
-from apps.usage.models import Bucket, SealedHour, Source
+from apps.accounts.models import Account, AuditEvent
+from apps.errors import Conflict, Invalid
+from apps.usage.buckets import HOUR_US
+from apps.usage.changed_hours import earliest_change
+from apps.usage.collectors.base import RecordRow
+from apps.usage.ingest import ingest_batch
+from apps.usage.models import Bucket, Overlap, Record, SealedHour, SiteDay, Source
 from apps.usage.proof import prove
-from apps.usage.selectors import watermarks
-from apps.usage.sums import HourSums, make_peer_source, replace_sums
+from apps.usage.selectors import load_open_records, load_usage, watermarks
+from apps.usage.services import make_source
+from apps.usage.sums import HourSums, Running, forget_peer, make_peer_source, replace_running, replace_sums
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 FIRST = int(datetime(2026, 11, 20, tzinfo=UTC).timestamp()) // 3600  # the hour in which tests begin
@@ -104,3 +111,167 @@ def test_hours_told_in_any_pieces_order_and_number_come_to_what_telling_them_onc
         (hour, sum(used.values()), float(len(used))) for hour, used in final.items() if used
     }
     assert prove(other).n_different == 0
+
+
+@pytest.mark.parametrize("bad", ["negative", "not told", "twice", "NaN"])
+def test_sums_that_no_checked_document_leads_to_are_refused_whole(peer: Source, bad: str) -> None:
+    ids = account_ids([entry_account(uid) for uid in UIDS], at=AT)
+    account = ids[entry_account(UIDS[0])]
+    hour, amount = {"negative": (0, -1.0), "not told": (1, 1.0), "twice": (0, 1.0), "NaN": (0, np.nan)}[bad]
+    n = 2 if bad == "twice" else 1
+    sums = HourSums(np.full(n, FIRST + hour), np.full(n, account), np.full((n, 6), amount))
+    with pytest.raises(ValueError, match=r"[Ss]ums|twice"):
+        replace_sums(peer, told=np.array([FIRST]), rows=sums, at=AT)
+    assert not Bucket.objects.exists()
+
+
+def test_the_proof_holds_and_finds_a_bucket_that_was_tampered_with_and_telling_again_heals_it(peer: Source) -> None:
+    told: Hours = {0: {0: 10.0, 1: 20.0}, 1: {2: 30.0}}
+    tell(peer, told)
+    assert prove(peer).n_different == 0
+    Bucket.objects.filter(source=peer, cpu_s=20.0).update(cpu_s=21.0)
+    found = prove(peer)
+    assert [(one.amount, one.stored, one.expected) for one in found.first] == [("cpu_s", 31.0, 30.0)]
+    tell(peer, told)
+    assert prove(peer).n_different == 0
+    assert stored_hours(peer) == told
+
+
+def test_a_bucket_in_an_hour_that_was_never_told_is_found_too(peer: Source) -> None:
+    tell(peer, {0: {0: 10.0}})
+    bucket = Bucket.objects.get()
+    Bucket.objects.create(
+        source=peer, account=bucket.account, site=bucket.site, job_class=bucket.job_class,
+        hour_at=bucket.hour_at + timedelta(hours=1), cpu_s=1.0,
+    )  # fmt: skip
+    assert prove(peer).n_different == 1
+
+
+def test_changed_hours_are_noted_from_the_first_that_changed(peer: Source) -> None:
+    tell(peer, {-24: {0: 10.0}, 1: {0: 20.0}, 2: {0: 5.0}})
+    read = watermarks()
+    tell(peer, {-24: {0: 10.0}, 1: {0: 20.0}, 2: {0: 6.0}})
+    changed_at = earliest_change(read)
+    assert changed_at == datetime(2026, 11, 20, tzinfo=UTC) + timedelta(hours=2)
+
+
+# --- Running jobs -----------------------------------------------------------------------------------------------------
+def run_jobs(source: Source, *jobs: tuple[int, float, float], at: datetime = AT) -> None:
+    """(number of the entry, cores, requested seconds or NaN), all of them since an hour before."""
+    ids = account_ids([entry_account(uid) for uid in UIDS], at=at)
+    nothing = np.zeros(len(jobs))
+    start_us = np.full(len(jobs), FIRST * HOUR_US, np.int64)
+    accounts = np.array([ids[entry_account(UIDS[n])] for n, *_ in jobs], np.int64)
+    cpus, asked = (np.array([job[place] for job in jobs], np.float64) for place in (1, 2))
+    replace_running(source, Running(accounts, start_us, cpus, nothing, nothing, nothing, nothing, asked), at=at)
+
+
+def running(source: Source) -> list[tuple[str, float, float | None]]:
+    rows = Record.objects.filter(source=source).order_by("account__user_name", "cpus", "requested_s")
+    return [(row.account.user_name, row.cpus, row.requested_s) for row in rows.select_related("account")]
+
+
+def test_running_jobs_are_replaced_as_a_whole_and_the_same_ones_again_change_nothing(peer: Source) -> None:
+    first, second = str(UIDS[0]), str(UIDS[1])
+    run_jobs(peer, (0, 4.0, 3600.0), (0, 4.0, 3600.0), (1, 2.0, np.nan))
+    assert running(peer) == [(first, 4.0, 3600.0), (first, 4.0, 3600.0), (second, 2.0, None)]
+    before = (watermark(peer), set(Record.objects.values_list("pk", flat=True)))
+    run_jobs(peer, (1, 2.0, np.nan), (0, 4.0, 3600.0), (0, 4.0, 3600.0), at=AT + timedelta(minutes=5))
+    assert (watermark(peer), set(Record.objects.values_list("pk", flat=True))) == before
+    run_jobs(peer, (0, 4.0, 3600.0), (1, 3.0, np.nan))
+    assert running(peer) == [(first, 4.0, 3600.0), (second, 3.0, None)]
+    assert watermark(peer) == before[0] + 1
+    assert len(set(Record.objects.values_list("pk", flat=True)) & before[1]) == 1  # what goes on stays as it is
+    run_jobs(peer)
+    assert running(peer) == []
+    assert prove(peer).n_different == 0
+
+
+_JOBS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1.0, 2.0]), st.sampled_from([60.0, np.nan])), max_size=6)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(told=st.lists(_JOBS, min_size=1, max_size=4))
+def test_whatever_ran_before_the_last_ones_told_are_those_that_run(
+    peer: Source, told: list[list[tuple[int, float, float]]]
+) -> None:
+    for jobs in told:
+        run_jobs(peer, *jobs)
+    opened = load_open_records(sources=[peer.pk])
+    names = dict(Account.objects.values_list("pk", "user_name"))
+    found = zip(opened.account_id.tolist(), opened.cpus.tolist(), opened.requested_s.tolist(), strict=True)
+    assert sorted((names[one], cpus, str(asked)) for one, cpus, asked in found) == sorted(
+        (str(UIDS[n]), cpus, str(asked)) for n, cpus, asked in told[-1]
+    )
+
+
+# --- Beside other sources ---------------------------------------------------------------------------------------------
+def bring(source: Source, first: int, last: int) -> None:
+    at = [datetime.fromtimestamp((FIRST + hour) * 3600, UTC) for hour in (first, last)]
+    row = RecordRow(job="1", user="alice", site="south", cpus=1.0, start_at=at[0], end_at=at[1])
+    ingest_batch(source=source, rows=[row], at=AT)
+
+
+def spans() -> list[tuple[str, str, int, int]]:
+    rows = Overlap.objects.filter(state="held").values_list("kept__slug", "held__slug", "from_at", "to_at")
+    return [(kept, held, since(a), since(b)) for kept, held, a, b in rows]
+
+
+def since(at: datetime) -> int:
+    return int(at.timestamp()) // 3600 - FIRST
+
+
+def test_hours_of_a_peer_that_an_upload_told_of_the_same_site_are_held_and_count_again_without_it(
+    peer: Source,
+) -> None:
+    upload = make_source(slug="upload", name="Upload", site="south", at=AT, actor=COMMAND)
+    bring(upload, 1, 3)
+    tell(peer, {0: {0: 10.0}, 1: {0: 20.0}, 2: {0: 30.0}, 3: {0: 40.0}})
+    assert spans() == [("upload", "peer", 1, 3)]
+    assert load_usage(sources=[peer.pk], from_at=None, to_at=AT).cpu_s.sum() == 50.0
+    tell(peer, {1: {}, 2: {}})
+    assert spans() == []
+
+
+def test_an_upload_of_hours_that_a_peer_told_first_is_held_until_the_peer_is_forgotten(peer: Source) -> None:
+    upload = make_source(slug="upload", name="Upload", site="south", at=AT, actor=COMMAND)
+    tell(peer, {1: {0: 20.0}, 2: {0: 30.0}})
+    run_jobs(peer, (0, 1.0, 60.0))
+    bring(upload, 1, 4)
+    assert spans() == [("peer", "upload", 1, 3)]
+    read = watermarks()
+    forget_peer(peer, at=AT, actor=COMMAND)
+    assert load_usage(sources=[upload.pk], from_at=None, to_at=AT).cpu_s.sum() == 3 * 3600.0
+    assert watermarks() == {"upload": read["upload"] + 1}
+    assert earliest_change(read) == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def test_a_peer_that_is_forgotten_leaves_nothing_but_its_row_in_the_log_and_may_come_again(peer: Source) -> None:
+    tell(peer, {0: {0: 10.0}})
+    run_jobs(peer, (0, 1.0, 60.0))
+    before = watermark(peer)
+    forget_peer(peer, at=AT, actor=COMMAND)
+    assert not any(model.objects.exists() for model in (Bucket, Record, SealedHour, SiteDay, Source))
+    assert AuditEvent.objects.order_by("-id").values_list("verb", "subject").first() == ("source.forgotten", "peer")
+    again = make_peer_source(
+        slug="peer", name="Again", origin="south.example", site="south", at=AT + timedelta(hours=1), actor=COMMAND
+    )
+    assert watermark(again) > before  # what was made of the first one isn't taken for made of this
+    tell(again, {0: {1: 1.0}})
+    assert stored_hours(again) == {0: {1: 1.0}}
+
+
+def test_a_peers_source_needs_an_origin_and_a_free_name(peer: Source) -> None:
+    assert (peer.kind, peer.namespace, peer.origin) == ("peer", ENTRY_NAMESPACE, "south.example")
+    with pytest.raises(Conflict):
+        make_peer_source(slug="peer", name="x", origin="x.example", site="x", at=AT, actor=COMMAND)
+    with pytest.raises(Invalid):
+        make_peer_source(slug="x", name="x", origin="", site="x", at=AT, actor=COMMAND)
+
+
+def test_records_stay_out_of_a_peers_source_and_sums_out_of_others(peer: Source) -> None:
+    row = RecordRow(job="1", user="alice", cpus=1.0, start_at=AT - timedelta(hours=1), end_at=AT)
+    with pytest.raises(Conflict, match="peer's feed"):
+        ingest_batch(source=peer, rows=[row], at=AT)
+    with pytest.raises(ValueError, match="no peer's"):
+        tell(make_source(slug="own", name="Own", at=AT, actor=COMMAND), {0: {0: 1.0}})

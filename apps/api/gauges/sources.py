@@ -49,7 +49,7 @@ def _collecting(sources: list[Source]) -> Iterator[Metric]:
     failing = gauge("fairshare_source_collect_failing", "1 when the last try to collect failed", "source")
     paused = gauge("fairshare_source_paused", "1 while nothing is collected on purpose", "source")
     for source in sources:
-        if source.kind != Source.Kind.PUSH:
+        if source.is_collected:
             failing.add_metric([source.slug], float(bool(source.collect_error)))
             paused.add_metric([source.slug], float(source.is_paused))
     yield from (failing, paused)

@@ -19,6 +19,7 @@ from apps.dashboard.forms.sources import SourceForm, first_values, initial_of
 from apps.dashboard.htmx import SeeOther, fragment
 from apps.errors import Conflict, Invalid, NotAllowed, Stale
 from apps.usage import selectors, sources
+from apps.usage.authority import refuse_peer
 from apps.usage.collecting.selectors import newest_collection
 from apps.usage.models import Source
 
@@ -55,6 +56,7 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
     """What it is told; the tag says which state of it was read."""
     actor = _administrator(request)
     found = selectors.get_source(slug=slug, actor=actor)
+    refuse_peer(found)
     if request.method != "POST":
         return _page(request, SourceForm(initial=initial_of(found), kind=found.kind, is_new=False), found)
     form = SourceForm(request.POST, kind=found.kind, is_new=False)

@@ -10,7 +10,6 @@ from django.utils.translation import gettext_lazy
 
 from apps.notices.kinds.base import Finding, Kind, Sentence, SourcePlace, Term
 from apps.usage.collecting.schedule import n_failures
-from apps.usage.models import Source
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 def find(place: SourcePlace) -> Iterable[Finding]:
     """So many in a row, up to the newest; a paused source isn't collected."""
     source = place.source
-    if source.kind == Source.Kind.PUSH or source.is_paused:
+    if not source.is_collected or source.is_paused:
         return
     n_failed = n_failures(source)
     if n_failed >= place.terms["failures"]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from apps.accounts.actor import Actor
+from apps.accounts.entry_names import RESERVED
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
 from apps.priorities.map_rights import MapRights, rights_in
@@ -78,10 +79,12 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
     rights.require_anywhere()
     stored = as_asked(load_rules(rights.policy))
     book = rulebook_of(rights.policy, rights.tree, stored)
-    rows = list(Account.objects.order_by("id").values_list("id", *AccountKey._fields))
+    accounts = Account.objects.exclude(namespace__startswith=RESERVED)  # what others tell of entries follows no rule
+    rows = list(accounts.order_by("id").values_list("id", *AccountKey._fields))
     ids, keys = [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows]
     decided = decide_accounts(rights.tree, book.rules, book.known, keys)
-    stakes = load_stakes(at=at)
+    mine = set(ids)
+    stakes = {account: stake for account, stake in load_stakes(at=at).items() if account in mine}
     rules, by_members, attached = _rules(rights, stored, book, ids, decided, stakes)
     is_whole = rights.may_name(0)
     free = _unmapped(ids, keys, decided, stakes)

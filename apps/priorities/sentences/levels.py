@@ -57,6 +57,7 @@ TEXTS = {
         "%(name)s is entitled to %(target)s of %(parent)s. What was used there is not shown: "
         "too few people are in it to tell their sum without telling one of them."
     ),
+    "walk.local_only": _("Compared by this site’s usage alone since %(at)s: %(reason)s"),
     "ahead.alone": _("Nobody else is at this level."),
     "ahead.nobody": _("Nobody beside it is ahead."),
     "ahead.some": ngettext_lazy(

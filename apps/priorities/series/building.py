@@ -16,6 +16,7 @@ from apps.policies.models import Policy, Revision
 from apps.policies.settings import PolicySettings
 from apps.priorities.accrual import SourceRow
 from apps.priorities.assembly import one_view
+from apps.priorities.fallen_back import FallenBack, list_fallen_back
 from apps.priorities.metric import JobClassRow, amounts, site_names, weighed
 from apps.priorities.rulebook import load_rules
 from apps.priorities.rules import Rule
@@ -74,6 +75,7 @@ class _Material:
     rules: tuple[Rule, ...]
     revisions: Sequence[_RevisionRow]
     waiting: Waiting
+    fallen: tuple[FallenBack, ...] = ()
 
     @property
     def source_ids(self) -> npt.NDArray[np.int64]:
@@ -109,7 +111,7 @@ class Builder:
                 there = standings[begin : begin + _DAYS_AT_A_TIME]
                 usage = self._load(material, piece[0].from_s, piece[-1].to_s, [row for row, _is_first in there])
                 for day, (row, is_before_first) in zip(piece, there, strict=True):
-                    standing = self._standing_of(material, row)
+                    standing = self._standing_of(material, row, day)
                     values = self._values(material, standing, day, usage, tellers)
                     yield BuiltDay(day, standing, is_before_first, values, tellers.is_sealed(day))
 
@@ -142,6 +144,7 @@ class Builder:
             roll=roll,
             rules=load_rules(self._policy),
             revisions=_with_shares([_RevisionRow(*row) for row in revisions.values_list(*_OF_REVISION)]),
+            fallen=list_fallen_back(self._policy),
             waiting=before.waiting if before is not None and same else Waiting(self._days, roll.ids),
         )
         self._is_standing = False
@@ -154,14 +157,16 @@ class Builder:
         in_force = [row for row in material.revisions if row.published_at < day.to_at]
         return (in_force[-1], False) if in_force else (material.revisions[0], True)
 
-    def _standing_of(self, material: _Material, row: _RevisionRow) -> Standing:
-        if self._standing is None or self._standing.number != row.number or not self._is_standing:
-            self._standing = stand(
+    def _standing_of(self, material: _Material, row: _RevisionRow, day: Day) -> Standing:
+        local_only = tuple(one.uid for one in material.fallen if one.since < day.to_at)
+        known = self._standing if self._is_standing else None
+        if known is None or (known.number, known.local_only) != (row.number, local_only):
+            known = stand(
                 self._policy, row.number, row.settings, rules=material.rules, keys=material.roll.keys,
-                sources=material.sources, before=self._standing,
+                sources=material.sources, before=self._standing, local_only=local_only,
             )  # fmt: skip
-            self._is_standing = True
-        return self._standing
+            self._standing, self._is_standing = known, True
+        return known
 
     def _load(self, material: _Material, from_s: int, to_s: int, rows: Sequence[_RevisionRow]) -> UsageArrays:
         """Buckets of these hours by hour, with all that the metrics of these revisions ask for."""

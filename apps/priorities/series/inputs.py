@@ -12,6 +12,7 @@ from django.db import connection
 from apps import engine
 from apps.policies.models import Policy, Revision
 from apps.policies.trees import load_tree
+from apps.priorities.fallen_back import list_fallen_back
 from apps.priorities.models import Mapping as MappingRow
 from apps.priorities.models import Series
 from apps.priorities.rulebook import people_digest
@@ -33,6 +34,7 @@ def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
         "people": people_digest(load_tree(policy)),
         "head": policy.head_number,
         "watermarks": watermarks(),
+        "fallbacks": {str(one.uid): one.since.astimezone(UTC).isoformat() for one in list_fallen_back(policy)},
     }
 
 
@@ -57,12 +59,18 @@ def stale_from(policy: Policy, series: Series | None, now: Mapping[str, Any], zo
     changed_at = earliest_change(then["watermarks"])
     if changed_at is not None:
         found.append(max(day_at(max(changed_at, _EARLIEST), zone).on, first_day(policy, zone)))
+    found += [day_at(since, zone).on for since in _fallen_otherwise(then.get("fallbacks", {}), now["fallbacks"])]
     later = Revision.objects.filter(policy=policy, number__gt=then["head"]).order_by("published_at")
     published_at = later.values_list("published_at", flat=True).first()
     if published_at is not None:
         found.append(day_at(published_at, zone).on)
     earliest = min(found, default=None)
     return earliest if earliest is not None and earliest <= series.through_on else None
+
+
+def _fallen_otherwise(then: Mapping[str, str], now: Mapping[str, str]) -> list[datetime]:
+    """Since when entries are fallen back that weren't, or were that are no more."""
+    return [datetime.fromisoformat(since) for _uid, since in then.items() ^ now.items()]
 
 
 _EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,10 @@ _DIVIDES_BY_PARENT = "slurm-fair-tree"  # what is a group's own counts among its
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """What stays the same from day to day while a revision is in force. entry: (accounts,), −1 for none."""
+    """What stays the same from day to day while a revision is in force. entry: (accounts,), −1 for none.
+
+    local_only: entries below which this site's usage alone counts, whatever their scope is.
+    """
 
     number: int
     tree: TreeColumns
@@ -43,6 +47,7 @@ class Standing:
     corrections: tuple[Correction, ...]
     book: Rulebook
     entry: I4
+    local_only: tuple[UUID, ...] = ()
 
     @cached_property
     def window(self) -> decay.Window:
@@ -63,7 +68,7 @@ class Standing:
 
     @cached_property
     def _scopes(self) -> tuple[I4, list[tuple[str, tuple[str, ...]]]]:
-        return self.tree.effective_scopes()
+        return self.tree.effective_scopes(local=self.local_only)
 
     @cached_property
     def _compared_by(self) -> I4:
@@ -175,7 +180,7 @@ class Standing:
 
 def stand(
     policy: Policy, number: int, stored: dict[str, Any], *, rules: Sequence[Rule], keys: Sequence[AccountKey],
-    sources: Sequence[SourceRow], before: Standing | None,
+    sources: Sequence[SourceRow], before: Standing | None, local_only: tuple[UUID, ...] = (),
 ) -> Standing:  # fmt: skip
     """Of a revision with these stored settings, by today's rules. before: of another one, for the same accounts."""
     tree = load_tree(policy, number)
@@ -185,7 +190,7 @@ def stand(
     else:
         entry, _joins = place_accounts(tree, book.rules, book.known, keys)
     settings = PolicySettings.from_stored(stored)
-    return Standing(number, tree, settings, sources, load_corrections(policy, number), book, entry)
+    return Standing(number, tree, settings, sources, load_corrections(policy, number), book, entry, local_only)
 
 
 def _places_are_those_of(before: Standing, tree: TreeColumns, book: Rulebook) -> bool:

@@ -45,7 +45,8 @@ def n_failures(source: Source) -> int:
 
 def ask_for_due(*, at: datetime) -> int:
     """A run for each source whose time has come and that nobody collects already; safe to run twice and at once."""
-    due = Source.objects.filter(is_paused=False, collect_due_at__lte=at).exclude(kind=Source.Kind.PUSH)
+    due = Source.objects.filter(is_paused=False, collect_due_at__lte=at)
+    due = due.exclude(kind__in=(Source.Kind.PUSH, Source.Kind.PEER))
     n_asked = 0
     for source in due.order_by("collect_due_at", "pk"):
         runs = Run.objects.filter(kind=KIND, subject=subject_of(source))
