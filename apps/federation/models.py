@@ -195,7 +195,7 @@ class UsageFeed(models.Model):
     number = models.PositiveBigIntegerField(default=0)  # of the newest state that was told
     running_digest = models.CharField(max_length=64, blank=True, default="")
     running_number = models.PositiveBigIntegerField(default=0)  # at which the running jobs changed last
-    basis = models.JSONField(default=dict)  # revision, mapping, watermarks that `number` stands for
+    basis = models.JSONField(default=dict)  # revision, mapping, watermarks … that `number` stands for
     made_at = models.DateTimeField()
 
     class Meta:
@@ -215,6 +215,7 @@ class FeedHour(models.Model):
     hour_at = models.DateTimeField()
     digest = models.CharField(max_length=64)
     number = models.PositiveBigIntegerField()
+    n_rows = models.PositiveIntegerField(default=0)  # entries with usage in it: how much a document holds
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["feed", "hour_at"], name="federation_feedhour_once")]
