@@ -163,11 +163,11 @@ def read_usage(document: Mapping[str, Any]) -> UsageDocument:
 
 def _written_hours(document: UsageDocument) -> list[dict[str, Any]]:
     bounds = np.searchsorted(document.row_hour, [document.hours, document.hours + 1]).T.tolist()
-    has_any: list[bool] = document.amounts.any(axis=0).tolist()
+    has_any = np.flatnonzero(document.amounts.any(axis=0)).tolist()
     columns = [
         (name, np.ascontiguousarray(document.amounts[:, place]))
         for place, name in enumerate(AMOUNTS)
-        if has_any[place] or not place
+        if place in has_any or not place
     ]
     written = []
     for hour, (begin, end) in zip(document.hours.tolist(), bounds, strict=True):

@@ -114,7 +114,7 @@ def withdrawn(teller: Teller) -> None:
 def undone_import(teller: Teller) -> None:
     run = Run.objects.create(kind="usage_import", state="succeeded", subject="source:cluster", due_at=AT, created_at=AT)
     made = Import.objects.create(source=teller.source, run=run, file_name="f", n_bytes=0, created_at=AT)
-    times = {"submit_at": AT - 60 * HOUR, "start_at": AT - 51 * HOUR, "end_at": AT - 50 * HOUR}
+    times: Any = {"submit_at": AT - 60 * HOUR, "start_at": AT - 51 * HOUR, "end_at": AT - 50 * HOUR}
     row = RecordRow(job="30", user="bert", group="P-A1", cpus=7.0, **times)
     run.counts = ingest_batch(source=teller.source, rows=[row], at=AT, run=run).as_dict()
     run.save(update_fields=["counts"])

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("federation", "0004_what_documents_hold_for"),
+        ("federation", "0005_root_of_a_feed"),
     ]
 
     operations = [
