@@ -126,6 +126,7 @@ EDIT = "changes/<int:change_set>/edit"
 GROUP = "policy/<slug:policy>/group/<uuid:uid>"
 STATEMENTS = "policy/<slug:policy>/n/<uuid:uid>/<slug:name>/statements"
 WEBHOOK = "notices/webhooks/<int:webhook>/"
+MOUNT = "federation/mounts/<int:mount>/"
 ANSWER = "inbox/<int:change_set>"
 UIDS = {"physics": "/physics", "bob": "/physics/bob", "alice": "/physics/alice"}
 HTMX = {"HX-Request": "true"}
@@ -745,6 +746,21 @@ ROWS = [
         word="vo-a.example", readers="admin"),
     Row("federation/_peers", "/federation/_peers", "302 403 403 403 403 200 302 302 302 302 302",
         headers=HTMX, word="vo-a.example", readers="admin"),
+    Row("federation/mount/", "/federation/mount/", "302 403 403 403 403 200 302 302 302 302 302"),
+    Row("federation/mount/", "/federation/mount/", "302 403 403 403 403 422 302 302 302 302 302", "post",
+        {"step": "look", "policy": "other", "url": "https://localhost/vo-a.fairshare"}),
+    Row(MOUNT, "/federation/mounts/{mount}/", "302 404 404 404 404 200 302 302 302 302 302",
+        word="vo-a.example", readers="admin"),
+    Row(MOUNT + "_now", "/federation/mounts/{mount}/_now", "302 404 404 404 404 200 302 302 302 302 302",
+        headers=HTMX, word="vo-a.example", readers="admin"),
+    Row(MOUNT + "looks/", "/federation/mounts/{mount}/looks/", "302 404 404 404 404 200 302 302 302 302 302",
+        word="vo-a.example", readers="admin"),
+    Row(MOUNT + "difference/", "/federation/mounts/{mount}/difference/",
+        "302 404 404 404 404 200 302 302 302 302 302", word="P-A1", readers="admin"),
+    Row(MOUNT + "act/", "/federation/mounts/{mount}/act/", "302 404 404 404 404 303 302 302 302 302 302", "post",
+        {"step": "pause", "reason": "x"}, remakes="mount"),
+    Row(MOUNT + "act/", "/federation/mounts/{mount}/act/", "302 404 404 404 404 422 302 302 302 302 302", "post",
+        {"step": "unmount", "reason": "x"}, remakes="mount"),
     Row(STATEMENTS + "/", "/policy/grid/n/{bob}/bob/statements/", "302 404 404 200 404 200 302 302 302 302 302",
         besides="dora 200"),
     Row(STATEMENTS + "/table.csv", "/policy/grid/n/{physics}/physics/statements/table.csv?month=2026-11",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,14 +57,24 @@ class DiffLine:
 
 def diff_lines(diff: RevisionDiff, rows: Sequence[EntryDifference], *, now: int) -> Iterator[DiffLine]:
     """Links lead to the entry as it was in the later of the revisions that has it."""
+
+    def moment(row: EntryDifference) -> str:
+        there = diff.before.number if row.change == "removed" else diff.after.number
+        return "" if there == now else f"?at={there}"
+
+    return entry_lines(rows, policy_slug=diff.policy.slug, moment=moment)
+
+
+def entry_lines(
+    rows: Sequence[EntryDifference], *, policy_slug: str, moment: Callable[[EntryDifference], str] = lambda row: ""
+) -> Iterator[DiffLine]:
+    """moment: what the address of an entry ends with."""
     for row in rows:
         css, icon, label = MARKS[row.change]
-        there = diff.before.number if row.change == "removed" else diff.after.number
-        moment = "" if there == now else f"?at={there}"
         for at, (field, before, after) in enumerate(_fields(row)):
             yield DiffLine(
                 css=css, icon=icon, label=str(label), name=row.name, where=_where(row),
-                url=lines.entry_url(diff.policy.slug, row.uid, row.name, moment),
+                url=lines.entry_url(policy_slug, row.uid, row.name, moment(row)),
                 field=field, before=before, after=after, effect="" if at else effect(row), is_first=not at,
             )  # fmt: skip
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from django.urls import NoReverseMatch, reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
@@ -15,6 +16,8 @@ from apps.dashboard import lines, presentation
 from apps.dashboard.source_lines import Meter
 from apps.federation.models import Remote
 from apps.federation.peers import NEEDS_A_LOOK, Condition, Direction, Peer
+from apps.policies.columns import TreeColumns
+from apps.policies.target_moves import target_moves
 
 _METER, _TICK = 74.0, 46.0  # as the lag of sources is drawn: the tick is what is allowed
 _SHOWN = 3
@@ -104,8 +107,15 @@ def age_of_allowed(age_s: float | None, allowed_s: float) -> str:
     """6 min of 6 h."""
     if age_s is None:
         return _("not yet")
-    allowed = presentation.duration(allowed_s)
+    allowed = allowed_words(allowed_s)
     return _("%(age)s of %(allowed)s") % {"age": presentation.age(age_s), "allowed": allowed}
+
+
+def allowed_words(seconds: float) -> str:
+    """In the units that an age would have: 24 h, not 1 d, beside 25 h."""
+    if 86_400 <= seconds < 2 * 86_400 and seconds % 3600 == 0:
+        return presentation.age(seconds)
+    return presentation.duration(seconds)
 
 
 def meter(age_s: float | None, allowed_s: float) -> Meter | None:
@@ -168,7 +178,7 @@ def consequence(peer: Peer) -> str:
             return _("The newest version changes more than lands by itself.")
         return _("It tells of more than was agreed: that doesn’t count yet.")
     age = presentation.age(peer.age_s) if peer.age_s is not None else _("never")
-    allowed = presentation.duration(peer.allowed_s)
+    allowed = allowed_words(peer.allowed_s)
     if peer.condition is Condition.EXPIRED:
         said = _("No newer document was published, the last good look is %(age)s old.") % {"age": age}
     else:
@@ -204,3 +214,37 @@ def _url_of(peer: Peer) -> str:
         return reverse(f"dashboard:{name}", args=[peer.id])
     except NoReverseMatch:
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """One entry of a document that is being looked at."""
+
+    name: str
+    kind: str
+    guides: int
+    shares: str
+    inside: str
+    n_below: int
+
+
+_MOST_EXCERPT = 14
+
+
+def excerpt(tree: TreeColumns) -> list[Excerpt]:
+    """The first entries of a document, each below its parent; what doesn't fit is counted at its parent."""
+    targets = target_moves(tree, tree).new
+    shown: list[Excerpt] = []
+    waiting = [0]
+    while waiting and len(shown) < _MOST_EXCERPT:
+        i = waiting.pop()
+        children = list(tree.children(i))
+        level = len(tree.ancestors(i))
+        waiting.extend(reversed(children))
+        inside = None if i == 0 or np.isnan(targets[i]) else float(targets[i])
+        shown.append(Excerpt(
+            name=tree.name[i], kind=tree.kind[i], guides=max(level - 1, 0), n_below=len(children),
+            shares="" if i == 0 else presentation.shares(None if tree.inherit[i] else float(tree.shares[i])),
+            inside="" if i == 0 else presentation.percent(inside),
+        ))  # fmt: skip
+    return shown

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.views import federation
+from apps.dashboard.views import federation, federation_mount, federation_new
+
+_MOUNT = "federation/mounts/<int:mount>/"
 
 urlpatterns = [
     path("federation/", federation.peers, name="federation"),
     path("federation/_peers", federation.rows, name="federation-rows"),
+    path("federation/mount/", federation_new.new, name="federation-mount-new"),
+    path(_MOUNT, federation_mount.mount, name="federation-mount"),
+    path(f"{_MOUNT}_now", federation_mount.now, name="federation-mount-now"),
+    path(f"{_MOUNT}looks/", federation_mount.timeline, name="federation-mount-timeline"),
+    path(f"{_MOUNT}difference/", federation_mount.difference, name="federation-mount-diff"),
+    path(f"{_MOUNT}act/", federation_mount.act, name="federation-mount-act"),
 ]

@@ -203,7 +203,7 @@ class Place:
             for uid in Rights(self.policy, actor, self._at).at(Verb.MOUNT):
                 i = tree.index_of_uid(uid)
                 if i is not None:
-                    mask |= tree.subtree_mask(i)
+                    mask |= tree.subtree_mask(i) & (np.arange(len(tree)) != i)  # what it holds at is its parent's
         if actor.token is not None and actor.token.subtree_uid is not None:
             i = tree.index_of_uid(actor.token.subtree_uid)
             mask &= np.zeros(len(tree), dtype=np.bool_) if i is None else tree.subtree_mask(i)

@@ -187,6 +187,8 @@ def compared_context(compared: RevisionDiff) -> dict[str, Any]:
     return {
         "diff": compared,
         "verdict": difference_lines.verdict(compared),
+        "before_title": _("Rev %(n)s") % {"n": compared.before.number},
+        "after_title": _("Rev %(n)s") % {"n": compared.after.number},
         "between": ngettext("%(n)s revision", "%(n)s revisions", between) % {"n": presentation.count(between)},
         "lines": list(difference_lines.diff_lines(compared, compared.rows, now=head)),
         "settings_rows": difference_lines.settings_rows(compared),

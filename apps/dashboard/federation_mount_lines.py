@@ -1,0 +1,192 @@
+"""One mount in words: what is in force, what happens next, its looks, and the document beside our tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.dashboard import federation_lines, lines, presentation
+from apps.dashboard.federation_lines import Standing
+from apps.federation.differences import Differences, Stated
+from apps.federation.models import Fetch, Mount
+from apps.federation.peers import Condition, age_of
+from apps.federation.provenance import Provenance
+
+_OUTCOMES = {
+    Fetch.Outcome.SAME.value: ("ok", gettext_lazy("Nothing new")),
+    Fetch.Outcome.LANDED.value: ("ok", gettext_lazy("Put in force")),
+    Fetch.Outcome.HELD.value: ("warn", gettext_lazy("Held for review")),
+    Fetch.Outcome.FROZEN.value: ("off", gettext_lazy("Looked at, not put in force")),
+    Fetch.Outcome.REFUSED.value: ("bad", gettext_lazy("Refused")),
+    Fetch.Outcome.UNREACHABLE.value: ("bad", gettext_lazy("No answer")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One line of the timeline."""
+
+    fetch: Fetch
+    dot: str
+    outcome: str
+    note: str
+    effort: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatedLine:
+    """One entry of the document beside ours."""
+
+    row: Stated
+    url: str
+    stated: str
+    inside: str
+    asked: str
+    here: str
+    mark: str
+
+
+def look(fetch: Fetch) -> Look:
+    dot, outcome = _OUTCOMES[fetch.outcome]
+    said = _("version %(n)s") % {"n": presentation.count(fetch.version)} if fetch.version else ""
+    effort = "" if not fetch.n_bytes else _("%(size)s in %(time)s s") % {
+        "size": size(fetch.n_bytes), "time": f"{fetch.duration_s:.1f}",
+    }  # fmt: skip
+    return Look(fetch, dot, f"{outcome}, {said}" if said else str(outcome), fetch.message, effort)
+
+
+def size(n_bytes: int) -> str:
+    """212 kB."""
+    if n_bytes < 1_000:
+        return f"{n_bytes}{presentation.NBSP}B"
+    if n_bytes < 1_000_000:
+        return f"{n_bytes / 1_000:.0f}{presentation.NBSP}kB"
+    return f"{n_bytes / 1_000_000:.1f}{presentation.NBSP}MB"
+
+
+def title(mount: Mount, at: datetime) -> str:
+    """What is in force, from whom, how old: the sentence on top."""
+    if not mount.landed_version:
+        return _("Nothing of %(name)s is in force yet") % {"name": mount.issuer}
+    age_s = age_of(mount, at)
+    said = {"n": presentation.count(mount.landed_version), "name": mount.issuer}
+    if age_s is None:
+        return _("Version %(n)s of %(name)s is in force") % said
+    said["age"] = presentation.age(age_s)
+    return _("Version %(n)s of %(name)s is in force, confirmed %(age)s ago") % said
+
+
+def next_step(mount: Mount, condition: Condition, at: datetime) -> str:
+    """What holds, and what would happen next."""
+    allowed = federation_lines.allowed_words(mount.max_age_s)
+    if condition is Condition.BLOCKED:
+        return _(
+            "It is blocked: its key changed or its line was forked, so it isn’t asked before somebody has looked. "
+            "What is in force stays."
+        )
+    if condition is Condition.PAUSED:
+        return _("It is paused: it isn’t asked until somebody resumes it. What is in force stays.")
+    if condition is Condition.FROZEN:
+        return _("It is frozen: it is looked at, and nothing newer is put in force until somebody thaws it.")
+    told = []
+    if condition is Condition.EXPIRED:
+        told.append(_("The document has expired, and no newer one was published."))
+    elif condition is Condition.STALE:
+        told.append(_("There was no good look for longer than %(allowed)s.") % {"allowed": allowed})
+    elif condition is Condition.HELD:
+        told.append(_("A newer version changes more than lands by itself: it waits for a decision."))
+    elif condition is Condition.LATE:
+        n = mount.n_failed
+        failed = ngettext("The last look failed", "The last %(n)s looks failed", n) % {"n": n}
+        then = federation_lines.meanwhile(mount.stale_action)
+        told.append(f"{failed}." if n else _("It wasn’t looked at in its rhythm."))
+        told.append(_("After %(allowed)s without a good one:") % {"allowed": allowed} + f" {then}")
+    if condition in (Condition.EXPIRED, Condition.STALE):
+        told.append(federation_lines.meanwhile(mount.stale_action))
+    if mount.due_at is not None:
+        told.append(
+            _("It is looked at again at %(time)s.") % {"time": presentation.clock_time(mount.due_at, at)}
+            if mount.due_at > at
+            else _("The next look is due now.")
+        )
+    return " ".join(told)
+
+
+def held_words(mount: Mount) -> str:
+    """Which version waits, and what for."""
+    return _("Version %(n)s waits for a decision.") % {"n": presentation.count(mount.version)}
+
+
+def provenance_words(found: Provenance) -> str:
+    """From vo-a.example, version 41, 3 min old."""
+    if not found.version:
+        return _("from %(name)s, nothing yet") % {"name": found.issuer}
+    said = {"name": found.issuer, "n": presentation.count(found.version)}
+    if found.age_s is None:
+        return _("from %(name)s, version %(n)s") % said
+    return _("from %(name)s, version %(n)s, %(age)s old") % {**said, "age": presentation.age(found.age_s)}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The provenance of an entry as pages show it. standing: only where it isn't fresh."""
+
+    words: str
+    short: str
+    url: str
+    standing: Standing | None
+    meanwhile: str
+
+
+_QUIET = (Condition.FRESH, Condition.LATE, Condition.NEW)
+
+
+def origin(found: Provenance, *, url: str) -> Origin:
+    """url: of the mount's page, empty for who may not open it."""
+    is_odd = found.condition not in _QUIET
+    is_old = found.condition in (Condition.STALE, Condition.EXPIRED)
+    return Origin(
+        words=provenance_words(found), short=found.issuer, url=url,
+        standing=federation_lines.STANDINGS[found.condition] if is_odd else None,
+        meanwhile=federation_lines.meanwhile(found.acts) if is_old else "",
+    )  # fmt: skip
+
+
+def stated_lines(found: Differences, rows: Iterable[Stated]) -> list[StatedLine]:
+    slug = found.mount.policy.slug
+    return [_stated(row, slug) for row in rows]
+
+
+def stated_verdict(found: Differences) -> str:
+    """All 12 entries are in our tree as the document says; or how many aren't."""
+    n, odd = len(found.stated), found.n_differing
+    if not odd:
+        return ngettext(
+            "Its %(n)s entry is in our tree as the document says", "All %(n)s entries are in our tree as it says", n
+        ) % {"n": presentation.count(n)}
+    return ngettext("%(odd)s of %(n)s entry differs", "%(odd)s of %(n)s entries differ", n) % {
+        "odd": presentation.count(odd), "n": presentation.count(n),
+    }  # fmt: skip
+
+
+def _stated(row: Stated, slug: str) -> StatedLine:
+    mark = ""
+    if not row.in_tree:
+        mark = _("not in our tree yet")
+    elif not row.in_document:
+        mark = _("not in the document any more")
+    return StatedLine(
+        row=row, url=lines.entry_url(slug, row.uid, row.name) if row.in_tree else "",
+        stated=presentation.shares_short(row.shares_stated) if row.in_document else presentation.UNKNOWN,
+        inside=presentation.percent(row.inside), asked=presentation.percent(row.asked),
+        here=presentation.percent(row.here), mark=mark,
+    )  # fmt: skip
+
+
+def page_of(rows: Sequence[Stated], start: int, most: int) -> tuple[Sequence[Stated], int | None]:
+    """A part of a list, and where the next one begins."""
+    return rows[start : start + most], start + most if len(rows) > start + most else None
