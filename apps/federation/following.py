@@ -67,7 +67,8 @@ def _is_settled(mount: Mount, data: bytes, at: datetime) -> bool:
 def take(mount: Mount, look: Look, at: datetime) -> None:
     """Under the lock of the mount: what was judged is landed."""
     if look.judged is None:
-        mount.etag = look.etag or mount.etag
+        if not look.code:  # never of what was refused: its confirmation would pass for a good look
+            mount.etag = look.etag or mount.etag
         return
     trusted = look.judged.trusted
     policy = lock_policy(mount.policy_id)

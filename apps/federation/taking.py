@@ -132,7 +132,8 @@ def take(row: Subscription, look: Look, at: datetime) -> bool:
     """
     judged: JudgedUsage | None = look.judged
     if judged is None:
-        row.etag = look.etag if look.code != "expired" else ""
+        if look.code == "expired":
+            row.etag = ""
         return row.is_left_behind and not look.code
     try:
         with transaction.atomic():

@@ -1,0 +1,143 @@
+"""What isn't heard for too long: kept, frozen, or compared by this site's usage alone, and back to normal by itself."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from apps.accounts.actor import COMMAND
+from apps.accounts.models import AuditEvent
+from apps.federation import control
+from apps.federation.fetching import ask_for_due
+from apps.federation.models import Mount, Subscription
+from apps.federation.mounting import unmount
+from apps.federation.stale import act_on_stale, is_stale
+from apps.federation.subscribing import subscribe, unsubscribe
+from apps.priorities.fallbacks import load_fallbacks
+from apps.runs.models import Run
+from tests.federation.conftest import AT
+from tests.federation.looks import counted, look_at
+from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide
+
+H11 = AT - timedelta(hours=1)
+TOO_LATE = AT + timedelta(days=1)
+IN_TIME = TOO_LATE - timedelta(seconds=1)
+
+
+def n_events(verb: str) -> int:
+    return AuditEvent.objects.filter(verb=verb).count()
+
+
+@pytest.fixture
+def heard(subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch) -> Subscription:
+    feed.tell({H11: {P1: 60}})
+    look_at(subscription, monkeypatch, AT)
+    return subscription
+
+
+def set_action(action: str) -> None:
+    for table in (Mount, Subscription):
+        table._default_manager.update(stale_action=action)
+
+
+def test_the_age_counts_from_the_last_good_look_and_at_first_from_the_beginning(subscription: Subscription) -> None:
+    assert not is_stale(subscription, IN_TIME)
+    assert is_stale(subscription, TOO_LATE)
+    subscription.good_at = AT + timedelta(hours=1)
+    assert not is_stale(subscription, TOO_LATE)
+
+
+def test_kept_is_kept(heard: Subscription) -> None:
+    assert act_on_stale(TOO_LATE) == 0
+    heard.refresh_from_db()
+    assert heard.state == "active"
+    assert load_fallbacks(heard.policy) == ()
+    assert counted(heard) == {(P1, H11): 60}
+
+
+def test_frozen_stays_frozen_until_somebody_thaws_it(
+    heard: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_action("freeze")
+    assert act_on_stale(IN_TIME) == 0
+    assert act_on_stale(TOO_LATE) == 2
+    assert act_on_stale(TOO_LATE) == 0
+    assert n_events("federation.frozen") == 2
+    feed.at = TOO_LATE
+    feed.tell({H11: {P1: 120}})
+    assert look_at(heard, monkeypatch, TOO_LATE).outcome == "frozen"
+    assert counted(heard) == {(P1, H11): 60}
+    control.thaw(kind="subscription", remote_id=heard.pk, reason="Seen.", at=TOO_LATE, actor=COMMAND)
+    assert look_at(heard, monkeypatch, TOO_LATE).outcome == "landed"
+    assert counted(heard) == {(P1, H11): 120}
+
+
+def test_a_subtree_falls_back_to_local_usage_and_comes_back_when_it_is_heard(
+    heard: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Subscription.objects.update(stale_action="local")
+    assert ask_for_due(at=IN_TIME) == 2
+    assert load_fallbacks(heard.policy) == ()
+    assert act_on_stale(TOO_LATE) == 1
+    assert act_on_stale(TOO_LATE) == 0
+    assert load_fallbacks(heard.policy) == (heard.entry_uid,)
+    event = AuditEvent.objects.get(verb="fallback.begun")
+    assert event.reason == "site-b.example, vo-a: Not confirmed since 2026-11-20 12:00 UTC."
+    assert counted(heard) == {(P1, H11): 60}
+    assert Run.objects.filter(kind="recompute", state="queued").exists()
+    assert look_at(heard, monkeypatch, TOO_LATE).outcome == "refused"
+    assert load_fallbacks(heard.policy) == (heard.entry_uid,)
+    feed.at = TOO_LATE
+    feed.tell({H11: {P1: 120}})
+    look_at(heard, monkeypatch, TOO_LATE)
+    assert load_fallbacks(heard.policy) == ()
+    assert n_events("fallback.ended") == 1
+
+
+def test_a_mount_that_is_not_heard_falls_back_too(
+    mounted: Mount, vo: OtherSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Mount.objects.update(stale_action="local")
+    act_on_stale(TOO_LATE)
+    assert load_fallbacks(mounted.policy) == (mounted.entry_uid,)
+    look_at(mounted, monkeypatch, TOO_LATE)
+    assert load_fallbacks(mounted.policy) == ()
+
+
+def other_site(feed: OtherFeed, at: datetime) -> Subscription:
+    return subscribe(
+        policy_slug="grid", entry="/vo-a-here", url=feed.url, issuer="site-c.example", feed="vo-a",
+        fingerprint=KEY.public.fingerprint, capacity_cores=100, settings={"stale_action": "local"}, reason="C too.",
+        at=at, actor=COMMAND,
+    )  # fmt: skip
+
+
+def test_one_that_is_heard_again_ends_nothing_that_another_still_needs(
+    heard: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = other_site(feed, AT)
+    Subscription.objects.update(stale_action="local")
+    assert act_on_stale(TOO_LATE) == 1
+    feed.at = TOO_LATE
+    feed.tell({H11: {P1: 120}})
+    look_at(heard, monkeypatch, TOO_LATE)
+    assert load_fallbacks(heard.policy) == (heard.entry_uid,)
+    unsubscribe(subscription_id=other.pk, reason="C left.", at=TOO_LATE, actor=COMMAND)
+    assert load_fallbacks(heard.policy) == ()
+
+
+def test_taking_it_away_or_choosing_otherwise_ends_the_fallback(heard: Subscription, mounted: Mount) -> None:
+    set_action("local")
+    act_on_stale(TOO_LATE)
+    given = {"reason": "Keep.", "at": TOO_LATE, "actor": COMMAND}
+    control.change_settings(kind="subscription", remote_id=heard.pk, settings={"stale_action": "keep"}, **given)  # type: ignore[arg-type]
+    assert load_fallbacks(heard.policy) == (heard.entry_uid,)
+    unmount(mount_id=mounted.pk, reason="They left.", at=TOO_LATE, actor=COMMAND)
+    assert load_fallbacks(heard.policy) == ()
+
+
+def test_what_is_paused_or_blocked_for_too_long_falls_back_as_well(heard: Subscription) -> None:
+    Subscription.objects.update(stale_action="local", state="blocked")
+    assert act_on_stale(TOO_LATE) == 1
+    assert load_fallbacks(heard.policy) == (heard.entry_uid,)

@@ -1,0 +1,208 @@
+"""Who takes usage of which entry from whom, by which key, and what is left when it ends."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import AuditEvent, User
+from apps.dashboard import audit_words
+from apps.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
+from apps.federation.models import Mount, Subscription
+from apps.federation.mounting import make_mount, preview, unmount
+from apps.federation.publications import make_publication
+from apps.federation.subscribing import (
+    get_subscription,
+    list_subscriptions,
+    preview_feed,
+    subscribe,
+    unsubscribe,
+)
+from apps.policies.at_once import publish_operations
+from apps.policies.models import Grant, Policy
+from apps.policies.trees import load_tree
+from apps.signing import BadDocument
+from apps.usage.models import Bucket, Record, SealedHour, Source
+from tests.federation.conftest import AT
+from tests.federation.looks import look_at
+from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide
+
+H11 = AT - timedelta(hours=1)
+TOKEN = "fsw_abc123-secret"
+
+
+def subscribed(side: OtherFeed, /, **given: Any) -> Subscription:
+    terms = {
+        "policy_slug": "grid", "entry": "/vo-a-here", "url": side.url, "issuer": side.name, "feed": "vo-a",
+        "fingerprint": KEY.public.fingerprint, "capacity_cores": 100, "reason": "One grid.", "at": AT, "actor": COMMAND,
+    }  # fmt: skip
+    return subscribe(**{**terms, **given})
+
+
+def somebody(policy: Policy, *verbs: str) -> Actor:
+    person = User.objects.create_user(username="anna")
+    if verbs:
+        root = load_tree(policy).uuid(0)
+        Grant.objects.create(
+            policy=policy, entry_uid=root, user=person, role="manager", verbs=list(verbs), created_at=AT
+        )  # fmt: skip
+    return Actor(user=person, via="page")
+
+
+def test_a_subscription_has_a_source_of_its_own_that_is_readable(feed: OtherFeed) -> None:
+    made = subscribed(feed, settings={"every_s": 60, "stale_action": "local"}, fingerprint=" ".join(KEY.public.groups))
+    source = made.source
+    assert (source.slug, source.kind, source.origin) == ("site-b-example-vo-a-here", "peer", "site-b.example")
+    assert (made.every_s, made.stale_action, made.due_at, made.state) == (60, "local", AT, "active")
+    assert made.fingerprint == KEY.public.fingerprint
+    event = AuditEvent.objects.get(verb="federation.subscribed")
+    assert (event.reason, event.details["source"]) == ("One grid.", source.slug)
+    assert audit_words.told(event, what="X") == "began to take usage from X"
+
+
+def test_slugs_of_sources_stay_unique_and_short(feed: OtherFeed, mounted: Mount) -> None:
+    first = subscribed(feed)
+    Subscription.objects.all().delete()
+    assert subscribed(feed).source.slug == f"{first.source.slug}-2"
+    long = subscribed(feed, issuer="a" * 128)
+    assert len(long.source.slug) <= 64
+    assert long.source.origin == "a" * 128
+
+
+def test_a_token_of_theirs_is_sent_kept_sealed_and_never_told(feed: OtherFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = subscribed(feed, token=f" {TOKEN}\n")
+    feed.tell({H11: {P1: 60}})
+    look_at(made, monkeypatch, AT)
+    assert feed.asked[-1]["authorization"] == f"Bearer {TOKEN}"
+    assert TOKEN not in made.sealed_token
+    told = [AuditEvent.objects.values_list("details", "reason"), made.fetches.values_list("message", "code")]
+    assert TOKEN not in json.dumps([list(rows) for rows in told])
+    preview_feed(url=feed.url, policy_slug="grid", entry="/vo-a-here", token=TOKEN, at=AT, actor=COMMAND)
+    assert feed.asked[-1]["authorization"] == f"Bearer {TOKEN}"
+    with pytest.raises(Invalid, match="without blanks"):
+        subscribed(feed, issuer="site-c.example", token="two\r\nlines")
+
+
+def test_a_token_for_a_mount_is_sent_kept_sealed_and_never_told(
+    vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unmount(mount_id=mounted.pk, reason="Again.", at=AT, actor=COMMAND)
+    preview(url=vo.url, policy_slug="grid", token=TOKEN, at=AT, actor=COMMAND)
+    assert vo.asked[-1]["authorization"] == f"Bearer {TOKEN}"
+    made = make_mount(
+        policy_slug="grid", entry="/vo-a-here", url=vo.url, issuer="vo-a.example", publication="vo-a",
+        fingerprint=KEY.public.fingerprint, token=TOKEN, reason="Again.", at=AT, actor=COMMAND,
+    )  # fmt: skip
+    vo.asked.clear()
+    look_at(made, monkeypatch, AT)
+    assert [asked["authorization"] for asked in vo.asked] == [f"Bearer {TOKEN}"]
+    assert TOKEN not in made.sealed_token + json.dumps(list(AuditEvent.objects.values_list("details", "reason")))
+
+
+def test_a_preview_shows_what_is_told_by_which_key_and_keeps_nothing(feed: OtherFeed, mounted: Mount) -> None:
+    feed.tell({H11: {P1: 60}})
+    found = preview_feed(url=feed.url, policy_slug="grid", entry="/vo-a-here", at=AT, actor=COMMAND)
+    head = found.document.head
+    assert (found.key, head.issuer, head.feed, head.site, head.capacity_cores) == (
+        KEY.public, "site-b.example", "vo-a", "site-b", 100,
+    )  # fmt: skip
+    feed.serves = b"<html>"
+    with pytest.raises(BadDocument):
+        preview_feed(url=feed.url, policy_slug="grid", entry="/vo-a-here", at=AT, actor=COMMAND)
+    assert not Subscription.objects.exists()
+    assert not Source.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "match"),
+    [
+        ({"entry": "/VO-B"}, Invalid, "mounted here, or published"),
+        ({"entry": "/nowhere"}, NotFound, "no entry"),
+        ({"issuer": "site.example"}, Invalid, "counts already"),
+        ({"issuer": "Not A Name"}, Invalid, "issuer"),
+        ({"feed": "<b>"}, Invalid, "feed"),
+        ({"capacity_cores": 0}, Invalid, "capacity_cores"),
+        ({"capacity_cores": float("nan")}, Invalid, "capacity_cores"),
+        ({"capacity_cores": True}, Invalid, "capacity_cores"),
+        ({"fingerprint": "abc"}, Invalid, "fingerprint"),
+        ({"settings": {"most_points": 5}}, Invalid, "most_points is unknown"),
+        ({"settings": {"every_s": 1}}, Invalid, "every_s"),
+        ({"url": "file:///etc/passwd"}, DomainError, "https"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_leaves_nothing(
+    feed: OtherFeed, given: dict[str, Any], error: type[Exception], match: str
+) -> None:
+    with pytest.raises(error, match=match):
+        subscribed(feed, **given)
+    assert not Subscription.objects.exists()
+    assert not Source.objects.exists()
+
+
+def test_a_site_is_subscribed_to_once_for_an_entry(feed: OtherFeed) -> None:
+    subscribed(feed)
+    with pytest.raises(Conflict, match="already"):
+        subscribed(feed, feed="vo-a-again")
+
+
+def test_who_may_mount_above_subscribes_and_others_see_nothing(
+    policy: Policy, feed: OtherFeed, subscription: Subscription
+) -> None:
+    anna = somebody(policy)
+    assert list_subscriptions(actor=anna, at=AT) == []
+    with pytest.raises(NotFound):
+        get_subscription(subscription_id=subscription.pk, actor=anna, at=AT)
+    with pytest.raises(NotFound):
+        preview_feed(url=feed.url, policy_slug="grid", entry="/vo-a-here", at=AT, actor=anna)
+    with pytest.raises(NotFound):
+        subscribed(feed, actor=anna)
+    with pytest.raises(NotFound):
+        unsubscribe(subscription_id=subscription.pk, reason="x", at=AT, actor=anna)
+    root = load_tree(policy).uuid(0)
+    Grant.objects.create(policy=policy, entry_uid=root, user=anna.user, role="manager", verbs=["mount"], created_at=AT)
+    assert [row.pk for row in list_subscriptions(actor=anna, at=AT)] == [subscription.pk]
+    assert subscribed(feed, actor=anna, issuer="site-c.example").made_by == anna.user
+
+
+def test_usage_of_what_we_publish_is_for_administrators_to_take(policy: Policy, feed: OtherFeed) -> None:
+    make_publication(policy_slug="grid", entry="/VO-A", name="our-vo", at=AT, actor=COMMAND)
+    anna = somebody(policy, "mount")
+    with pytest.raises(NotAllowed, match="administrators"):
+        subscribed(feed, entry="/VO-A", actor=anna)
+    assert subscribed(feed, entry="/VO-A").entry_uid == load_tree(policy).uuid(
+        load_tree(policy).index_of_path("/VO-A") or 0
+    )
+    assert subscribed(feed, entry="/VO-A/P-A1").source.slug == "site-b-example-p-a1"
+
+
+def test_unsubscribing_takes_all_that_was_told_away(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {P1: 60}}, [(P1, H11, 2)])
+    look_at(subscription, monkeypatch, AT)
+    assert Bucket.objects.exists()
+    unsubscribe(subscription_id=subscription.pk, reason="They left.", at=AT, actor=COMMAND)
+    for table in (Subscription, Source, Bucket, Record, SealedHour):
+        assert not table._default_manager.exists()
+    assert AuditEvent.objects.get(verb="federation.unsubscribed").reason == "They left."
+    again = subscribed(feed)
+    look_at(again, monkeypatch, AT)
+    assert Bucket.objects.count() == 1
+
+
+def test_what_is_told_of_an_entry_outlives_the_entry(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, settings: LazySettings
+) -> None:
+    feed.tell({H11: {P1: 60}})
+    look_at(subscription, monkeypatch, AT)
+    publish_operations(
+        policy_slug="grid", operations=[{"op": "archive", "entry": "/vo-a-here"}], reason="Over.", at=AT, actor=COMMAND
+    )
+    assert get_subscription(subscription_id=subscription.pk, actor=COMMAND, at=AT).pk == subscription.pk
+    unsubscribe(subscription_id=subscription.pk, reason="Over.", at=AT, actor=COMMAND)
+    assert not Bucket.objects.exists()
