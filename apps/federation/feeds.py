@@ -196,8 +196,8 @@ def _state_of(head: UsageHead, row: UsageFeed, asked: _Asked) -> str:
     """A mark of all that a reader has who took this document; it is made anew when half of its time is over."""
     enforces = head.enforces and [head.enforces.issuer, head.enforces.publication, head.enforces.version]
     said = [
-        head.issuer, head.feed, str(head.root), head.number, head.more, head.site, head.capacity_cores, enforces,
-        asked.key, row.tells_running, row.expires_after_s, row.made_at.isoformat(),
+        head.issuer, head.feed, str(head.root), head.number, row.number, head.more, head.site, head.capacity_cores,
+        enforces, asked.key, row.tells_running, row.expires_after_s, row.made_at.isoformat(),
         int(asked.at.timestamp()) // (row.expires_after_s // 2),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
