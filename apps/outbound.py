@@ -23,7 +23,7 @@ from urllib.parse import urljoin
 
 from django.conf import settings
 
-from apps.addresses import Address, Refused, Target, literal_of, refuse_closed, target_of
+from apps.addresses import Address, Refused, Target, is_allowed, literal_of, refuse_closed, target_of
 from apps.errors import TooLarge, Unavailable
 
 Resolve = Callable[[str, int], Sequence[str]]
@@ -33,6 +33,7 @@ MOST_HEAD_BYTES = 256 * 1024  # status lines, headers and the frames of chunks, 
 MOST_EXPANSION = 100
 FREE_EXPANSION_BYTES = 1024 * 1024
 _READ = 64 * 1024
+_PIECE = 16 * 1024  # a record of TLS
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -92,9 +93,22 @@ def fetch(
             break
         url, next_target = onward
         if next_target[:3] != target[:3]:
+            _refuse_inwards(target, next_target)
             sent = {}
         target = next_target
     raise Unreachable(f"{target.place} redirects more than {limits.redirects} times.", code="too_many_redirects")
+
+
+def _refuse_inwards(source: Target, onward: Target) -> None:
+    """What the operator opened is open for those who type it in: a stranger's redirect doesn't lead there.
+
+    Raises:
+        Refused: from an address that isn't on the operator's list to one that is.
+    """
+    if is_allowed(onward) and not is_allowed(source):
+        raise Refused(
+            f"{source.place} redirects to {onward.place}, which FAIRSHARE_OUTBOUND_ALLOW opens for this site's own use."
+        )
 
 
 def look_up(host: str, port: int) -> list[str]:
@@ -146,8 +160,10 @@ class _Wire:
         self._sock, self._deadline, self._most = sock, deadline, most
 
     def sendall(self, data: bytes) -> None:
-        self._sock.settimeout(self._deadline.left_s())
-        self._sock.sendall(data)
+        """In pieces: under TLS each of them has the socket's whole time."""
+        for at in range(0, len(data), _PIECE):
+            self._sock.settimeout(self._deadline.left_s())
+            self._sock.sendall(data[at : at + _PIECE])
 
     def makefile(self, mode: str) -> io.BufferedReader:
         return io.BufferedReader(_Incoming(self._sock, self._deadline, self._most))
@@ -221,14 +237,14 @@ def checked_addresses(target: Target, deadline: Deadline, resolve: Resolve) -> l
     if not texts:
         raise Unreachable(f"{target.host} has no address.", code="unknown_host")
     addresses = []
-    for text in texts[:MOST_ADDRESSES]:
+    for text in texts:
         try:
             address = ipaddress.ip_address(text)
         except ValueError as error:
             raise Refused(f"{target.host} resolves to something that is no address.") from error
         refuse_closed(address, target)
         addresses.append(address)
-    return addresses
+    return addresses[:MOST_ADDRESSES]
 
 
 def _resolved(target: Target, deadline: Deadline, resolve: Resolve) -> list[str]:
@@ -244,7 +260,8 @@ def _resolved(target: Target, deadline: Deadline, resolve: Resolve) -> list[str]
     thread = threading.Thread(target=ask, daemon=True, name="look-up")
     thread.start()
     thread.join(deadline.left_s())
-    deadline.left_s()
+    if not answer:
+        raise Unreachable(f"No whole answer within {deadline.total_s:g} s.", code="too_slow")
     if isinstance(answer[0], Exception):
         raise Unreachable(f"{target.host} is unknown to the name servers.", code="unknown_host") from answer[0]
     return list(answer[0])
@@ -340,7 +357,8 @@ class _told:
 
 
 def _host_header(target: Target) -> str:
-    return target.place if target.port not in (443, 80) else target.place.rpartition(":")[0]
+    is_usual = target.port == {"https": 443, "http": 80}[target.scheme]
+    return target.place.rpartition(":")[0] if is_usual else target.place
 
 
 def _with_scope(sockaddr: Any) -> str:

@@ -54,6 +54,7 @@ settings.FAIRSHARE_SNAPSHOT_POLL_S = 0.0
 settings.FAIRSHARE_TOKEN_PATIENCE_S = 0.0
 
 from apps.cli.stack.postgres import PostgresServer  # noqa: E402 - reads FAIRSHARE_VAR
+from tests.outbound_servers import certified, connects, serve  # noqa: E402, F401 - fixtures
 
 _server = pytest.StashKey[PostgresServer]()
 

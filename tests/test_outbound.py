@@ -3,118 +3,32 @@
 from __future__ import annotations
 
 import ast
-import datetime
 import gzip
 import io
 import ipaddress
-import os
 import socket
 import ssl
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from apps.addresses import Refused, kind_of, target_of
 from apps.errors import DomainError, TooLarge
 from apps.outbound import Limits, Unreachable, fetch
 from tests.hostile_addresses import NAMES, URLS
+from tests.outbound_servers import OK, Serve, answering, redirect, request_of
 
-Handler = Callable[[socket.socket, threading.Event], None]
-Serve = Callable[..., int]
 APPS = Path(__file__).resolve().parent.parent / "apps"
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 
 def names(host: str, port: int) -> list[str]:
     if host not in NAMES:
         raise socket.gaierror(host)
     return NAMES[host]
-
-
-def request_of(connection: socket.socket) -> bytes:
-    data = b""
-    while b"\r\n\r\n" not in data and (more := connection.recv(4096)):
-        data += more
-    return data
-
-
-def answering(*answers: bytes, seen: list[bytes] | None = None) -> Handler:
-    """One answer for each connection, the last one again and again."""
-    left = list(answers)
-
-    def handle(connection: socket.socket, closed: threading.Event) -> None:
-        request = request_of(connection)
-        if seen is not None:
-            seen.append(request)
-        connection.sendall(left.pop(0) if len(left) > 1 else left[0])
-
-    return handle
-
-
-def redirect(location: str, status: int = 302) -> bytes:
-    return f"HTTP/1.1 {status} Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode("latin-1")
-
-
-@pytest.fixture
-def serve(settings: Any) -> Iterator[Serve]:
-    """`serve(handler)` is the port of a server on this machine that may be connected to."""
-    closed = threading.Event()
-    listeners: list[socket.socket] = []
-
-    def start(handler: Handler, *, context: ssl.SSLContext | None = None, allowed: bool = True) -> int:
-        listener = socket.create_server(("127.0.0.1", 0))
-        listeners.append(listener)
-        port = int(listener.getsockname()[1])
-        if allowed:
-            settings.FAIRSHARE_OUTBOUND_ALLOW = [*settings.FAIRSHARE_OUTBOUND_ALLOW, f"127.0.0.1:{port}"]
-        threading.Thread(target=accept, args=(listener, handler, context), daemon=True).start()
-        return port
-
-    def accept(listener: socket.socket, handler: Handler, context: ssl.SSLContext | None) -> None:
-        while not closed.is_set():
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=talk, args=(connection, handler, context), daemon=True).start()
-
-    def talk(connection: socket.socket, handler: Handler, context: ssl.SSLContext | None) -> None:
-        try:
-            with context.wrap_socket(connection, server_side=True) if context else connection as wrapped:
-                wrapped.settimeout(20)
-                handler(wrapped, closed)
-        except OSError:
-            return  # the other side has had enough, which is what most of these tests are about
-
-    yield start
-    closed.set()
-    for listener in listeners:
-        listener.close()
-
-
-@pytest.fixture
-def connects(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Every address that a socket of this process was asked to connect to; only those of this machine are reached."""
-    asked: list[tuple[str, int]] = []
-
-    class Spy(socket.socket):
-        def connect(self, address: Any) -> None:
-            asked.append((address[0], address[1]))
-            if address[0] != "127.0.0.1":
-                raise ConnectionRefusedError("nothing leaves this machine in a test")
-            super().connect(address)
-
-    monkeypatch.setattr("apps.outbound.socket.socket", Spy)
-    return asked
 
 
 def test_there_are_enough_hostile_addresses_and_none_twice() -> None:
@@ -425,40 +339,6 @@ def test_a_header_with_a_line_end_is_not_sent_and_not_shown(serve: Serve) -> Non
 
 
 # --- TLS -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="session")
-def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Ours, which trusts an authority of this test; theirs, which it has certified as slurm.example.org."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "slurm.example.org")])
-    alternatives: list[x509.GeneralName] = [
-        x509.DNSName("slurm.example.org"),
-        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
-    ]
-    day = datetime.timedelta(days=1)
-    today = datetime.datetime.fromtimestamp(time.time(), datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(today - day)
-        .not_valid_after(today + day)
-        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    folder = tmp_path_factory.mktemp("tls")
-    public, private = folder / "cert.pem", folder / "key.pem"
-    public.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    private.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
-    theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    theirs.load_cert_chain(public, private)
-    ours = ssl.create_default_context(cafile=os.fspath(public))
-    return ours, theirs
 
 
 def test_the_certificate_is_checked_against_the_name_not_the_address(

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps import signing
 from apps.signing import (
     BadDocument,
     Link,
@@ -233,3 +234,48 @@ def test_what_has_no_form_is_refused_among_many_numbers_too(value: object) -> No
 def test_every_character_is_written_as_the_standard_library_writes_it() -> None:
     text = "".join(chr(n) for n in range(0x11000) if not 0xD800 <= n < 0xE000)
     assert canonical(text) == json.dumps(text, ensure_ascii=False).encode()
+
+
+_PIECES = [
+    *(b'"a"', b'"b":', b"1", b"1.5", b"1.0", b"-0", b"0.00001", b"1e5", b"9007199254740993", b"NaN", b",", b"[", b"]"),
+    *(b"{", b"}", b'"\\u0041"', '"\U0001f600"'.encode(), '"\ufb33"'.encode(), b" ", b"true", b"null"),
+]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=8))
+def test_the_quick_look_takes_nothing_that_the_careful_one_refuses(pieces: list[bytes]) -> None:
+    body = b'{"a":[' + b"".join(pieces) + b"]}"
+    try:
+        careful = signing._read_carefully(body, "line 1")
+    except BadDocument:
+        careful = None
+    quick = signing._read_plainly(body, signing._TEXTS.sub(b"", body))
+    assert quick is None or quick == careful
+    if careful is None:
+        with pytest.raises(BadDocument):
+            read_canonical(body, "line 1")
+
+
+@pytest.mark.parametrize(
+    "text", ["1.0", "1e5", "1E5", "-0", "-0.0", "0.00001e1", "9007199254740993", "1e999", "NaN", "01", "1.50", "5e-05"]
+)
+def test_numbers_in_another_spelling_are_not_canonical(text: str) -> None:
+    with pytest.raises(BadDocument):
+        read_canonical(f'{{"a":{text}}}'.encode(), "line 1")
+
+
+def test_what_is_read_before_the_signature_is_short() -> None:
+    with pytest.raises(BadDocument, match="line 2: has over 65,536 bytes"):
+        open_document(b'{}\n{"chain":[' + b"0," * 40_000 + b"0]}\n", trusted=None)
+
+
+def test_a_document_of_too_many_values_is_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = b'{"a":[' + b"[]," * 999 + b"[]]}"
+    assert len(read_canonical(body, "line 1")["a"]) == 1000
+    monkeypatch.setattr(signing, "MOST_NESTS", 1000)
+    with pytest.raises(BadDocument, match="lists and objects"):
+        read_canonical(body, "line 1")
+    monkeypatch.setattr(signing, "MOST_NESTS", 2000)
+    monkeypatch.setattr(signing, "MOST_VALUES", 1000)
+    with pytest.raises(BadDocument, match="values"):
+        read_canonical(body, "line 1")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
-from uuid import UUID
 
 import zstandard
 
@@ -13,12 +12,13 @@ from apps.accounts.actor import SYSTEM
 from apps.accounts.audit import record
 from apps.errors import DomainError
 from apps.federation.landing import Landing, lay_over
+from apps.federation.lived import lived_elsewhere
 from apps.federation.looking import Look, Question, question_of
 from apps.federation.models import Fetch, Mount
 from apps.federation.publications import own_name
 from apps.federation.trust import Trusted, Verdict, judge
 from apps.federation.wire import PolicyLimits
-from apps.policies.models import ChangeSet, Entry, Policy
+from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing import lock_policy
 from apps.policies.replacing import hold_mounted, land_mounted
 from apps.policies.trees import load_tree
@@ -75,7 +75,7 @@ def take(mount: Mount, look: Look, at: datetime) -> None:
     try:
         landing = lay_over(
             load_tree(policy), mount.entry_uid, look.judged.document,
-            lived_elsewhere=lambda uids: _lived_elsewhere(policy, mount, set(uids)),
+            lived_elsewhere=lambda uids: lived_elsewhere(policy, mount.entry_uid, uids),
         )  # fmt: skip
         _land(mount, policy, look, landing, at)
     except DomainError as error:
@@ -146,21 +146,3 @@ def _beyond(mount: Mount, landing: Landing) -> str:
 
 def _told(landing: Landing) -> str:
     return f"{landing.n_added:,} new, {landing.n_changed:,} changed, {landing.n_gone:,} gone"
-
-
-def _lived_elsewhere(policy: Policy, mount: Mount, uids: set[UUID]) -> set[UUID]:
-    """Which of these this policy once had outside of the mount: by where each was when it was last there."""
-    found: set[UUID] = set()
-    at_of: dict[UUID, set[UUID]] = {uid: {uid} for uid in uids}  # an entry above → the uids that it stands for
-    for _ in range(70):
-        rows = Entry.objects.filter(policy=policy, uid__in=at_of).order_by("uid", "-since").distinct("uid")
-        above: dict[UUID, set[UUID]] = {}
-        for uid, parent in rows.values_list("uid", "parent_uid"):
-            if parent is None:
-                found |= at_of[uid]
-            elif parent != mount.entry_uid:
-                above.setdefault(parent, set()).update(at_of[uid])
-        if not above:
-            break
-        at_of = above
-    return found

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
 from uuid import UUID
 
 import numpy as np
 
 from apps.errors import FieldProblem
 from apps.federation.wire import PolicyDocument
-from apps.policies.columns import Node, TreeColumns
+from apps.policies.adoption import differs, indexes_of
+from apps.policies.columns import Mask, TreeColumns
 from apps.policies.names import MAX_DEPTH, MOST_ENTRIES
-from apps.policies.reshape import columns_of
+from apps.policies.reshape import breadth_first, only_used
 from apps.policies.target_moves import target_moves
 from apps.signing import BadDocument
 
 LivedElsewhere = Callable[[Collection[UUID]], Collection[UUID]]
+Value = TypeVar("Value")
 _MOST_NAMED = 50
 
 
@@ -56,41 +59,73 @@ def lay_over(
     below[at] = False
     _refuse_strangers(head, at, below, document, lived_elsewhere)
     _refuse_size(head, at, below, document)
-    mount, root = head.node(at), document.tree.node(0)
-    nodes = [node for node, is_theirs in zip(head.nodes(), below.tolist(), strict=True) if not is_theirs]
-    there = next(place for place, node in enumerate(nodes) if node.uid == mount_uid)
-    nodes[there] = replace(mount, is_group=True, scope=root.scope or mount.scope)
-    theirs = [_moved(node, document.tree.uuid(0), mount_uid) for node in document.tree.nodes()][1:]
-    tree = columns_of([*nodes, *theirs], policy_slug=head.policy_slug, number=head.number)
-    return _compared(head, tree, below, nodes[there] != mount)
+    tree = _laid(head, at, below, document.tree)
+    return _compared(head, tree, at, below)
 
 
-def _moved(node: Node, root_uid: UUID, mount_uid: UUID) -> Node:
-    return replace(node, parent_uid=mount_uid) if node.parent_uid == root_uid else node
+def _laid(head: TreeColumns, at: int, below: Mask, theirs: TreeColumns) -> TreeColumns:
+    """Columns of both, without a look at single entries. Rows: ours that stay in their order, then theirs but the root.
+
+    What a document can't say (see `wire`) isn't asked of theirs: locks, dates, members, mounts, sources.
+    """
+    kept, n_new = np.flatnonzero(~below), len(theirs) - 1
+    row_of = np.full(len(head) + 1, -1, dtype=np.int64)  # the last: the root's parent −1
+    row_of[kept] = np.arange(len(kept))
+    row = int(row_of[at])
+    their_parents = np.where(theirs.parent[1:] == 0, row, theirs.parent[1:].astype(np.int64) + len(kept) - 1)
+    parent_row = np.concatenate([row_of[head.parent[kept]], their_parents])
+    names = [*(head.name[i] for i in kept.tolist()), *theirs.name[1:]]
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    order, parent = breadth_first(parent_row, rank)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+
+    def joined(ours: Any, theirs: Any) -> Any:
+        return np.concatenate([ours[kept], theirs[1:]])[order]
+
+    def moved(values: Mapping[int, Value]) -> dict[int, Value]:
+        return {int(place[row_of[i]]): value for i, value in values.items() if row_of[i] >= 0}
+
+    both = (*head.kind_names, *(kind for kind in theirs.kind_names if kind not in head.kind_names))
+    number = np.array([both.index(kind) for kind in theirs.kind_names], dtype=np.uint16)
+    kind_names, kind_code = only_used(both, joined(head.kind_code, number[theirs.kind_code]))
+    is_group, scope_code = joined(head.is_group, theirs.is_group), joined(head.scope_code, theirs.scope_code)
+    is_group[place[row]] = True
+    if theirs.scope_code[0]:
+        scope_code[place[row]] = theirs.scope_code[0]
+    return TreeColumns(
+        uid=joined(head.uid, theirs.uid), parent=parent, name=[names[each] for each in order.tolist()],
+        kind_names=kind_names, kind_code=kind_code, shares=joined(head.shares, theirs.shares),
+        inherit=joined(head.inherit, theirs.inherit), is_group=is_group, scope_code=scope_code,
+        locked=np.concatenate([head.locked[kept], np.zeros(n_new, np.bool_)])[order],
+        scope_sources=moved(head.scope_sources), dates=moved(head.dates), members=moved(head.members),
+        mount=moved(head.mount), policy_slug=head.policy_slug, number=head.number,
+    )  # fmt: skip
 
 
 def _refuse_strangers(
-    head: TreeColumns, at: int, below: np.ndarray, document: PolicyDocument, lived_elsewhere: LivedElsewhere
+    head: TreeColumns, at: int, below: Mask, document: PolicyDocument, lived_elsewhere: LivedElsewhere
 ) -> None:  # fmt: skip
     """Uids of entries that aren't the mount's: a document can't take over what others decide."""
-    theirs, fresh, problems = document.tree, [], []
-    for i in range(1, len(theirs)):
-        uid = theirs.uuid(i)
-        here = head.index_of_uid(uid)
-        if here is None:
-            fresh.append((i, uid))
-        elif not below[here]:
-            what = "the mount itself" if here == at else head.path(here)
-            problems.append(FieldProblem(theirs.path(i), f"has the uid of {what}, which isn't the mount's to describe"))
-    known = set(lived_elsewhere([uid for _, uid in fresh])) if fresh else set()
+    theirs = document.tree
+    here = indexes_of(theirs.uid, head)
+    here[0] = -1  # the root, in whose place the mount is
+    foreign = np.flatnonzero((here >= 0) & ~below[here])
+    problems = []
+    for i in foreign[:_MOST_NAMED].tolist():
+        what = "the mount itself" if here[i] == at else head.path(int(here[i]))
+        problems.append(FieldProblem(theirs.path(i), f"has the uid of {what}, which isn't the mount's to describe"))
+    fresh = {theirs.uuid(i): i for i in (1 + np.flatnonzero(here[1:] < 0)).tolist()}
+    known = set(lived_elsewhere(list(fresh))) if fresh else set()
     message = "has the uid of an entry that this policy had outside of the mount"
-    problems += [FieldProblem(theirs.path(i), message) for i, uid in fresh if uid in known]
+    problems += [FieldProblem(theirs.path(i), message) for uid, i in fresh.items() if uid in known]
     if problems:
         first = problems[0]
         raise BadDocument(f"{first.where} {first.message}.", code="foreign_uid", fields=problems[:_MOST_NAMED])
 
 
-def _refuse_size(head: TreeColumns, at: int, below: np.ndarray, document: PolicyDocument) -> None:
+def _refuse_size(head: TreeColumns, at: int, below: Mask, document: PolicyDocument) -> None:
     n_levels = len(head.ancestors(at)) + len(document.tree.level_starts) - 2
     if n_levels > MAX_DEPTH:
         raise BadDocument(f"At this place the tree would have {n_levels} levels; {MAX_DEPTH} are allowed.")
@@ -99,11 +134,11 @@ def _refuse_size(head: TreeColumns, at: int, below: np.ndarray, document: Policy
         raise BadDocument(f"The policy would have {n_entries:,} entries; {MOST_ENTRIES:,} are allowed.")
 
 
-def _compared(head: TreeColumns, tree: TreeColumns, below: np.ndarray, mount_changed: bool) -> Landing:
+def _compared(head: TreeColumns, tree: TreeColumns, at: int, below: Mask) -> Landing:
     moves = target_moves(head, tree)
-    before = {node.uid: node for node, is_theirs in zip(head.nodes(), below.tolist(), strict=True) if is_theirs}
-    after = {node.uid: node for node in tree.nodes()}
-    n_kept = sum(uid in after for uid in before)
-    n_changed = sum(uid in after and after[uid] != node for uid, node in before.items()) + int(mount_changed)
-    n_added = len(tree) - (len(head) - len(before)) - n_kept
-    return Landing(tree, n_added, len(before) - n_kept, n_changed, moves.furthest)
+    was_theirs = (moves.place >= 0) & below[moves.place]
+    says_else = differs(tree, head, moves.place)
+    n_kept = int(was_theirs.sum())
+    n_changed = int((says_else & (was_theirs | (moves.place == at))).sum())
+    n_added = int((moves.place < 0).sum())
+    return Landing(tree, n_added, int(below.sum()) - n_kept, n_changed, moves.furthest)

@@ -187,18 +187,17 @@ class TreeColumns:
     @cached_property
     def _uid_halves(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
         halves = np.ascontiguousarray(self.uid).view(">u8").astype(np.uint64)
-        order = np.argsort(halves[:, 0], kind="stable")
+        order = np.lexsort((halves[:, 1], halves[:, 0]))
         return order, halves[order, 0], halves[order, 1]
 
     def index_of_uid(self, uid: UUID) -> int | None:
+        """By halves, both of them in order: uids that others chose may all begin alike."""
         order, high, low = self._uid_halves
         wanted_high, wanted_low = np.uint64(uid.int >> 64), np.uint64(uid.int & 0xFFFF_FFFF_FFFF_FFFF)
-        for at in range(int(np.searchsorted(high, wanted_high)), len(high)):
-            if high[at] != wanted_high:
-                return None
-            if low[at] == wanted_low:
-                return int(order[at])
-        return None
+        begin = int(np.searchsorted(high, wanted_high, "left"))
+        end = int(np.searchsorted(high, wanted_high, "right"))
+        at = begin + int(np.searchsorted(low[begin:end], wanted_low))
+        return int(order[at]) if at < end and low[at] == wanted_low else None
 
     # --- Entries ------------------------------------------------------------------------------------------------------
     def node(self, i: int) -> Node:

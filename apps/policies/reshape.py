@@ -78,7 +78,7 @@ def _with_values(base: TreeColumns, nodes: Sequence[Node]) -> TreeColumns:
             values.pop(i, None)
             if value := getattr(node, name):
                 values[i] = value
-    kind_names, kind_code = _only_used(tuple(kinds), kind_code)
+    kind_names, kind_code = only_used(tuple(kinds), kind_code)
     return replace(
         base, kind_names=kind_names, kind_code=kind_code, shares=shares, inherit=inherit, is_group=is_group,
         scope_code=scope_code, locked=locked, digest="", scope_sources=sparse["scope_sources"],
@@ -204,7 +204,7 @@ def _coded(kinds: Sequence[str]) -> tuple[tuple[str, ...], npt.NDArray[np.uint16
     return names, np.array([number[kind] for kind in kinds], dtype=np.uint16)
 
 
-def _only_used(kinds: tuple[str, ...], code: npt.NDArray[np.uint16]) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
+def only_used(kinds: tuple[str, ...], code: npt.NDArray[np.uint16]) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
     """Sorted and without names that no entry has any more: equal trees have equal blobs."""
     used = np.flatnonzero(np.bincount(code, minlength=len(kinds)))
     names = sorted(kinds[i] for i in used.tolist())

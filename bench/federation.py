@@ -1,0 +1,209 @@
+"""Sites that follow each other: a mounted policy of 100,000 entries, looked at unchanged and landed when it changed.
+
+Both sides are in this process, with a real HTTP server on this machine between them. Ratios are seconds over the
+seconds that the goal allows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from bench.report import BenchLine
+
+if TYPE_CHECKING:
+    from apps.federation.models import Mount
+    from apps.policies.columns import TreeColumns
+
+N_ENTRIES = 100_000
+LOOKS = 20
+SAME_S, LAND_S = 0.2, 5.0
+SLUG = "bench-federation"
+_AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+def measure() -> list[BenchLine]:
+    """One site that mounts what one VO maintains."""
+    lines: list[BenchLine] = []
+    with _served() as served:
+        lines += _policies(served)
+    return lines
+
+
+class _Served:
+    """What the other side hands out. n_asked, n_sent: questions, and bytes of bodies in answer to them."""
+
+    def __init__(self) -> None:
+        self.answer: Callable[[str], bytes] = lambda _path: b""
+        self.port = self.n_asked = self.n_sent = 0
+
+
+def _policies(served: _Served) -> Iterator[BenchLine]:
+    from apps.federation.models import Fetch
+
+    tree = _tree_of_the_vo(N_ENTRIES)
+    other = _Authority()
+    first = other.says(tree)
+    served.answer = lambda _path: first
+    mount = _mounted(served, other)
+    first_s = _look(mount, "landed")
+    served.n_asked = served.n_sent = 0
+    same = sorted(_look(mount, "same") for _ in range(LOOKS))
+    if served.n_asked != LOOKS or served.n_sent:
+        raise RuntimeError(f"{served.n_asked} questions and {served.n_sent:,} bytes for {LOOKS} looks.")
+    changed, changed_s = [], []
+    for number in range(3):
+        changed = other.says(_changed(tree, number))
+        served.answer = lambda _path, changed=changed: changed
+        changed_s.append(_look(mount, "landed"))
+    message = Fetch.objects.filter(mount=mount).order_by("-id").values_list("message", flat=True)[0]
+    yield BenchLine(
+        f"a look at an unchanged mount / {SAME_S * 1e3:.0f} ms", same[-2] / SAME_S, 1.0,
+        f"{same[-2] * 1e3:.0f} ms at the 95th percentile of {LOOKS}, one conditional question each, no body",
+    )  # fmt: skip
+    yield BenchLine(
+        f"a changed mount lands / {LAND_S:g} s", max(changed_s) / LAND_S, 1.0,
+        f"{max(changed_s):.2f} s, the slowest of 3 ({message}); the first document {first_s:.2f} s; "
+        f"{N_ENTRIES:,} entries, {len(first) / 1e6:.0f} MB",
+    )  # fmt: skip
+
+
+class _Authority:
+    """Signs one version after another."""
+
+    def __init__(self) -> None:
+        from apps.signing import SigningKey
+
+        self.key, self.version, self.digest = SigningKey.generate(), 0, None
+
+    def says(self, tree: TreeColumns) -> bytes:
+        from apps.federation.wire import Head, write_policy
+        from apps.signing import digest_of, sign_document
+
+        self.version += 1
+        head = Head("vo.example", "vo", self.version, self.digest, _AT, _AT + timedelta(days=7))
+        document = write_policy(head, tree, 0)
+        self.digest = digest_of(document)
+        return sign_document(document, self.key)
+
+
+def _tree_of_the_vo(n: int) -> TreeColumns:
+    """Divisions of 100 groups with 99 users each."""
+    from apps.policies.columns import Node
+    from apps.policies.reshape import columns_of
+
+    root, nodes = UUID(int=1), []
+    n_groups = n // 100 - n // 10_000
+    for division in range(0, n_groups, 100):
+        above = UUID(int=1 << 64 | division)
+        nodes.append(Node(above, root, f"d{division}"))
+        for group in range(division, min(division + 100, n_groups)):
+            uid = UUID(int=2 << 64 | group)
+            nodes.append(Node(uid, above, f"g{group}", "project", 1.0 + group % 5))
+            nodes += [
+                Node(UUID(int=3 << 64 | group << 16 | k), uid, f"u{group}-{k}", "user", 1.0 + k % 7, is_group=False)
+                for k in range(99)
+            ]
+    return columns_of([Node(root, None, "vo", "vo"), *nodes])
+
+
+def _changed(tree: TreeColumns, number: int) -> TreeColumns:
+    """Shares of a thousand users are others, and ten groups came with ten users each."""
+    from apps.policies.columns import Node
+    from apps.policies.reshape import columns_of
+
+    nodes = list(tree.nodes())
+    people = [at for at, node in enumerate(nodes) if not node.is_group]
+    for at in people[number :: len(people) // 1000]:
+        nodes[at] = replace(nodes[at], shares=(nodes[at].shares or 0) + 0.25)
+    above = nodes[1].uid
+    for group in range(10):
+        uid = UUID(int=4 << 64 | number << 32 | group)
+        nodes.append(Node(uid, above, f"new{number}-{group}", "project", 0.01))
+        nodes += [
+            Node(UUID(int=5 << 64 | number << 32 | group << 16 | k), uid, f"n{k}", "user", is_group=False)
+            for k in range(10)
+        ]
+    return columns_of(nodes)
+
+
+def _mounted(served: _Served, other: _Authority) -> Mount:
+    from django.conf import settings
+
+    from apps.accounts.actor import COMMAND
+    from apps.federation.mounting import make_mount
+    from apps.policies.at_once import publish_operations
+    from apps.policies.services import make_policy
+
+    settings.FAIRSHARE_ISSUER = "site.example"
+    settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{served.port}"]
+    make_policy(slug=SLUG, name=SLUG, at=_AT, actor=COMMAND)
+    place = {"op": "add", "parent": "/", "name": "vo", "kind": "vo", "shares": 30}
+    publish_operations(policy_slug=SLUG, operations=[place], reason="A place.", at=_AT, actor=COMMAND)
+    return make_mount(
+        policy_slug=SLUG, entry="/vo", url=f"http://127.0.0.1:{served.port}/vo", issuer="vo.example", publication="vo",
+        fingerprint=other.key.public.fingerprint, settings={"most_points": 100, "most_entries": 1_000_000},
+        reason="bench", at=_AT, actor=COMMAND,
+    )  # fmt: skip
+
+
+def _look(mount: Mount, outcome: str) -> float:
+    """One run as a worker does it, with what it stores."""
+    from apps.federation.fetching import ask_for
+    from apps.runs.services import work_run_now
+
+    run = ask_for(mount, at=_AT)
+    began = time.perf_counter()
+    done = work_run_now(run.pk)
+    seconds = time.perf_counter() - began
+    if done.state != "succeeded" or done.result["outcome"] != outcome:
+        raise RuntimeError(f"{done.state}: {done.error} {done.result}")
+    return seconds
+
+
+@contextmanager
+def _served() -> Iterator[_Served]:
+    """Answers on this machine, with an ETag; the clock stands still meanwhile."""
+    import os
+
+    os.environ |= {"FAIRSHARE_TESTING": "1", "FAIRSHARE_CLOCK": _AT.isoformat()}
+    served = _Served()
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            data = served.answer(self.path)
+            etag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+            served.n_asked += 1
+            if self.headers.get("If-None-Match") == etag:
+                self.send_response(304)
+                self.end_headers()
+                return
+            self.send_response(200)
+            self.send_header("ETag", etag)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            served.n_sent += len(data)
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    served.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        os.environ.pop("FAIRSHARE_CLOCK", None)
