@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from apps import outbound
-from apps.addresses import Refused, target_of
+from apps.addresses import Refused, Target, target_of
 from apps.errors import TooLarge
 from apps.outbound import Limits, Unreachable, fetch
 from tests.outbound_servers import OK, Serve, answering, redirect, request_of
@@ -43,7 +43,7 @@ def test_what_the_operator_opened_is_no_place_for_a_strangers_redirect(
     inner = serve(answering(OK, seen=asked))
     outer = serve(answering(redirect(f"https://127.0.0.1:{inner}/jobs")), allowed=False)
     connected = outbound._connected
-    there = outbound.Target("http", "127.0.0.1", outer, "/")
+    there = Target("http", "127.0.0.1", outer, "/")
 
     def public(target: Any, addresses: Any, deadline: Any) -> socket.socket:
         if target.host != "vo.example.org":
@@ -79,8 +79,8 @@ def test_every_address_of_a_name_is_looked_at_however_many_there_are(connects: l
 def test_a_port_stands_in_the_host_header_where_it_is_not_the_usual_one(serve: Serve) -> None:
     assert outbound._host_header(target_of("https://example.org/")) == "example.org"
     assert outbound._host_header(target_of("https://example.org:8443/")) == "example.org:8443"
-    assert outbound._host_header(outbound.Target("http", "example.org", 443, "/")) == "example.org:443"
-    assert outbound._host_header(outbound.Target("https", "::1", 80, "/")) == "[::1]:80"
+    assert outbound._host_header(Target("http", "example.org", 443, "/")) == "example.org:443"
+    assert outbound._host_header(Target("https", "::1", 80, "/")) == "[::1]:80"
 
 
 @pytest.mark.parametrize("coding", ["zstd", "br", "deflate", "gzip, gzip", "zstd, gzip", "compress"])

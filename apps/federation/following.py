@@ -42,6 +42,9 @@ def read_answer(mount: Mount, answer: outbound.Answer, look: Look, at: datetime)
     """
     if answer.status == 304 and mount.document:
         look.etag = mount.etag
+        if _is_landed(mount, at):
+            look.version = mount.version
+            return
         look.data = zstandard.ZstdDecompressor().decompress(bytes(mount.document))
     elif answer.status == 200:
         look.data = answer.body
@@ -59,9 +62,16 @@ def read_answer(mount: Mount, answer: outbound.Answer, look: Look, at: datetime)
 
 def _is_settled(mount: Mount, data: bytes, at: datetime) -> bool:
     """The document in force again, word for word and still in time: nothing is read or compared once more."""
-    if mount.landed_version != mount.version or mount.expires_at is None or mount.expires_at <= at:
-        return False
-    return bool(mount.digest) and hashlib.sha256(data.partition(b"\n")[0]).hexdigest() == mount.digest
+    return (
+        _is_landed(mount, at)
+        and bool(mount.digest)
+        and hashlib.sha256(data.partition(b"\n")[0]).hexdigest() == mount.digest
+    )
+
+
+def _is_landed(mount: Mount, at: datetime) -> bool:
+    """What we have is in force, and still in time."""
+    return mount.landed_version == mount.version and mount.expires_at is not None and mount.expires_at > at
 
 
 def take(mount: Mount, look: Look, at: datetime) -> None:

@@ -102,7 +102,8 @@ def note(remote: Other, look: Look, at: datetime, duration_s: float, *, is_behin
             subject=str(remote), reason=look.message, outcome="failed",
         )  # fmt: skip
     remote.due_at = at if is_behind and is_good else at + timedelta(seconds=_wait_s(remote, is_good))
-    remote.save()
+    kept = set() if look.judged is not None else {"document"}  # megabytes that are the same
+    remote.save(update_fields=[field.name for field in remote._meta.concrete_fields if field.name not in {"id", *kept}])
     mine = {kind_of(remote): remote}
     Fetch.objects.create(
         **mine, at=at, outcome=look.outcome, version=look.version, n_bytes=look.n_bytes, duration_s=duration_s,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -132,3 +133,18 @@ def _some(data: st.DataObject) -> list[Node]:
         above = data.draw(st.sampled_from([VO, *(node.uid for node in nodes)]))
         nodes.append(Node(UUID(int=n), above, f"e{n}", shares=data.draw(st.sampled_from([None, 0.0, 1.0, 2.5]))))
     return nodes
+
+
+def test_uids_that_all_begin_alike_are_found_as_quickly_as_others() -> None:
+    """Whoever sends a document chooses them: a hundred thousand with the same first half must not cost their square."""
+    root, half = UUID(int=1), 7 << 64
+    nodes = [Node(UUID(int=half | k), root, f"u{k}", "user", is_group=False) for k in range(50_000)]
+    tree = columns_of([Node(root, None, "vo"), *nodes])
+    began = time.process_time()
+    for node in nodes[::10]:
+        at = tree.index_of_uid(node.uid)
+        assert at is not None
+        assert tree.name[at] == node.name
+    assert tree.index_of_uid(UUID(int=half | 60_000)) is None
+    assert tree.index_of_uid(UUID(int=(half - 1) | 1)) is None
+    assert time.process_time() - began < 5  # ten minutes by looking through all that begin alike

@@ -1,0 +1,36 @@
+"""Whose an entry was, by where it was when it was last in the tree."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from apps.accounts.actor import COMMAND
+from apps.federation.lived import lived_elsewhere
+from apps.policies.at_once import publish_operations
+from apps.policies.models import Policy
+from apps.policies.trees import load_tree
+from tests.federation.conftest import AT
+
+
+def uid_of(policy: Policy, path: str) -> UUID:
+    tree = load_tree(Policy.objects.get(pk=policy.pk))
+    at = tree.index_of_path(path)
+    assert at is not None, path
+    return tree.uuid(at)
+
+
+def test_what_was_below_the_mount_is_the_mounts_and_everything_else_that_ever_was_is_not(policy: Policy) -> None:
+    vo, anna = uid_of(policy, "/VO-A"), uid_of(policy, "/VO-A/P-A1/anna")
+    project, stranger, unknown = uid_of(policy, "/VO-A/P-A1"), uid_of(policy, "/VO-B"), UUID(int=123)
+    operations = [{"op": "archive", "entry": "/VO-A/P-A1"}, {"op": "archive", "entry": "/VO-B"}]
+    publish_operations(policy_slug="grid", operations=operations, reason="Gone.", at=AT, actor=COMMAND)
+    gone = [anna, project, stranger, unknown]
+    assert lived_elsewhere(policy, vo, gone) == {stranger}
+    assert lived_elsewhere(policy, UUID(int=9), gone) == {anna, project, stranger}
+    assert lived_elsewhere(policy, vo, []) == set()
+
+
+def test_a_hundred_thousand_strangers_are_asked_for_at_once(policy: Policy, django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(1):
+        assert lived_elsewhere(policy, UUID(int=1), [UUID(int=n) for n in range(100_000)]) == set()
