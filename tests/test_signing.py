@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps import signing
+from apps import canonical as canonical_json
 from apps.signing import (
     BadDocument,
     Link,
@@ -246,10 +246,10 @@ _PIECES = [
 def test_the_quick_look_takes_nothing_that_the_careful_one_refuses(pieces: list[bytes]) -> None:
     body = b'{"a":[' + b"".join(pieces) + b"]}"
     try:
-        careful = signing._read_carefully(body, "line 1")
+        careful = canonical_json._read_carefully(body, "line 1")
     except BadDocument:
         careful = None
-    quick = signing._read_plainly(body, signing._TEXTS.sub(b"", body))
+    quick = canonical_json._read_plainly(body, canonical_json._TEXTS.sub(b"", body))
     assert quick is None or quick == careful
     if careful is None:
         with pytest.raises(BadDocument):
@@ -272,10 +272,10 @@ def test_what_is_read_before_the_signature_is_short() -> None:
 def test_a_document_of_too_many_values_is_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     body = b'{"a":[' + b"[]," * 999 + b"[]]}"
     assert len(read_canonical(body, "line 1")["a"]) == 1000
-    monkeypatch.setattr(signing, "MOST_NESTS", 1000)
+    monkeypatch.setattr(canonical_json, "MOST_NESTS", 1000)
     with pytest.raises(BadDocument, match="lists and objects"):
         read_canonical(body, "line 1")
-    monkeypatch.setattr(signing, "MOST_NESTS", 2000)
-    monkeypatch.setattr(signing, "MOST_VALUES", 1000)
+    monkeypatch.setattr(canonical_json, "MOST_NESTS", 2000)
+    monkeypatch.setattr(canonical_json, "MOST_VALUES", 1000)
     with pytest.raises(BadDocument, match="values"):
         read_canonical(body, "line 1")
