@@ -11,7 +11,6 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.accounts.entry_names import is_reserved
 from apps.accounts.intern import AccountKey
 from apps.dashboard import lines, presentation
 from apps.priorities.map_rights import MapRights
@@ -61,8 +60,6 @@ class PlaceWords:
 
 
 def account_words(key: AccountKey) -> AccountWords:
-    if is_reserved(key.namespace):
-        return AccountWords(_("an entry not in this policy yet"), _("told by another site"))
     name = key.user_name or key.dn or key.group_name
     details = [key.namespace]
     if key.group_name and key.group_name != name:

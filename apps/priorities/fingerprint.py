@@ -69,7 +69,7 @@ def read_fingerprint(policy: Policy, *, as_of: datetime) -> Fingerprint:
         engine_version=engine.VERSION,
         as_of=as_of,
         people=people_digest(load_tree(policy, revision["number"])),
-        fallen=list_fallen_back(policy),
+        fallen=tuple(one for one in list_fallen_back(policy) if tick_of(one.since) <= as_of),
     )
 
 

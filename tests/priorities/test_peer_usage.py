@@ -237,6 +237,7 @@ def test_a_fallback_is_told_once_asks_for_a_recompute_and_is_part_of_the_fingerp
     assert not fall_back(site.policy, uid, reason="still not", at=AS_OF + timedelta(hours=1))
     assert read_fingerprint(site.policy, as_of=AS_OF).digest == during.digest
     assert load_fallbacks(site.policy) == (uid,)
+    assert read_fingerprint(site.policy, as_of=AS_OF - timedelta(hours=1)).to_json().get("fallbacks") is None
     assert recover(site.policy, uid, at=AS_OF)
     assert not recover(site.policy, uid, at=AS_OF)
     assert read_fingerprint(site.policy, as_of=AS_OF).digest == before.digest
@@ -362,7 +363,7 @@ def test_what_a_peer_tells_is_no_name_to_look_up_to_list_to_suggest_for_or_to_re
     site.publish([{"name": "vo", "scope": "global", "children": [{"name": "a", "shares": 1}]}])
     a = uid_at(site, "/vo/a")
     site.map(Rule(kind="exact", user_pattern="alice", target_uid=a, suffix=""))
-    tell(peer, {a: 1.0, uuid4(): 2.0}, hour=HOUR - 24 * 400)
+    tell(peer, {a: 1.0, uuid4(): 2.0})
     site.recompute()
     snapshot = served.newest(site.slug)
     assert [one["entry"] for one in snapshot.lookup([AccountQuery(str(a), namespace=ENTRY_NAMESPACE)])] == [None]
@@ -370,7 +371,8 @@ def test_what_a_peer_tells_is_no_name_to_look_up_to_list_to_suggest_for_or_to_re
     assert [line["account"] for line in snapshot.every_leaf()] == [None]
     page = get_mapping_page(policy_slug=site.slug, at=AS_OF, actor=COMMAND)
     assert (page.unmapped, page.n_unmapped, page.n_attached, page.total_core_s) == ([], 0, 0, 0)
-    hidden = pseudonymise_idle(idle_days=30, reason="gone", at=AS_OF, actor=COMMAND)
+    assert (page.n_waiting, page.waiting_core_s) == (1, 7200.0)
+    hidden = pseudonymise_idle(idle_days=30, reason="gone", at=AS_OF + timedelta(days=400), actor=COMMAND)
     assert hidden.n_accounts == 0
     assert Account.objects.filter(namespace=ENTRY_NAMESPACE, is_pseudonym=False).count() == 2
 
@@ -400,3 +402,23 @@ def test_the_page_and_rest_of_a_peers_source_offer_nothing_to_do(peer: Source, c
         assert f">{absent}<" not in page
     assert client.get("/usage/sources/peer/settings/").status_code == 409
     assert client.get("/usage/sources/").status_code == 200
+    form = client.get("/usage/import/?source=peer")
+    assert form.status_code == 200
+    assert 'value="peer"' not in form.content.decode()
+    told = client.get("/api/v1/usage/sources/peer").json()
+    assert (told["kind"], told["origin"], told["collecting"]) == ("peer", "peer.example", {})
+    made = client.post(
+        "/api/v1/usage/sources", {"slug": "x", "name": "x", "kind": "peer"}, content_type="application/json"
+    )
+    assert made.status_code in (400, 422)
+
+
+def test_the_page_of_accounts_tells_of_entries_that_arent_in_the_policy_yet(
+    make_site: Callable[..., Site], peer: Source, client: Client
+) -> None:
+    site = make_site()
+    site.publish([{"name": "vo", "children": [{"name": "a", "shares": 1}]}])
+    tell(peer, {uuid4(): 2.0})
+    client.force_login(User.objects.create_superuser("root", password=None))
+    page = client.get(f"/policy/{site.slug}/mappings/").content.decode()
+    assert "Other sites tell of an entry not in this policy yet: 2.0 core-h of the last 30 days" in page

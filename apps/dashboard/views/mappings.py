@@ -95,6 +95,7 @@ def _unmapped_context(page: MappingPage) -> dict[str, Any]:
     return {
         **_base(page), "unmapped": [mapping_lines.unmapped_line(page, line, most) for line in page.unmapped],
         "n_unmapped": page.n_unmapped, "n_hidden": page.n_hidden, "next_after": page.next_after,
+        "n_waiting": page.n_waiting, "waiting_core_s": page.waiting_core_s,
         "paths": paths_to_choose(page.rights) if page.may_edit and page.unmapped else [],
     }  # fmt: skip
 

@@ -39,7 +39,7 @@ from apps.runs import services as runs
 from apps.usage import selectors, services
 from apps.usage.collectors.registry import AUTO, FORMATS
 from apps.usage.imports import MOST_REJECTED_KEPT
-from apps.usage.models import Import
+from apps.usage.models import Import, Source
 
 REJECTED_PER_PAGE = 25
 _FORM_ROOM = 1_000_000  # what the fields and boundaries around a file may take
@@ -186,7 +186,9 @@ def _imports(actor: Actor, slug: str | None = None) -> list[dict[str, Any]]:
 def _upload_form(actor: Actor, *data: Any, initial: dict[str, Any] | None = None) -> UploadForm:
     return UploadForm(
         *data,
-        sources=[(found.slug, found.name) for found in selectors.list_sources(actor=actor)],
+        sources=[
+            (found.slug, found.name) for found in selectors.list_sources(actor=actor) if found.kind != Source.Kind.PEER
+        ],
         formats=[(AUTO, _("Find out by itself")), *((one.name, one.label) for one in FORMATS.values())],
         initial=initial,
     )
@@ -194,7 +196,7 @@ def _upload_form(actor: Actor, *data: Any, initial: dict[str, Any] | None = None
 
 def _asked(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     asked = request.GET.get("source", "")
-    known = {found.slug for found in selectors.list_sources(actor=actor)}
+    known = {found.slug for found in selectors.list_sources(actor=actor) if found.kind != Source.Kind.PEER}
     return {"source": asked} if asked in known else {}
 
 

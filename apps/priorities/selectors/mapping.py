@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from apps.accounts.actor import Actor
-from apps.accounts.entry_names import RESERVED
+from apps.accounts.entry_names import ENTRY_NAMESPACE, RESERVED, uid_of_account
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
 from apps.priorities.map_rights import MapRights, rights_in
@@ -71,6 +71,8 @@ class MappingPage:
     next_after: int | None = None
     is_whole: bool = False  # all of it is read
     may_edit: bool = False
+    n_waiting: int = 0  # entries that other sites tell of and that aren't in the tree; where all of it is read
+    waiting_core_s: float = 0.0
 
 
 def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: Actor) -> MappingPage:
@@ -83,8 +85,9 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
     rows = list(accounts.order_by("id").values_list("id", *AccountKey._fields))
     ids, keys = [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows]
     decided = decide_accounts(rights.tree, book.rules, book.known, keys)
-    mine = set(ids)
-    stakes = {account: stake for account, stake in load_stakes(at=at).items() if account in mine}
+    used, mine = load_stakes(at=at), set(ids)
+    stakes = {account: stake for account, stake in used.items() if account in mine}
+    waiting = _waiting(rights, {account: stake for account, stake in used.items() if account not in mine})
     rules, by_members, attached = _rules(rights, stored, book, ids, decided, stakes)
     is_whole = rights.may_name(0)
     free = _unmapped(ids, keys, decided, stakes)
@@ -101,7 +104,7 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
         total_core_s=sum(stake.core_s for stake in stakes.values()), n_accounts=len(ids),
         n_attached=attached[0], attached_core_s=attached[1], n_by_members=by_members[0], members_core_s=by_members[1],
         next_after=after + PAGE if n_read > after + PAGE else None, is_whole=is_whole,
-        may_edit=rights.maps_anywhere,
+        may_edit=rights.maps_anywhere, n_waiting=len(waiting), waiting_core_s=sum(waiting),
     )  # fmt: skip
 
 
@@ -131,6 +134,16 @@ def _rules(
     of_tree = range(n_exact, n_exact + n_of_tree)
     by_members = sum(counts[number] for number in of_tree), sum(used.get(number, 0.0) for number in of_tree)
     return lines, by_members, (counts[None], used.get(None, 0.0))
+
+
+def _waiting(rights: MapRights, told: dict[int, Stake]) -> list[float]:
+    """Core-seconds of the entries that others tell of and that aren't in the tree, for who reads all of it."""
+    if not rights.may_name(0):
+        return []
+    rows = Account.objects.filter(pk__in=list(told), namespace=ENTRY_NAMESPACE).values_list("pk", "user_name")
+    known = {pk: uid_of_account(AccountKey(ENTRY_NAMESPACE, name)) for pk, name in rows}
+    absent = [pk for pk, uid in known.items() if uid is None or rights.tree.index_of_uid(uid) is None]
+    return [told[pk].core_s for pk in absent]
 
 
 def _unmapped(
