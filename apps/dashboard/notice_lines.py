@@ -68,8 +68,11 @@ def url_of(line: NoticeLine) -> str:
         "allocations": {"policy": policy},
         "mappings": {"policy": policy},
         "webhook": {"webhook": facts.get("webhook")},
+        "federation-mount": {"mount": facts.get("mount")},
+        "federation-subscription": {"subscription_id": facts.get("subscription")},
     }
-    route = {"change_set": "change"}.get(line.kind.leads_to, line.kind.leads_to)
+    remote = "federation-subscription" if facts.get("is_usage") else "federation-mount"
+    route = {"change_set": "change", "remote": remote}.get(line.kind.leads_to, line.kind.leads_to)
     try:
         return reverse(f"dashboard:{route}", kwargs=given.get(route, {}))
     except NoReverseMatch:

@@ -23,7 +23,7 @@ from apps.policies.publishing import lock_policy
 from apps.policies.replacing import hold_mounted, land_mounted
 from apps.policies.trees import load_tree
 
-_OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
+STILL_OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
 
 
 def question_for(mount: Mount) -> Question:
@@ -124,7 +124,12 @@ def _land(mount: Mount, policy: Policy, look: Look, landing: Landing, at: dateti
         return
     look.outcome, look.message = Fetch.Outcome.HELD, beyond
     held = mount.held
-    if held is not None and held.state in _OPEN and held.base_number == policy.head_number and version == mount.version:
+    if (
+        held is not None
+        and held.state in STILL_OPEN
+        and held.base_number == policy.head_number
+        and version == mount.version
+    ):
         return
     let_go_of_held(mount, at)
     mount.held = hold_mounted(
@@ -135,7 +140,7 @@ def _land(mount: Mount, policy: Policy, look: Look, landing: Landing, at: dateti
 def let_go_of_held(mount: Mount, at: datetime) -> None:
     """What waited for a decision is overtaken by a newer version, or by a newer tree of ours."""
     if mount.held is not None:
-        ChangeSet.objects.filter(pk=mount.held.pk, state__in=_OPEN).update(
+        ChangeSet.objects.filter(pk=mount.held.pk, state__in=STILL_OPEN).update(
             state=ChangeSet.State.WITHDRAWN, updated_at=at
         )
         mount.held = None

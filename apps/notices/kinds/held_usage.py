@@ -1,0 +1,59 @@
+"""A peer that tells of more usage than it has, or of more than was agreed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.federation.models import HeldHour, Subscription
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
+from apps.notices.kinds.remotes import facts_of, is_for, key_of, watched, what
+
+
+def find(place: PolicyPlace) -> Iterable[Finding]:
+    """Held hours and held running jobs; a capacity that grew is only a question until something is held."""
+    for remote, _terms in watched(place):
+        if not isinstance(remote, Subscription):
+            continue
+        n_hours = HeldHour.objects.filter(subscription=remote).count()
+        told = remote.told_capacity_cores or 0.0
+        is_larger = told > remote.capacity_cores
+        if n_hours or remote.running_held or is_larger:
+            level = "bad" if n_hours or remote.running_held else "info"
+            facts = {
+                **facts_of(remote), "hours": n_hours, "running": remote.running_held,
+                "agreed_cores": remote.capacity_cores, "told_cores": told if is_larger else None,
+            }  # fmt: skip
+            yield Finding(key_of(remote), level, facts, remote.entry_uid)  # type: ignore[arg-type]  # one of the two
+
+
+def tell(facts: Mapping[str, Any]) -> Sentence:
+    given = {"what": what(facts), "n": int(facts["hours"]), "agreed": f"{facts['agreed_cores']:,.0f}"}
+    texts = []
+    if facts["hours"]:
+        texts.append(ngettext(
+            "%(what)s tells of more than its %(agreed)s cores can do in %(n)s hour, which doesn’t count.",
+            "%(what)s tells of more than its %(agreed)s cores can do in %(n)s hours, which don’t count.",
+            int(facts["hours"]),
+        ) % given)  # fmt: skip
+    if facts["running"]:
+        texts.append(_("%(what)s tells of jobs on more than its %(agreed)s cores: they don’t count.") % given)
+    if facts["told_cores"]:
+        given["told"] = f"{facts['told_cores']:,.0f}"
+        texts.append(_("%(what)s says that it has %(told)s cores now; %(agreed)s are agreed.") % given)
+    return Sentence("held_usage", facts, " ".join(texts))
+
+
+KIND = Kind(
+    name="held_usage",
+    title=gettext_lazy("Usage beyond a peer’s capacity"),
+    about=gettext_lazy("Another site tells of more usage than it has, or says that it has more than was agreed."),
+    watches="policy",
+    find=find,
+    is_for=is_for,
+    tell=tell,
+    leads_to="remote",
+)

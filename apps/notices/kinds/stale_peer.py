@@ -1,0 +1,56 @@
+"""Another authority that hasn't been heard for longer than is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.federation.models import Remote
+from apps.federation.stale import heard_at, is_stale
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
+from apps.notices.kinds.remotes import facts_of, is_for, key_of, watched, what
+
+_HOUR = timedelta(hours=1)
+
+
+def find(place: PolicyPlace) -> Iterable[Finding]:
+    """By the age that is allowed for each; what is done about it is told with it."""
+    for remote, _terms in watched(place):
+        if not is_stale(remote, place.at):
+            continue
+        hours = int((place.at - heard_at(remote)) / _HOUR)
+        level = "warn" if remote.stale_action == Remote.StaleAction.KEEP else "bad"
+        facts = {**facts_of(remote), "hours": hours, "action": remote.stale_action}
+        yield Finding(key_of(remote), level, facts, remote.entry_uid)  # type: ignore[arg-type]  # one of the two
+
+
+def tell(facts: Mapping[str, Any]) -> Sentence:
+    hours = int(facts["hours"])
+    given = {"what": what(facts), "n": hours}
+    text = ngettext(
+        "%(what)s wasn’t heard for %(n)s hour.", "%(what)s wasn’t heard for %(n)s hours.", hours
+    ) % given  # fmt: skip
+    told = {
+        "keep": _("What it told last stays in force."),
+        "freeze": _("It is frozen until somebody thaws it."),
+        "local": _("Until it is heard again, this site’s usage alone counts there."),
+    }
+    return Sentence(f"stale_peer.{facts['action']}", facts, f"{text} {told[facts['action']]}")
+
+
+KIND = Kind(
+    name="stale_peer",
+    title=gettext_lazy("Peers that aren’t heard"),
+    about=gettext_lazy(
+        "What is mounted, or usage of another site, wasn’t confirmed for longer than is allowed for it."
+    ),
+    watches="policy",
+    find=find,
+    is_for=is_for,
+    tell=tell,
+    leads_to="remote",
+)

@@ -1,0 +1,132 @@
+"""What goes wrong with others opens a notice for who decides about them, says what is done, and closes by itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import User
+from apps.dashboard import notice_lines
+from apps.federation import control
+from apps.federation.models import Mount, Subscription
+from apps.notices import reading
+from apps.notices.evaluating import evaluate
+from apps.notices.kinds import kinds
+from apps.policies.models import Grant, Policy
+from apps.policies.trees import load_tree
+from apps.signing import SigningKey
+from tests.federation.conftest import AT
+from tests.federation.looks import look_at
+from tests.federation.other_side import P1, OtherFeed, OtherSide, projects
+
+H11 = AT - timedelta(hours=1)
+DAY_LATER = AT + timedelta(days=1, hours=2)
+
+
+@pytest.fixture
+def pia(policy: Policy) -> Actor:
+    """Somebody who may mount anywhere in the policy."""
+    person = User.objects.create_user(username="pia")
+    root = load_tree(policy).uuid(0)
+    Grant.objects.create(
+        policy=policy, entry_uid=root, user=person, role="manager", verbs=["mount"], created_at=AT
+    )  # fmt: skip
+    return Actor(user=person, via="page")
+
+
+def told(actor: Actor, kind: str, at: object = AT) -> list[str]:
+    evaluate(at=at)  # type: ignore[arg-type]
+    lines = reading.list_open_notices(actor, at)  # type: ignore[arg-type]
+    return sorted(line.sentence.text for line in lines if line.kind.name == kind)
+
+
+@pytest.mark.parametrize(
+    ("action", "done"),
+    [
+        ("keep", "What it told last stays in force."),
+        ("freeze", "It is frozen until somebody thaws it."),
+        ("local", "Until it is heard again, this site’s usage alone counts there."),
+    ],
+)
+def test_who_is_not_heard_is_told_with_what_is_done_about_it(
+    subscription: Subscription, mounted: Mount, pia: Actor, action: str, done: str
+) -> None:
+    Subscription.objects.update(stale_action=action)
+    Mount.objects.update(good_at=DAY_LATER)
+    assert told(pia, "stale_peer") == []
+    assert told(pia, "stale_peer", DAY_LATER) == [f"site-b.example, vo-a wasn’t heard for 26 hours. {done}"]
+    line = next(one for one in reading.list_open_notices(pia, DAY_LATER) if one.kind.name == "stale_peer")
+    assert line.notice.level == ("warn" if action == "keep" else "bad")
+    Subscription.objects.update(good_at=DAY_LATER)
+    assert told(pia, "stale_peer", DAY_LATER) == []
+
+
+@pytest.mark.parametrize("what", ["mount", "subscription"])
+def test_who_is_blocked_is_told_until_somebody_trusts_the_key(
+    subscription: Subscription, mounted: Mount, vo: OtherSide, feed: OtherFeed, pia: Actor, what: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    remote: Mount | Subscription = mounted if what == "mount" else subscription
+    vo.key = feed.key = SigningKey(bytes(32))
+    vo.publish()
+    feed.tell({H11: {P1: 60}})
+    look_at(remote, monkeypatch, AT)
+    text = f"{remote} signs with a key that nobody here trusts: it isn’t followed until somebody looks."
+    assert told(pia, "blocked_peer") == [text]
+    line = next(one for one in reading.list_open_notices(pia, AT) if one.kind.name == "blocked_peer")
+    if what == "mount":
+        assert notice_lines.url_of(line) == f"/federation/mounts/{remote.pk}/"
+    fingerprint = SigningKey(bytes(32)).public.fingerprint
+    control.trust_key(
+        kind="mount" if what == "mount" else "subscription", remote_id=remote.pk, fingerprint=fingerprint,
+        reason="Compared on the phone.", at=AT, actor=COMMAND,
+    )  # fmt: skip
+    assert told(pia, "blocked_peer") == []
+
+
+def test_a_document_that_is_held_leads_to_its_review(
+    mounted: Mount, vo: OtherSide, pia: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vo.publish(projects(p1=10, p2=70))
+    assert look_at(mounted, monkeypatch, AT).outcome == "held"
+    text = "Version 2 of vo-a.example, vo-a changes more than lands by itself: it waits for a decision."
+    assert told(pia, "held_document") == [text]
+    line = next(one for one in reading.list_open_notices(pia, AT) if one.kind.name == "held_document")
+    assert mounted.held is not None
+    assert str(mounted.held.pk) in notice_lines.url_of(line)
+    vo.publish()
+    look_at(mounted, monkeypatch, AT)
+    assert told(pia, "held_document") == []
+
+
+def test_more_than_a_peer_has_is_told_until_it_is_agreed(
+    subscription: Subscription, feed: OtherFeed, pia: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {P1: 1e6}}, [(P1, H11, 1_000)], capacity_cores=2_000.0)
+    look_at(subscription, monkeypatch, AT)
+    assert told(pia, "held_usage") == [
+        "site-b.example, vo-a tells of more than its 100 cores can do in 1 hour, which doesn’t count. "
+        "site-b.example, vo-a tells of jobs on more than its 100 cores: they don’t count. "
+        "site-b.example, vo-a says that it has 2,000 cores now; 100 are agreed."
+    ]
+    control.agree_capacity(subscription=subscription.pk, cores=2_000, reason="They grew.", at=AT, actor=COMMAND)
+    look_at(subscription, monkeypatch, AT)
+    assert told(pia, "held_usage") == []
+
+
+@pytest.mark.usefixtures("subscription")
+def test_nobody_else_is_told(pia: Actor) -> None:
+    nobody = Actor(user=User.objects.create_user(username="nobody"), via="page")
+    Subscription.objects.update(state="blocked", running_held=True)
+    evaluate(at=DAY_LATER)
+    ours = {"stale_peer", "blocked_peer", "held_usage"}
+    assert {line.kind.name for line in reading.list_open_notices(pia, DAY_LATER)} >= ours
+    assert not ours & {line.kind.name for line in reading.list_open_notices(nobody, DAY_LATER)}
+
+
+def test_a_forked_line_is_told_in_other_words_than_an_unknown_key() -> None:
+    facts = {"what": "vo-a.example, vo-a", "code": "forked"}
+    assert "two different things as one" in kinds()["blocked_peer"].tell(facts).text
+    assert kinds()["blocked_peer"].tell({**facts, "code": ""}).text.endswith("until somebody looks.")
