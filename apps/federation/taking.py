@@ -84,6 +84,9 @@ def read_answer(row: Subscription, answer: outbound.Answer, look: Look, at: date
             message = "It confirms what has expired: the next time it is asked for all of it."
             raise BadDocument(message, code="expired")
         return
+    if answer.status == 409 and row.number:
+        message = f"It doesn't know its own number {row.number} any more: if it was set up anew, begin anew."
+        raise BadDocument(message, code="older_version")
     if answer.status != 200:
         raise outbound.Unreachable(f"It answers with status {answer.status}, and no document.", code="bad_status")
     look.judged = judge_usage(answer.body, trusted_of(row), at=at)

@@ -78,7 +78,8 @@ def test_a_later_document_replaces_whole_hours(
 REFUSED = [
     "unknown_key", "bad_signature", "other_feed", "not_ours", "other_root", "other_site", "older_version",
     "replayed_anew", "issued_ahead", "expired", "other_question", "bad_document", "foreign_uid", "ours_as_root",
-    "nan", "negative", "hour_ahead", "half_hour", "runs_ahead", "bad_status", "answer_too_large", "stuck",
+    "nan", "negative", "hour_ahead", "half_hour", "runs_ahead", "bad_status", "begun_anew",
+    "answer_too_large", "stuck",
 ]  # fmt: skip
 
 
@@ -143,6 +144,8 @@ def test_what_is_wrong_is_refused_as_a_whole_and_what_counts_stays(
     elif wrong == "runs_ahead":
         feed.tell(bad, [(P1, LATER + HOUR, 1)])
         code = "hour_ahead"
+    elif wrong == "begun_anew":  # as a feed of ours answers to a number that it never came to
+        feed.status, feed.knows_etags, code = 409, False, "older_version"
     elif wrong == "bad_status":
         feed.status, feed.knows_etags = 500, False
     elif wrong == "answer_too_large":
