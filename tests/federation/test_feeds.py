@@ -9,13 +9,14 @@ from uuid import UUID
 
 import pytest
 from django.conf import LazySettings
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
+from psycopg.errors import SerializationFailure
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
-from apps.errors import Conflict, Invalid, NotAllowed, NotFound
-from apps.federation import feed_states
+from apps.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
+from apps.federation import feed_states, feeds
 from apps.federation.feeds import drop_feed, list_feeds, make_feed, tell
 from apps.federation.keys import rotate_key
 from apps.federation.models import FeedHour, Mount, UsageFeed
@@ -277,6 +278,34 @@ def test_much_is_told_in_several_documents(teller: Teller, monkeypatch: pytest.M
     assert [document.head.more for document in reader.documents][-1] is False
     assert Reader(teller.feed).follow() == teller.expected()
     assert not UsageFeed.objects.get().basis["left"]
+
+
+def test_documents_of_very_many_entries_have_fewer_rows(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that they never name more entries than a document may; what can't be told at all says so."""
+    monkeypatch.setattr(feed_states, "_MOST_NAMED", 2)
+    reader = Reader(teller.feed)
+    assert reader.follow() == teller.expected()
+    assert len(reader.documents) > 2
+    assert all(len(document.entries) <= 2 for document in reader.documents)
+    monkeypatch.setattr(feeds, "MOST_ENTRIES", 0)
+    with pytest.raises(TooLarge, match="vo-a"):
+        tell(teller.feed, since=0, at=AT)
+
+
+def test_a_feed_that_everybody_asks_for_says_so_in_the_end(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_late(view: feed_states.View, *, since: int) -> None:
+        raise OperationalError from SerializationFailure()
+
+    monkeypatch.setattr(feeds, "bring_up_to_date", too_late)
+    with pytest.raises(Unavailable, match="Ask again"):
+        tell(teller.feed, since=0, at=AT)
+
+    def broken(view: feed_states.View, *, since: int) -> None:
+        raise OperationalError("The disk is full.")
+
+    monkeypatch.setattr(feeds, "bring_up_to_date", broken)
+    with pytest.raises(OperationalError):
+        tell(teller.feed, since=0, at=AT)
 
 
 def test_a_reader_that_knows_the_mark_gets_nothing_in_a_few_queries(teller: Teller, reader: Reader) -> None:

@@ -104,7 +104,7 @@ def test_readers_and_writers_at_once(teller: Teller, monkeypatch: pytest.MonkeyP
 def test_who_comes_second_waits_and_tells_the_same(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one has begun from a state in which the feed wasn't there yet, and begins again."""
     has_written, may_end = threading.Event(), threading.Event()
-    bring_up_to_date = feeds.bring_up_to_date
+    bring_up_to_date = feed_states.bring_up_to_date
     calls: list[int] = []
 
     def slowly(view: View, *, since: int) -> None:
