@@ -17,7 +17,7 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, Source
 from apps.usage.services import make_source
-from apps.usage.sources import tag_of
+from apps.usage.sources import BY_HAND, tag_of
 
 pytestmark = pytest.mark.django_db
 NEW = "/usage/sources/new/"
@@ -67,9 +67,10 @@ def text_of(response: Any) -> str:
 
 def test_first_it_is_asked_how_the_usage_comes_in(as_admin: Client) -> None:
     page = as_admin.get(NEW)
-    for kind in Source.Kind.values:
+    for kind in BY_HAND:
         assert f"{NEW}?kind={kind}" in page.content.decode()
         assert as_admin.get(f"{NEW}?kind={kind}").status_code == 200
+    assert f"{NEW}?kind=peer" not in page.content.decode()
     assert NEW in as_admin.get("/usage/sources/").content.decode()
 
 
