@@ -10,11 +10,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard import federation_lines, lines, presentation
-from apps.dashboard.federation_lines import Standing
 from apps.federation.differences import Differences, Stated
 from apps.federation.models import Fetch, Mount
 from apps.federation.peers import Condition, age_of
-from apps.federation.provenance import Provenance
 
 _OUTCOMES = {
     Fetch.Outcome.SAME.value: ("ok", gettext_lazy("Nothing new")),
@@ -53,10 +51,16 @@ class StatedLine:
 def look(fetch: Fetch) -> Look:
     dot, outcome = _OUTCOMES[fetch.outcome]
     said = _("version %(n)s") % {"n": presentation.count(fetch.version)} if fetch.version else ""
-    effort = "" if not fetch.n_bytes else _("%(size)s in %(time)s s") % {
-        "size": size(fetch.n_bytes), "time": f"{fetch.duration_s:.1f}",
-    }  # fmt: skip
+    effort = _("%(size)s in %(time)s") % {"size": size(fetch.n_bytes), "time": took(fetch.duration_s)}
+    effort = effort if fetch.n_bytes else ""
     return Look(fetch, dot, f"{outcome}, {said}" if said else str(outcome), fetch.message, effort)
+
+
+def took(seconds: float) -> str:
+    """84 ms, 1.2 s."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}{presentation.NBSP}ms"
+    return f"{seconds:.1f}{presentation.NBSP}s"
 
 
 def size(n_bytes: int) -> str:
@@ -119,41 +123,6 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> str:
 def held_words(mount: Mount) -> str:
     """Which version waits, and what for."""
     return _("Version %(n)s waits for a decision.") % {"n": presentation.count(mount.version)}
-
-
-def provenance_words(found: Provenance) -> str:
-    """From vo-a.example, version 41, 3 min old."""
-    if not found.version:
-        return _("from %(name)s, nothing yet") % {"name": found.issuer}
-    said = {"name": found.issuer, "n": presentation.count(found.version)}
-    if found.age_s is None:
-        return _("from %(name)s, version %(n)s") % said
-    return _("from %(name)s, version %(n)s, %(age)s old") % {**said, "age": presentation.age(found.age_s)}
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The provenance of an entry as pages show it. standing: only where it isn't fresh."""
-
-    words: str
-    short: str
-    url: str
-    standing: Standing | None
-    meanwhile: str
-
-
-_QUIET = (Condition.FRESH, Condition.LATE, Condition.NEW)
-
-
-def origin(found: Provenance, *, url: str) -> Origin:
-    """url: of the mount's page, empty for who may not open it."""
-    is_odd = found.condition not in _QUIET
-    is_old = found.condition in (Condition.STALE, Condition.EXPIRED)
-    return Origin(
-        words=provenance_words(found), short=found.issuer, url=url,
-        standing=federation_lines.STANDINGS[found.condition] if is_odd else None,
-        meanwhile=federation_lines.meanwhile(found.acts) if is_old else "",
-    )  # fmt: skip
 
 
 def stated_lines(found: Differences, rows: Iterable[Stated]) -> list[StatedLine]:

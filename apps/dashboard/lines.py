@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.urls import reverse
@@ -22,6 +22,9 @@ from apps.dashboard.presentation import Balance
 from apps.dashboard.trends import DrawnTrend
 from apps.policies.settings import PolicySettings
 from apps.priorities.selectors import EntryRow, MoreRow
+
+if TYPE_CHECKING:
+    from apps.dashboard.origins import Origin
 
 OF_PARENT = "parent"
 OF_TOTAL = "total"
@@ -42,6 +45,7 @@ class Line:
     tolerance: Tolerance
     own: OwnNumber | None = None
     trend: DrawnTrend | None = None
+    origin: Origin | None = None  # of another authority's document, where one is mounted
     more: None = None
 
     @property
@@ -136,6 +140,7 @@ def draw_lines(
     algorithm: Mapping[str, Any] = MappingProxyType({}),
     moment: str = "",
     trends: Mapping[UUID, DrawnTrend] = MappingProxyType({}),
+    origins: Mapping[UUID, Origin] = MappingProxyType({}),
 ) -> list[Line]:
     """Siblings share one scale; with `against_target` each bar has its own, and all ticks stand in one line.
 
@@ -165,6 +170,7 @@ def draw_lines(
                 numbers=(actual, target),
                 tolerance=tolerance,
                 trend=trends.get(entry.uid),
+                origin=origins.get(entry.uid),
                 own=own_number(entry.columns, own_column, algorithm, tolerance),
             )
         )

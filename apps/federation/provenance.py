@@ -38,20 +38,29 @@ def load_provenance(policy: Policy, tree: TreeColumns, *, at: datetime) -> Mappi
         return {}
     rows = Mount.objects.filter(policy=policy).select_related("held").defer("document")
     mounts = {row.entry_uid: row for row in rows}
-    found = {}
-    for i, told in tree.mount.items():
-        uid = tree.uuid(i)
-        row = mounts.get(uid)
-        found[uid] = Provenance(
-            entry_uid=uid, entry_path=tree.path(i), issuer=told.issuer, publication=told.publication,
-            version=row.landed_version if row else 0, age_s=age_of(row, at) if row else None,
-            condition=condition_of(row, is_held=is_held(row), at=at) if row else Condition.PAUSED,
-            mount_id=row.pk if row else None, acts=row.stale_action if row else Remote.StaleAction.KEEP,
-        )  # fmt: skip
-    return found
+    found = [_told(tree, i, mounts.get(tree.uuid(i)), at) for i in tree.mount]
+    return {each.entry_uid: each for each in found}
+
+
+def mounted_at(policy: Policy, tree: TreeColumns, i: int, *, at: datetime) -> Provenance | None:
+    """Of one entry that is a mount itself."""
+    if i not in tree.mount:
+        return None
+    rows = Mount.objects.filter(policy=policy, entry_uid=tree.uuid(i)).select_related("held").defer("document")
+    return _told(tree, i, rows.first(), at)
 
 
 def provenance_of(found: Mapping[UUID, Provenance], tree: TreeColumns, i: int) -> Provenance | None:
     """Of one entry: what it is mounted from itself, or the mount that it lies below; None for our own."""
     mount = mount_of(tree, i) if found else None
     return None if mount is None else found.get(tree.uuid(mount))
+
+
+def _told(tree: TreeColumns, i: int, row: Mount | None, at: datetime) -> Provenance:
+    told = tree.mount[i]
+    return Provenance(
+        entry_uid=tree.uuid(i), entry_path=tree.path(i), issuer=told.issuer, publication=told.publication,
+        version=row.landed_version if row else 0, age_s=age_of(row, at) if row else None,
+        condition=condition_of(row, is_held=is_held(row), at=at) if row else Condition.PAUSED,
+        mount_id=row.pk if row else None, acts=row.stale_action if row else Remote.StaleAction.KEEP,
+    )  # fmt: skip

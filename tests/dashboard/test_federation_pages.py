@@ -20,6 +20,7 @@ from apps.policies.at_once import publish_operations
 from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.trees import load_tree
+from apps.priorities.fallbacks import fall_back
 from apps.runs.services import work_run_now
 from apps.signing import SigningKey
 from tests.api.conftest import AT, _fresh_process, computed, site  # noqa: F401 - fixtures
@@ -335,3 +336,49 @@ def test_who_may_mount_somewhere_sees_those_mounts_alone(mount: Mount, place: Si
     grant.save()
     assert "vo-a.example" in text_of(pia.get("/federation/"))
     assert "Version 1 of vo-a.example" in text_of(pia.get(path_of(mount)))
+
+
+def test_the_tree_and_its_entries_say_whose_terms_they_are(mount: Mount, admin: Client, place: Site) -> None:
+    Mount.objects.filter(pk=mount.pk).update(good_at=AT - timedelta(minutes=3), n_failed=0)
+    tree = admin.get("/policy/grid/")
+    assert 'title="from vo-a.example, version 1, 3 min old"' in tree.content.decode().replace("\N{NO-BREAK SPACE}", " ")
+    for path in ("/vo-a", "/vo-a/P-A1", "/vo-a/P-A1/anna"):
+        page = admin.get(f"/policy/grid/n/{place.uid(path)}/x/", follow=True)
+        assert "from vo-a.example, version 1, 3 min old" in text_of(page), path
+        assert f'href="{path_of(mount)}"' in page.content.decode(), path
+    assert "from vo-a.example" not in text_of(admin.get(f"/policy/grid/n/{place.uid('/physics')}/physics/"))
+    panel = admin.get(f"/policy/grid/_panel?entry={place.uid('/vo-a/P-A1')}", headers=HTMX)
+    assert "from vo-a.example, version 1, 3 min old" in text_of(panel)
+
+
+def test_what_is_too_old_is_told_with_what_holds_meanwhile(mount: Mount, admin: Client, place: Site) -> None:
+    Mount.objects.filter(pk=mount.pk).update(good_at=AT - timedelta(hours=30), stale_action="local")
+    assert "vo-a.example, stale" in text_of(admin.get("/policy/grid/"))
+    page = text_of(admin.get(f"/policy/grid/n/{place.uid('/vo-a/P-A1')}/p-a1/"))
+    assert "from vo-a.example, version 1, 30 h old stale Its entries are compared by this site’s usage alone" in page
+
+
+def test_a_member_reads_where_terms_come_from_and_gets_no_link_that_fails(mount: Mount, place: Site) -> None:
+    Policy.objects.filter(slug="grid").update(visibility=Policy.Visibility.TREE)
+    page = signed_in(place.alice).get(f"/policy/grid/n/{place.uid('/vo-a/P-A1')}/p-a1/")
+    assert "from vo-a.example, version 1" in text_of(page)
+    assert path_of(mount) not in page.content.decode()
+
+
+def test_pages_say_where_this_sites_usage_alone_counts(mount: Mount, admin: Client, place: Site) -> None:
+    fall_back(place.policy, place.uid("/vo-a"), reason="vo-a.example isn’t heard since noon.", at=AT)
+    said = "Below /vo-a this site’s usage alone counts for now: vo-a.example isn’t heard since noon."
+    assert said in text_of(admin.get("/policy/grid/"))
+    assert said in text_of(admin.get(f"/policy/grid/n/{place.uid('/vo-a/P-A1')}/p-a1/"))
+    assert said not in text_of(admin.get(f"/policy/grid/n/{place.uid('/physics')}/physics/"))
+
+
+def test_the_tree_by_rest_tells_of_its_mounts(mount: Mount, admin: Client) -> None:
+    Mount.objects.filter(pk=mount.pk).update(good_at=AT - timedelta(minutes=3))
+    told = admin.get("/api/v1/policies/grid/tree?depth=2").json()
+    found = {each["path"]: each["mount"] for each in told["children"]}
+    assert found["/vo-a"] == {"issuer": "vo-a.example", "publication": "vo-a", "version": 1, "age_s": 180.0}
+    assert found["/physics"] is None
+    past = admin.get("/api/v1/policies/grid/tree?at=4").json()
+    of_then = {each["path"]: each["mount"] for each in past["children"]}
+    assert of_then["/vo-a"] == {"issuer": "vo-a.example", "publication": "vo-a", "version": None, "age_s": None}

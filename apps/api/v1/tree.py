@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps import clock
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.errors import Refusal
@@ -20,6 +21,7 @@ from apps.api.v1.moments import moment_of
 from apps.api.v1.priorities import NumberField
 from apps.api.v1.tree_changes import TreeChangesSerializer, changes_since
 from apps.errors import FieldProblem, TooLarge
+from apps.federation.provenance import mounted_at
 from apps.policies.columns import SCOPES, TreeColumns
 from apps.priorities.flat import ENTRY_COLUMNS, entry_rows
 from apps.priorities.ordering import json_number
@@ -46,6 +48,15 @@ class TreeFilterSerializer(serializers.Serializer[Any]):
     format = TableFormatField()
 
 
+class MountedSerializer(serializers.Serializer[Any]):
+    issuer = serializers.CharField(help_text="The authority that maintains what lies below")
+    publication = serializers.CharField()
+    version = serializers.IntegerField(allow_null=True, help_text="In force; null: none yet, or of the past")
+    age_s = serializers.FloatField(
+        allow_null=True, help_text="Since it was last confirmed, when this was told; null: never, or of the past"
+    )
+
+
 class EntrySerializer(serializers.Serializer[Any]):
     uid = serializers.UUIDField()
     name = serializers.CharField()
@@ -68,7 +79,7 @@ class EntrySerializer(serializers.Serializer[Any]):
         "used more than four fifths, or a difference of told numbers that would be as small"
     )
     scope = serializers.CharField(allow_blank=True)
-    mount = serializers.CharField(allow_null=True)
+    mount = MountedSerializer(allow_null=True, help_text="Of entries that a document of others is mounted at")
     locked = serializers.BooleanField()
     n_children = serializers.IntegerField()
     hidden_children = serializers.IntegerField(help_text="Children that you may not see")
@@ -161,6 +172,17 @@ def entry_of(view: PolicyView, i: int) -> dict[str, Any]:
         "priority": json_number(row.priority),
         "columns": {name: json_number(value) for name, value in row.columns.items()},
         "scope": SCOPES[int(view.tree.scope_code[i])],
-        "mount": None,
+        "mount": _mounted(view, i),
         "children": [],
     }
+
+
+def _mounted(view: PolicyView, i: int) -> dict[str, Any] | None:
+    found = mounted_at(view.policy, view.tree, i, at=clock.now())
+    if found is None:
+        return None
+    is_now = view.revision == view.policy.head_number
+    return {
+        "issuer": found.issuer, "publication": found.publication,
+        "version": found.version if is_now and found.version else None, "age_s": found.age_s if is_now else None,
+    }  # fmt: skip

@@ -194,6 +194,7 @@ def _now(request: HttpRequest, found: Mount) -> dict[str, Any]:
         "mount": found, "standing": federation_lines.STANDINGS[condition], "title": words.title(found, at),
         "next_step": words.next_step(found, condition, at), "condition": condition,
         "entry_path": path, "entry_url": lines.entry_url(found.policy.slug, found.entry_uid, path.rpartition("/")[2]),
+        "allowed": federation_lines.allowed_words(found.max_age_s),
         "effect": presentation.percent(effect), "n_below": 0 if i is None else int(tree.subtree_mask(i).sum()) - 1,
         "age": federation_lines.age_of_allowed(age_s, found.max_age_s),
         "meter": federation_lines.meter(age_s, found.max_age_s), "review_url": _review_url(found) if held else "",

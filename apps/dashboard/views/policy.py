@@ -13,7 +13,8 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_safe
 
-from apps.dashboard import algorithm_words, lines, time_travel
+from apps import clock
+from apps.dashboard import algorithm_words, lines, origins, time_travel
 from apps.dashboard.actor import actor_of
 from apps.dashboard.figures import bullet
 from apps.dashboard.htmx import SeeOther, fragment
@@ -49,6 +50,7 @@ def tree(request: HttpRequest, policy: str) -> HttpResponse:
         "time_bar": time_travel.time_bar(request, page.moment),
         "at": "" if at is None else time_travel.written(at),
         "carried": json.dumps(_carried(of, at)),
+        "fallbacks": [] if page.moment else _fallbacks(request, page),
         "crumbs": [
             {"label": page.policy_name, "url": reverse("dashboard:overview")},
             {"label": gettext("Policy tree")},
@@ -111,6 +113,7 @@ def rows_context(page: TreePage, *, of: str) -> dict[str, Any]:
         algorithm=page.algorithm,
         moment=moment,
         trends=draw_trends(page.view, page.rows, of=of) if has_trend and page.view is not None else {},
+        origins=origins.origins_of(page.view.policy, page.view.tree, at=clock.now()) if page.view is not None else {},
     )
     return {
         "page": page,
@@ -140,7 +143,15 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
         "chosen_parent": parent,
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
         "own_numbers": algorithm_words.own_numbers(page.entry.columns, page.algorithm, tolerance),
-    }
+        "origin": None if page.moment else origins.origin_of(
+            policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request)
+        ),
+    }  # fmt: skip
+
+
+def _fallbacks(request: HttpRequest, page: TreePage) -> list[str]:
+    names = {row.uid: row.path for row in page.rows}
+    return origins.fallback_notes(policy_slug=page.policy_slug, names=names, actor=actor_of(request))
 
 
 def _large(page: EntryPage, moment: str = "") -> lines.Line | None:

@@ -1,0 +1,89 @@
+"""Where an entry's terms come from, and whose usage it is compared by, as pages say it beside the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.dashboard import federation_lines, presentation
+from apps.dashboard.federation_lines import Standing
+from apps.federation.peers import Condition, Place
+from apps.federation.provenance import Provenance, load_provenance, provenance_of
+from apps.policies.columns import TreeColumns
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
+from apps.policies.trees import load_tree
+from apps.priorities.fallen_back import list_fallen_back
+
+_QUIET = (Condition.FRESH, Condition.LATE, Condition.NEW, Condition.HELD)  # what is in force is as its authority says
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """words: from vo-a.example, version 41, 3 min old. standing: only where that isn't fresh.
+
+    url: of the mount's page, empty for who may not open it. at: the entry that it is mounted at.
+    """
+
+    words: str
+    short: str
+    at: str
+    url: str
+    standing: Standing | None
+    meanwhile: str
+
+
+def origins_of(policy: Policy, tree: TreeColumns, *, at: datetime) -> dict[UUID, Origin]:
+    """Of each mount of a tree, by the uid of its entry; for rows, which lead to the entry and not to the mount."""
+    found = load_provenance(policy, tree, at=at)
+    return {uid: _origin(each, "") for uid, each in found.items()}
+
+
+def origin_of(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> Origin | None:
+    """Of an entry that the actor sees: what it, or an entry above it, is mounted from."""
+    policy = get_policy(slug=policy_slug, actor=actor)
+    tree = load_tree(policy)
+    i = tree.index_of_uid(uid)
+    if i is None or not tree.mount:
+        return None
+    found = provenance_of(load_provenance(policy, tree, at=at), tree, i)
+    if found is None:
+        return None
+    may_open = found.mount_id is not None and Place(policy, at, actor).decides(found.entry_uid)
+    return _origin(found, reverse("dashboard:federation-mount", args=[found.mount_id]) if may_open else "")
+
+
+def fallback_notes(*, policy_slug: str, names: Mapping[UUID, str], actor: Actor) -> list[str]:
+    """Below which of some entries this site's usage alone counts, and why. names: of entries that the page shows."""
+    fallen = list_fallen_back(get_policy(slug=policy_slug, actor=actor))
+    return [
+        _("Below %(name)s this site’s usage alone counts for now: %(reason)s")
+        % {"name": names[each.uid], "reason": each.reason}
+        for each in fallen
+        if each.uid in names
+    ]
+
+
+def words_of(found: Provenance) -> str:
+    """From vo-a.example, version 41, 3 min old."""
+    if not found.version:
+        return _("from %(name)s, nothing yet") % {"name": found.issuer}
+    said = {"name": found.issuer, "n": presentation.count(found.version)}
+    if found.age_s is None:
+        return _("from %(name)s, version %(n)s") % said
+    return _("from %(name)s, version %(n)s, %(age)s old") % {**said, "age": presentation.age(found.age_s)}
+
+
+def _origin(found: Provenance, url: str) -> Origin:
+    is_old = found.condition in (Condition.STALE, Condition.EXPIRED)
+    return Origin(
+        words=words_of(found), short=found.issuer, at=found.entry_path, url=url,
+        standing=None if found.condition in _QUIET else federation_lines.STANDINGS[found.condition],
+        meanwhile=federation_lines.meanwhile(found.acts) if is_old else "",
+    )  # fmt: skip
