@@ -113,6 +113,7 @@ SENTENCES = {
     "federation.subscribed": gettext_lazy("began to take usage from %(what)s"),
     "federation.unsubscribed": gettext_lazy("stopped taking usage from %(what)s, which counts no more"),
     "federation.usage_held": gettext_lazy("held usage of %(what)s: it is more than that site has"),
+    "federation.strangers_dropped": gettext_lazy("dropped what %(what)s told of entries that it isn’t asked about"),
     "federation.capacity_agreed": gettext_lazy("agreed to the capacity of %(what)s"),
     "federation.key_rotated": gettext_lazy("replaced the %(what)s, which signs what others are told"),
 }

@@ -13,6 +13,7 @@ from apps.federation import following, looking, stale, taking
 from apps.federation.crowd import Asked, Crowd
 from apps.federation.looking import BAD_OUTCOMES, NOT_ASKED, Look, Other
 from apps.federation.models import Fetch, Mount, Subscription
+from apps.federation.strangers import drop_new_strangers
 from apps.outbound import Unreachable
 from apps.runs.faults import fault_point
 from apps.runs.leases import Lease, LeaseLost, RunCancelled
@@ -30,6 +31,7 @@ _PASSED_ON = (DatabaseError, InterfaceError, LeaseLost, RunCancelled)
 def ask_for_due(*, at: datetime) -> int:
     """A run for each mount and each feed whose time has come; safe to run twice and at once."""
     stale.act_on_stale(at)
+    drop_new_strangers(at)
     due: list[Other] = []
     for table in (Mount, Subscription):
         due += table._default_manager.filter(due_at__lte=at).exclude(state__in=NOT_ASKED)

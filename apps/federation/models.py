@@ -150,6 +150,7 @@ class Subscription(Remote):
     told_capacity_cores = models.FloatField(null=True)  # as declared now; a larger one counts once somebody agrees
     enforced_version = models.PositiveBigIntegerField(null=True)  # of our publication, which that site has in force
     running_held = models.BooleanField(default=False)  # more cores run there at once than it has: they don't count
+    checked_number = models.PositiveIntegerField(default=0)  # revision for which strangers were looked for last
     is_left_behind = models.BooleanField(default=False)  # it has more to tell than one document holds: ask at once
 
     class Meta:

@@ -206,6 +206,28 @@ def test_usage_of_entries_that_nobody_here_knows_waits_for_them(
     assert counted(subscription) == {(unknown, H11): 60}
 
 
+def test_what_was_told_of_an_entry_before_it_came_elsewhere_never_counts(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its uid may be known over there before we have it, from another authority's document."""
+    later = UUID(int=0xFEED)
+    feed.tell({H11: {later: 9_000, P1: 60}, H10: {P1: 30}}, [(later, H11, 50), (P1, H11, 1)])
+    look_at(subscription, monkeypatch, AT)
+    ask_for_due(at=AT)
+    assert counted(subscription) == {(later, H11): 9_000, (P1, H11): 60, (P1, H10): 30}
+    operation = {"op": "add", "parent": "/VO-B", "name": "late", "kind": "project", "shares": 1, "uid": str(later)}
+    publish_operations(policy_slug="grid", operations=[operation], reason="New.", at=AT, actor=COMMAND)
+    assert load_tree(Policy.objects.get()).index_of_uid(later) is not None
+    ask_for_due(at=AT)
+    assert counted(subscription) == {(P1, H11): 60, (P1, H10): 30}
+    assert cores_running(subscription) == 0
+    assert prove(Source.objects.get(pk=subscription.source_id)).n_different == 0
+    ask_for_due(at=AT)
+    assert AuditEvent.objects.filter(verb="federation.strangers_dropped").count() == 1
+    feed.tell({H11: {later: 9_000}})
+    assert look_at(subscription, monkeypatch, LATER).code == "foreign_uid"
+
+
 def test_a_key_that_was_handed_over_is_followed(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +294,20 @@ def test_a_larger_capacity_is_only_noted_until_somebody_agrees(
     feed.tell({H11: {P1: 200 * 3_600}}, capacity_cores=1_000.0)
     assert look_at(subscription, monkeypatch, AT).outcome == "held"
     assert (subscription.capacity_cores, subscription.told_capacity_cores) == (100, 1_000)
+
+
+def test_what_was_set_up_together_is_soon_asked_at_different_times(
+    subscription: Subscription, feed: OtherFeed, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {P1: 60}})
+    look_at(subscription, monkeypatch, AT)
+    look_at(mounted, monkeypatch, AT)
+    waits = []
+    for remote in (subscription, mounted):
+        assert remote.due_at is not None
+        waits.append((remote.due_at - AT).total_seconds())
+    assert all(285 <= wait <= 300 for wait in waits)
+    assert waits[0] != waits[1]
 
 
 def test_after_an_outage_of_an_hour_the_gap_is_filled(
