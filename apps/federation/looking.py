@@ -101,7 +101,7 @@ def note(remote: Other, look: Look, at: datetime, duration_s: float, *, is_behin
             actor=SYSTEM, verb="federation.blocked", at=at, policy_slug=remote.policy.slug, entry_uid=remote.entry_uid,
             subject=str(remote), reason=look.message, outcome="failed",
         )  # fmt: skip
-    remote.due_at = at if is_behind and is_good else at + timedelta(seconds=_wait_s(remote, is_good))
+    remote.due_at = at if is_behind and is_good else at + timedelta(seconds=wait_s(remote, is_good=is_good))
     kept = set() if look.judged is not None else {"document"}  # megabytes that are the same
     remote.save(update_fields=[field.name for field in remote._meta.concrete_fields if field.name not in {"id", *kept}])
     mine = {kind_of(remote): remote}
@@ -118,7 +118,7 @@ def kind_of(remote: Other) -> str:
     return "mount" if isinstance(remote, Mount) else "subscription"
 
 
-def _wait_s(remote: Other, is_good: bool) -> float:
+def wait_s(remote: Other, *, is_good: bool) -> float:
     """After a failure twice as long each time. Else a little less than the rhythm, by how much each has its own:
     what was set up together doesn't come at once for ever."""
     if not is_good:

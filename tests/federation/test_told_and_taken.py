@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -92,7 +93,7 @@ def test_nothing_is_taken_where_nothing_changed(both: Both) -> None:
 
 
 def test_running_jobs_come_and_go(both: Both) -> None:
-    running = {"state": "running", "end_at": None, "start_at": AT - HOUR}
+    running: dict[str, Any] = {"state": "running", "end_at": None, "start_at": AT - HOUR}
     both.teller.job(1, "anna", "P-A1", cpus=8.0, **running)
     both.teller.job(2, "carl", "P-A2", cpus=2.0, **running)
     both.look()
