@@ -7,7 +7,7 @@ from django.urls import path, re_path
 from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.views import SpectacularAPIView
 
-from apps.api import docs, errors
+from apps.api import docs, errors, federation_routes
 from apps.api.v1 import (
     adjustments,
     algorithms,
@@ -20,7 +20,6 @@ from apps.api.v1 import (
     charges,
     compare,
     convergence,
-    documents,
     explain,
     forecasts,
     grants,
@@ -111,7 +110,7 @@ urlpatterns = [
     path(f"{_POLICY}/convergence", convergence.ConvergenceView.as_view(), name="convergence"),
     path(f"{_POLICY}/charges", charges.ChargeListView.as_view(), name="charges"),
     path(f"{_POLICY}/statements", statements.StatementListView.as_view(), name="statements"),
-    path("publications/<str:name>", documents.PublicationDocumentView.as_view(), name="publication"),
+    *federation_routes.routes,
     path("notices", notices.NoticeListView.as_view(), name="notices"),
     path("notices/kinds", notices.NoticeKindListView.as_view(), name="notice-kinds"),
     path("notices/rules", notices.NoticeRuleListView.as_view(), name="notice-rules"),
