@@ -343,6 +343,7 @@ SPECTACULAR_SETTINGS = {
         "Verb": "apps.policies.models.Grant.Verb",
         "MappingRuleKind": "apps.priorities.rules.KINDS",
         "SourceKind": "apps.usage.models.Source.Kind",
+        "RemoteState": "apps.federation.models.Remote.State",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

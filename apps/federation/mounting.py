@@ -191,11 +191,17 @@ def _same_publication_once(policy: Policy, issuer: str, publication: str) -> Non
 
 def may_mount_at(policy: Policy, entry_uid: UUID, actor: Actor, at: datetime) -> bool:
     """Whoever may mount above the entry: a mount's own share is decided there."""
-    if rules_all(actor, "federation"):
-        return True
-    if not actor.has_scope("federation") and actor.token is not None:
+    token = actor.token
+    if not actor.has_scope("federation") or (token is not None and token.policy_slug not in ("", policy.slug)):
         return False
+    is_bound = token is not None and token.subtree_uid is not None
+    if not is_bound and rules_all(actor, "federation"):
+        return True
     tree = load_tree(policy)
     i = tree.index_of_uid(entry_uid)
     above: set[UUID] = set() if i is None else {tree.uuid(j) for j in tree.ancestors(i)}
+    if token is not None and is_bound and token.subtree_uid not in above | {entry_uid}:
+        return False
+    if rules_all(actor, "federation"):
+        return True
     return bool(Rights(policy, actor, at).at(Verb.MOUNT) & above)

@@ -17,6 +17,7 @@ from apps.api.v1.federation_shapes import (
     MANAGE,
     MountSerializer,
     MountSettingsSerializer,
+    taken_apart,
     token_field,
 )
 from apps.api.v1.lists import list_of, listed, sent
@@ -102,7 +103,7 @@ class MountListView(APIView):
         """Mount a publication at an entry, by the key whose fingerprint somebody compared. It is fetched at once, and
         put in force or held for review; everything may be left out that has a default."""
         given = sent(NewMountSerializer, request)
-        settings = {name: given.pop(name) for name in MountSettingsSerializer().fields if name in given}
+        settings = taken_apart(given, MountSettingsSerializer)
         now = clock.now()
         made = mounting.make_mount(
             policy_slug=given.pop("policy"), **given, settings=settings, at=now, actor=actor_of(request)

@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 
 from apps import clock
 from apps.api.authentication import ADMIN, ANY, Scopes, actor_of
-from apps.api.v1.federation_shapes import ADMINISTER, ReasonSerializer
+from apps.api.v1.federation_shapes import ADMINISTER, DeedSerializer
 from apps.api.v1.lists import asked, list_of, listed, sent
 from apps.errors import NotFound
 from apps.federation import keys, publications
@@ -20,7 +20,7 @@ from apps.federation.models import Publication, PublishedDocument
 from apps.federation.reading import list_readings
 from apps.policies.trees import load_tree
 
-NAME = {"max_length": 128, "help_text": "Lower-case letters, digits, points and hyphens, as in vo-a.example"}
+NAME = "Lower-case letters, digits, points and hyphens, as in vo-a.example"
 
 
 class ReadingSerializer(serializers.Serializer[Any]):
@@ -73,7 +73,7 @@ class PublicationSerializer(ToldSerializer):
 class NewPublicationSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(max_length=64)
     entry = serializers.CharField(max_length=9000, required=False, default="/", help_text="Its path")
-    name = serializers.CharField(**NAME)
+    name = serializers.CharField(max_length=128, help_text=NAME)
     is_open = serializers.BooleanField(required=False, default=False)
     expires_after_s = serializers.IntegerField(required=False, default=7 * 86_400)
 
@@ -117,10 +117,10 @@ class PublicationDetailView(APIView):
             raise NotFound("There is no such publication.")
         return Response(PublicationSerializer(chosen).data)
 
-    @extend_schema(operation_id="drop_publication", parameters=[ReasonSerializer], responses={204: None})
+    @extend_schema(operation_id="drop_publication", parameters=[DeedSerializer], responses={204: None})
     def delete(self, request: Request, name: str) -> Response:
         """Nobody is told of it any more. Whoever mounted it keeps what is in force there, with its age."""
-        reason = asked(ReasonSerializer, request)["reason"]
+        reason = asked(DeedSerializer, request)["reason"]
         publications.drop_publication(name=name, reason=reason, at=clock.now(), actor=actor_of(request))
         return Response(status=204)
 
@@ -133,9 +133,9 @@ class KeyListView(APIView):
         """Fingerprints of the keys of this authority, oldest first; the last one signs."""
         return listed(KeySerializer(keys.list_keys(), many=True).data)
 
-    @extend_schema(operation_id="rotate_key", request=ReasonSerializer, responses={201: KeySerializer})
+    @extend_schema(operation_id="rotate_key", request=DeedSerializer, responses={201: KeySerializer})
     def post(self, request: Request) -> Response:
         """A new key, which the present one hands over to: whoever trusts that one follows. For administrators."""
-        reason = sent(ReasonSerializer, request)["reason"]
+        reason = sent(DeedSerializer, request)["reason"]
         keys.rotate_key(reason=reason, at=clock.now(), actor=actor_of(request))
         return Response(KeySerializer(keys.list_keys()[-1]).data, status=201)

@@ -112,7 +112,7 @@ class MountSettingsSerializer(SettingsSerializer):
     most_levels = serializers.IntegerField(required=False)
 
 
-class ReasonSerializer(serializers.Serializer[Any]):
+class DeedSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=LONGEST_REASON)
 
 
@@ -130,6 +130,12 @@ class FetchSerializer(serializers.Serializer[Any]):
 class PageSerializer(serializers.Serializer[Any]):
     cursor = serializers.CharField(max_length=200, required=False)
     limit = serializers.IntegerField(min_value=1, max_value=200, required=False, default=50)
+
+
+def taken_apart(given: dict[str, Any], kind: type[SettingsSerializer]) -> dict[str, Any]:
+    """The settings of what was sent; the rest stays in it."""
+    names: list[str] = list(kind().get_fields())
+    return {name: given.pop(name) for name in names if name in given}
 
 
 def token_field() -> serializers.CharField:

@@ -16,10 +16,10 @@ from apps.api.authentication import POLICIES_WRITE, Scopes, actor_of
 from apps.api.v1.federation_shapes import (
     LONGEST_REASON,
     MANAGE,
+    DeedSerializer,
     FetchSerializer,
     MountSerializer,
     PageSerializer,
-    ReasonSerializer,
     SubscriptionSerializer,
 )
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
@@ -50,6 +50,9 @@ class NoteSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=LONGEST_REASON, required=False, default="", allow_blank=True)
 
 
+_FETCHES = list_of(FetchSerializer)
+
+
 class RemoteView(APIView):
     """`kind` says of which of the two; the id has its name in the route."""
 
@@ -70,12 +73,12 @@ def step_view(kind: Kind, step: str) -> type[RemoteView]:
     deed, meaning = _STEPS[step]
 
     def post(self: RemoteView, request: Request, **_: int) -> Response:
-        deed(reason=sent(ReasonSerializer, request)["reason"], **self.named(request))
+        deed(reason=sent(DeedSerializer, request)["reason"], **self.named(request))
         return self.answer(request)
 
     post.__doc__ = meaning
     described = extend_schema(
-        operation_id=f"{step.replace('-', '_')}_{kind}", request=ReasonSerializer, responses=SHAPES[kind]
+        operation_id=f"{step.replace('-', '_')}_{kind}", request=DeedSerializer, responses=SHAPES[kind]
     )(post)
     return _named_view(f"{step.title().replace('-', '')}View", kind, {"post": described})
 
@@ -117,16 +120,16 @@ def timeline_view(kind: Kind) -> type[RemoteView]:
         following = shown[-1].pk if len(found) > len(shown) else None
         return listed(FetchSerializer(shown, many=True).data, following)
 
-    described = extend_schema(
-        operation_id=f"list_fetches_of_{kind}", parameters=[PageSerializer], responses=list_of(FetchSerializer)
-    )(get)
+    described = extend_schema(operation_id=f"list_fetches_of_{kind}", parameters=[PageSerializer], responses=_FETCHES)(
+        get
+    )
     return _named_view("TimelineView", kind, {"get": described, "scopes": MANAGE})
 
 
 def end_view(kind: Kind) -> type[RemoteView]:
     def post(self: RemoteView, request: Request, **_: int) -> Response:
         named = self.named(request)
-        reason = sent(ReasonSerializer, request)["reason"]
+        reason = sent(DeedSerializer, request)["reason"]
         more: dict[str, Any] = {"reason": reason, "at": named["at"], "actor": named["actor"]}
         if kind == "mount":
             mounting.unmount(mount_id=named["remote_id"], **more)
@@ -139,7 +142,7 @@ def end_view(kind: Kind) -> type[RemoteView]:
         "subscription": ("unsubscribe", "What it told counts no more: sums, running jobs and the source are gone."),
     }[kind]
     post.__doc__ = meaning
-    described = extend_schema(operation_id=name, request=ReasonSerializer, responses={204: None})(post)
+    described = extend_schema(operation_id=name, request=DeedSerializer, responses={204: None})(post)
     return _named_view("EndView", kind, {"post": described})
 
 

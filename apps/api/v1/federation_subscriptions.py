@@ -17,6 +17,7 @@ from apps.api.v1.federation_shapes import (
     MANAGE,
     SettingsSerializer,
     SubscriptionSerializer,
+    taken_apart,
     token_field,
 )
 from apps.api.v1.lists import list_of, listed, sent
@@ -39,7 +40,7 @@ class FeedPreviewSerializer(serializers.Serializer[Any]):
     issuer = serializers.CharField()
     feed = serializers.CharField()
     site = serializers.CharField()
-    root = serializers.UUIDField(help_text="The entry that it tells of")
+    entry = serializers.UUIDField(help_text="The one that it tells of")
     number = serializers.IntegerField()
     more = serializers.BooleanField(help_text="There is more to tell than one document holds")
     capacity_cores = serializers.FloatField(help_text="As that site declares it")
@@ -111,7 +112,7 @@ class SubscriptionListView(APIView):
     def post(self, request: Request) -> Response:
         """Take what another site tells of an entry's usage, by the key whose fingerprint somebody compared."""
         given = sent(NewSubscriptionSerializer, request)
-        settings = {name: given.pop(name) for name in SettingsSerializer().fields if name in given}
+        settings = taken_apart(given, SettingsSerializer)
         now = clock.now()
         made = subscribing.subscribe(
             policy_slug=given.pop("policy"), **given, settings=settings, at=now, actor=actor_of(request)
@@ -175,7 +176,7 @@ def _preview(found: FeedPreview) -> dict[str, Any]:
     document, head = found.document, found.document.head
     return {
         "url": found.url, "fingerprint": found.key.fingerprint, "issuer": head.issuer, "feed": head.feed,
-        "site": head.site, "root": head.root, "number": head.number, "more": head.more,
+        "site": head.site, "entry": head.root, "number": head.number, "more": head.more,
         "capacity_cores": head.capacity_cores, "issued_at": head.issued_at, "expires_at": head.expires_at,
         "n_entries": len(document.entries), "n_hours": len(document.hours),
         "n_running": None if document.running is None else len(document.running),
