@@ -25,9 +25,10 @@ from apps.accounts.models import Account, AuditEvent, Token, User
 from apps.accounts.services import make_token, revoke_token
 from apps.dashboard.forms.members import seen_tag
 from apps.federation.fetching import ask_for
-from apps.federation.models import Mount
+from apps.federation.models import Mount, Subscription
 from apps.federation.mounting import make_mount
 from apps.federation.publications import make_publication
+from apps.federation.subscribing import subscribe
 from apps.notices.models import Notice
 from apps.notices.models import Rule as NoticeRule
 from apps.notices.watching import Place, set_rule
@@ -106,6 +107,11 @@ class Row:
 OPEN = "200 200 200 200 200 200 200 200 200 200 200"
 API = "api/v1/"
 POLICY = API + "policies/<slug:policy>"
+FEDERATION = API + "federation/"
+MOUNT = FEDERATION + "mounts/<int:mount>"
+SUBSCRIPTION = FEDERATION + "subscriptions/<int:subscription>"
+STEPS = ("pause", "resume", "freeze", "thaw", "begin-anew")
+WHY = {"reason": "agreed"}
 CHANGE_SET = POLICY + "/changesets/<int:change_set>"
 ACCESS = "policy/<slug:policy>/access/"
 ALLOCATION = POLICY + "/allocations/<uuid:allocation>"
@@ -151,6 +157,71 @@ ROWS = [
         "404 404 404 404 404 200 404 404 404 401 401", word='"name":"alice"', readers="admin"),
     Row(API + "publications/<str:name>", "/api/v1/publications/open.bob",
         "200 200 200 200 200 200 200 200 200 401 401", besides="rex 200 exa 200"),
+    # --- REST: federation administered (a mount in another policy, usage of /physics taken from elsewhere)
+    Row(FEDERATION + "publications", "/api/v1/federation/publications", "401 403 403 403 403 200 403 403 403 401 401",
+        word='"name":"physics"', readers="admin"),
+    Row(FEDERATION + "publications", "/api/v1/federation/publications", "401 403 403 403 403 201 403 403 403 401 401",
+        "post", {"policy": "grid", "entry": "/physics", "name": "physics"}),
+    Row(FEDERATION + "publications/<str:name>", "/api/v1/federation/publications/physics",
+        "401 403 403 403 403 200 403 403 403 401 401", word='"name":"physics"', readers="admin"),
+    Row(FEDERATION + "publications/<str:name>", "/api/v1/federation/publications/open.bob?reason=x",
+        "401 403 403 403 403 204 403 403 403 401 401", "delete"),
+    Row(FEDERATION + "keys", "/api/v1/federation/keys", "401 200 200 200 200 200 200 200 200 401 401"),
+    Row(FEDERATION + "keys", "/api/v1/federation/keys", "401 403 403 403 403 201 403 403 403 401 401", "post", WHY),
+    Row(FEDERATION + "mounts", "/api/v1/federation/mounts", "401 200 200 200 200 200 403 200 200 401 401",
+        word='"publication":"vo-a"', readers="admin"),
+    Row(FEDERATION + "mounts", "/api/v1/federation/mounts", "401 404 404 404 404 409 403 403 404 401 401", "post",
+        {"policy": "other", "entry": "/vo-a-here", "url": "https://vo-b.example/x", "issuer": "vo-b.example",
+         "publication": "x", "fingerprint": "ab" * 32, **WHY}),
+    Row(FEDERATION + "mounts/preview", "/api/v1/federation/mounts/preview",
+        "401 404 404 404 404 422 403 403 403 401 401", "post", {"policy": "grid", "url": "http://169.254.169.254/"}),
+    Row(MOUNT, "/api/v1/federation/mounts/{mount}", "401 404 404 404 404 200 403 404 404 401 401",
+        word='"publication":"vo-a"', readers="admin"),
+    Row(MOUNT, "/api/v1/federation/mounts/{mount}", "401 404 404 404 404 200 403 403 404 401 401", "patch",
+        {"most_points": 3, **WHY}),
+    Row(MOUNT + "/fetches", "/api/v1/federation/mounts/{mount}/fetches",
+        "401 404 404 404 404 200 403 404 404 401 401", word="landed", readers="admin"),
+    Row(MOUNT + "/fetch", "/api/v1/federation/mounts/{mount}/fetch",
+        "401 404 404 404 404 202 403 403 404 401 401", "post", {}),
+    Row(MOUNT + "/trust-key", "/api/v1/federation/mounts/{mount}/trust-key",
+        "401 404 404 404 404 200 403 403 404 401 401", "post", {"fingerprint": "ab" * 32, **WHY}),
+    Row(MOUNT + "/unmount", "/api/v1/federation/mounts/{mount}/unmount",
+        "401 404 404 404 404 204 403 403 404 401 401", "post", WHY),
+    *(
+        Row(f"{MOUNT}/{step}", f"/api/v1/federation/mounts/{{mount}}/{step}",
+            "401 404 404 404 404 200 403 403 404 401 401", "post", WHY)
+        for step in STEPS
+    ),
+    Row(FEDERATION + "subscriptions", "/api/v1/federation/subscriptions",
+        "401 200 200 200 200 200 403 200 200 401 401", word='"feed":"physics"', readers="admin"),
+    Row(FEDERATION + "subscriptions", "/api/v1/federation/subscriptions",
+        "401 404 404 404 404 409 403 403 403 401 401", "post",
+        {"policy": "grid", "entry": "/physics", "url": "https://site-b.example/x", "issuer": "site-b.example",
+         "feed": "physics", "fingerprint": "ab" * 32, "capacity_cores": 10, **WHY}),
+    Row(FEDERATION + "subscriptions/preview", "/api/v1/federation/subscriptions/preview",
+        "401 404 404 404 404 422 403 403 403 401 401", "post",
+        {"policy": "grid", "entry": "/physics", "url": "http://169.254.169.254/"}),
+    Row(SUBSCRIPTION, "/api/v1/federation/subscriptions/{subscription}",
+        "401 404 404 404 404 200 403 404 404 401 401", word='"feed":"physics"', readers="admin"),
+    Row(SUBSCRIPTION, "/api/v1/federation/subscriptions/{subscription}",
+        "401 404 404 404 404 200 403 403 404 401 401", "patch", {"every_s": 60, **WHY}),
+    Row(SUBSCRIPTION + "/held-hours", "/api/v1/federation/subscriptions/{subscription}/held-hours",
+        "401 404 404 404 404 200 403 404 404 401 401"),
+    Row(SUBSCRIPTION + "/agree-capacity", "/api/v1/federation/subscriptions/{subscription}/agree-capacity",
+        "401 404 404 404 404 200 403 403 404 401 401", "post", {"cores": 20, **WHY}),
+    Row(SUBSCRIPTION + "/fetches", "/api/v1/federation/subscriptions/{subscription}/fetches",
+        "401 404 404 404 404 200 403 404 404 401 401"),
+    Row(SUBSCRIPTION + "/fetch", "/api/v1/federation/subscriptions/{subscription}/fetch",
+        "401 404 404 404 404 202 403 403 404 401 401", "post", {}),
+    Row(SUBSCRIPTION + "/trust-key", "/api/v1/federation/subscriptions/{subscription}/trust-key",
+        "401 404 404 404 404 200 403 403 404 401 401", "post", {"fingerprint": "cd" * 32, **WHY}),
+    Row(SUBSCRIPTION + "/unsubscribe", "/api/v1/federation/subscriptions/{subscription}/unsubscribe",
+        "401 404 404 404 404 204 403 403 404 401 401", "post", WHY),
+    *(
+        Row(f"{SUBSCRIPTION}/{step}", f"/api/v1/federation/subscriptions/{{subscription}}/{step}",
+            "401 404 404 404 404 200 403 403 404 401 401", "post", WHY)
+        for step in STEPS
+    ),
     # --- REST: notices and statements
     Row(API + "notices", "/api/v1/notices", "401 200 200 200 200 200 403 200 200 401 401",
         word="guest, Viewer of /physics/bob", readers="pia admin reader"),
@@ -968,9 +1039,10 @@ class World:
         self.makers |= {"division": self._division, "a_number": self._a_number}
         self.makers |= {"mount": self._mount}
         self.makers |= {"notice": self._notice, "notice_rule": self._notice_rule, "webhook": self._webhook}
+        self._tell_others()
+        self.makers |= {"subscription": self._subscription}
         for name, make in self.makers.items():
             self.objects[name] = make()
-        self._tell_others()
 
     def client(self, actor: str) -> Client:
         client = Client(REMOTE_ADDR="192.0.2.7")
@@ -1108,6 +1180,15 @@ class World:
                     side.publish(projects(p1))
                     work_run_now(ask_for(made, at=AT).pk)
         return made.pk
+
+    def _subscription(self) -> int:
+        """Usage of /physics, which is published here; nothing is asked for."""
+        if Subscription.objects.exists():
+            return Subscription.objects.get().pk
+        return subscribe(
+            policy_slug="grid", entry="/physics", url="https://site-b.example/feed", issuer="site-b.example",
+            feed="physics", fingerprint="ab" * 32, capacity_cores=10, reason="agreed", at=AT, actor=SYSTEM,
+        ).pk  # fmt: skip
 
     def _no_request(self) -> None:
         ChangeSet.objects.filter(origin="request").update(state="withdrawn")

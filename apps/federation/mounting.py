@@ -94,8 +94,8 @@ def make_mount(
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     tree = load_tree(policy)
     i = tree.index_of_path(entry)
-    if i is None:
-        raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug}.")
+    if i is None or not may_mount_at(policy, tree.uuid(i), actor, at):
+        raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug} that you may mount at.")
     if issuer == own_name():
         raise Invalid("This site is that authority: there is nothing to fetch.", code="mount_loop")
     if Mount.objects.filter(policy=policy, entry_uid=tree.uuid(i)).exists():

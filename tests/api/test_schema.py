@@ -23,6 +23,7 @@ from apps.accounts.actor import SYSTEM
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import User
 from apps.federation.publications import make_publication
+from apps.federation.subscribing import subscribe
 from apps.notices.models import Rule as NoticeRule
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.giving import give_allocation
@@ -91,6 +92,36 @@ NEEDS_SENSE = {
     "GET /api/v1/policies/{policy}/compare",
     "GET /api/v1/policies/{policy}/convergence",
     "POST /api/v1/jobs/explain",
+    "POST /api/v1/federation/publications",
+    "DELETE /api/v1/federation/publications/{name}",
+    "POST /api/v1/federation/mounts",
+    "POST /api/v1/federation/mounts/preview",
+    "POST /api/v1/federation/subscriptions",
+    "POST /api/v1/federation/subscriptions/preview",
+    "POST /api/v1/federation/mounts/{mount}/trust-key",
+    "POST /api/v1/federation/mounts/{mount}/unmount",
+    "POST /api/v1/federation/mounts/{mount}/fetch",
+    "POST /api/v1/federation/mounts/{mount}/pause",
+    "POST /api/v1/federation/mounts/{mount}/resume",
+    "POST /api/v1/federation/mounts/{mount}/freeze",
+    "POST /api/v1/federation/mounts/{mount}/thaw",
+    "POST /api/v1/federation/mounts/{mount}/begin-anew",
+    "GET /api/v1/federation/mounts/{mount}/fetches",
+    "GET /api/v1/federation/mounts/{mount}",
+    "PATCH /api/v1/federation/mounts/{mount}",
+    "POST /api/v1/federation/subscriptions/{subscription}/trust-key",
+    "POST /api/v1/federation/subscriptions/{subscription}/unsubscribe",
+    "POST /api/v1/federation/subscriptions/{subscription}/fetch",
+    "POST /api/v1/federation/subscriptions/{subscription}/pause",
+    "POST /api/v1/federation/subscriptions/{subscription}/resume",
+    "POST /api/v1/federation/subscriptions/{subscription}/freeze",
+    "POST /api/v1/federation/subscriptions/{subscription}/thaw",
+    "POST /api/v1/federation/subscriptions/{subscription}/begin-anew",
+    "GET /api/v1/federation/subscriptions/{subscription}/fetches",
+    "POST /api/v1/federation/subscriptions/{subscription}/agree-capacity",
+    "GET /api/v1/federation/subscriptions/{subscription}/held-hours",
+    "GET /api/v1/federation/subscriptions/{subscription}",
+    "PATCH /api/v1/federation/subscriptions/{subscription}",
     "POST /api/v1/tokens/{token}/rotate",
     "POST /api/v1/tokens/{token}/revoke",
 }
@@ -137,6 +168,14 @@ def told(site: Site) -> str:
     return make_publication(policy_slug="grid", entry="/physics", name="vo-a", at=site.at, actor=SYSTEM).name
 
 
+def subscribed(site: Site) -> int:
+    """Usage of it, as another site tells it; nothing is asked for."""
+    return subscribe(
+        policy_slug="grid", entry="/physics", url="https://site-b.example/x", issuer="site-b.example", feed="x",
+        fingerprint="ab" * 32, capacity_cores=10, reason="try", at=site.at, actor=SYSTEM,
+    ).pk  # fmt: skip
+
+
 def session_cookies(user: User) -> dict[str, str]:
     client = Client()
     client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
@@ -156,7 +195,7 @@ def test_generated_requests_get_answers_as_described(
     real["allocation"], real["capacity"] = promised(computed)
     real["mapping"] = attached(computed)
     real |= {"position": 1, "version": 1}
-    real |= {"name": told(computed)}
+    real |= {"name": told(computed), "subscription": subscribed(computed), "mount": 1}
     real |= {"rule": NoticeRule.objects.earliest("pk").pk, "notice": 1}
     succeeded: dict[str, set[bool]] = defaultdict(set)
     for found in schema.get_all_operations():
