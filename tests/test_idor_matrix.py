@@ -24,6 +24,7 @@ from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account, AuditEvent, Token, User
 from apps.accounts.services import make_token, revoke_token
 from apps.dashboard.forms.members import seen_tag
+from apps.federation.feeds import make_feed
 from apps.federation.fetching import ask_for
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounting import make_mount
@@ -157,6 +158,8 @@ ROWS = [
         "404 404 404 404 404 200 404 404 404 401 401", word='"name":"alice"', readers="admin"),
     Row(API + "publications/<str:name>", "/api/v1/publications/open.bob",
         "200 200 200 200 200 200 200 200 200 401 401", besides="rex 200 exa 200"),
+    Row(API + "feeds/<str:name>", "/api/v1/feeds/physics", "404 404 404 404 404 200 404 404 404 401 401",
+        word='"feed":"physics"', readers="admin"),
     # --- REST: federation administered (a mount in another policy, usage of /physics taken from elsewhere)
     Row(FEDERATION + "publications", "/api/v1/federation/publications", "401 403 403 403 403 200 403 403 403 401 401",
         word='"name":"physics"', readers="admin"),
@@ -165,6 +168,14 @@ ROWS = [
     Row(FEDERATION + "publications/<str:name>", "/api/v1/federation/publications/physics",
         "401 403 403 403 403 200 403 403 403 401 401", word='"name":"physics"', readers="admin"),
     Row(FEDERATION + "publications/<str:name>", "/api/v1/federation/publications/open.bob?reason=x",
+        "401 403 403 403 403 204 403 403 403 401 401", "delete"),
+    Row(FEDERATION + "feeds", "/api/v1/federation/feeds", "401 403 403 403 403 200 403 403 403 401 401",
+        word='"name":"physics"', readers="admin"),
+    Row(FEDERATION + "feeds", "/api/v1/federation/feeds", "401 403 403 403 403 201 403 403 403 401 401",
+        "post", {"policy": "grid", "entry": "/physics", "name": "physics", "capacity_cores": 10}),
+    Row(FEDERATION + "feeds/<str:name>", "/api/v1/federation/feeds/physics",
+        "401 403 403 403 403 200 403 403 403 401 401", word='"name":"physics"', readers="admin"),
+    Row(FEDERATION + "feeds/<str:name>", "/api/v1/federation/feeds/physics",
         "401 403 403 403 403 204 403 403 403 401 401", "delete"),
     Row(FEDERATION + "keys", "/api/v1/federation/keys", "401 200 200 200 200 200 200 200 200 401 401"),
     Row(FEDERATION + "keys", "/api/v1/federation/keys", "401 403 403 403 403 201 403 403 403 401 401", "post", WHY),
@@ -1277,6 +1288,7 @@ class World:
         whole: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": SYSTEM}
         make_publication(entry="/physics", name="physics", **whole)
         make_publication(entry="/physics/bob", name="open.bob", is_open=True, **whole)
+        make_feed(entry="/physics", name="physics", capacity_cores=10, **whole)
 
     def _import(self) -> int:
         line = b"1 0 0 3600 1 -1 -1 1 -1 -1 1 1 1 -1 -1 -1 -1 -1\n"

@@ -31,8 +31,11 @@ def _of_both(kind: Kind, where: str) -> list[URLPattern]:
 
 routes = [
     path("publications/<str:name>", documents.PublicationDocumentView.as_view(), name="publication"),
+    path("feeds/<str:name>", documents.FeedDocumentView.as_view(), name="feed"),
     path("federation/publications", published.PublicationListView.as_view(), name="told-publications"),
     path("federation/publications/<str:name>", published.PublicationDetailView.as_view(), name="told-publication"),
+    path("federation/feeds", published.FeedListView.as_view(), name="told-feeds"),
+    path("federation/feeds/<str:name>", published.FeedDetailView.as_view(), name="told-feed"),
     path("federation/keys", published.KeyListView.as_view(), name="keys"),
     path("federation/mounts", mounts.MountListView.as_view(), name="mounts"),
     path("federation/mounts/preview", mounts.PreviewView.as_view(), name="mount-preview"),

@@ -17,6 +17,7 @@ from apps.accounts.actor import COMMAND, SYSTEM
 from apps.accounts.models import Token
 from apps.accounts.services import revoke_token
 from apps.federation import reading
+from apps.federation.feeds import make_feed
 from apps.federation.keys import load_keys, rotate_key
 from apps.federation.models import Mount, PublishedDocument, Reading
 from apps.federation.publications import drop_publication, make_publication
@@ -25,7 +26,7 @@ from apps.policies.models import Policy
 from apps.policies.trees import remembered
 from apps.signing import open_document
 from tests.api.conftest import AT, Caller
-from tests.api.small_site import Site
+from tests.api.small_site import Site, push, record
 
 WHERE = "publications/vo-a"
 
@@ -231,3 +232,53 @@ def test_who_read_it_is_noted_once_a_minute_for_each_number(told: Site, monkeypa
     assert Reading.objects.get().version == 2, "a new number is noted at once"
     Caller(user=told.admin).get(WHERE)
     assert Reading.objects.count() == 1, "an administrator who looks is no peer"
+
+
+@pytest.fixture
+def fed(told: Site) -> Site:
+    make_feed(policy_slug="grid", entry="/physics", name="vo-a", capacity_cores=100, at=AT, actor=COMMAND)
+    return told
+
+
+def test_a_feed_is_read_since_a_number_and_who_has_it_gets_304(fed: Site) -> None:
+    caller = Caller(token=fed.token("federation"))
+    first = caller.get("feeds/vo-a")
+    said = document(first)
+    assert (said["format"], said["feed"], said["root"], said["since"]) == (
+        "fairshare-usage/1", "vo-a", str(fed.uid("/physics")), 0,
+    )  # fmt: skip
+    assert sum(sum(hour["cpu_s"]) for hour in said["hours"]) == 7 * 3600, "alice had 6 hours, bob one"
+    assert "alice" not in str(said)
+    assert caller.get("feeds/vo-a", if_none_match=first["ETag"]).status_code == 304
+    later = caller.get("feeds/vo-a", {"since": said["number"]})
+    assert document(later)["hours"] == []
+    assert caller.get("feeds/vo-a", {"since": said["number"]}, if_none_match=later["ETag"]).status_code == 304
+    push(fed, [record("9", "alice", "physics", 2, at=AT)])
+    more = document(caller.get("feeds/vo-a", {"since": said["number"]}, if_none_match=later["ETag"]))
+    assert more["number"] > said["number"]
+    assert len(more["hours"]) >= 2
+    packed = caller.get("feeds/vo-a", accept_encoding="gzip")
+    assert packed["Content-Encoding"] == "gzip"
+    assert open_document(gzip.decompress(packed.content), trusted=None).document["feed"] == "vo-a"
+
+
+def test_a_feed_has_readers_of_its_own_and_refuses_what_makes_no_sense(fed: Site, settings: LazySettings) -> None:
+    caller = Caller(token=fed.token("federation"))
+    for since, status, code in (("-1", 400, "invalid"), ("x", 400, "invalid"), ("999", 409, "since_ahead")):
+        answer = caller.get("feeds/vo-a", {"since": since})
+        assert (answer.status_code, answer.json()["code"]) == (status, code), since
+    assert caller.get("feeds/vo-a", {"sinse": 1}).status_code == 400
+    for other in (Caller(), Caller(user=fed.pia), Caller(token=fed.token("policies:read"))):
+        assert other.get("feeds/vo-a").status_code == 404
+    biology: dict[str, Any] = {"policy_slug": "grid", "subtree_uid": fed.uid("/biology")}
+    assert Caller(token=fed.token("federation", **biology)).get("feeds/vo-a").status_code == 404
+    caller.get("feeds/vo-a")
+    assert [(reading.reader, reading.feed is not None) for reading in Reading.objects.all()] == [("test", True)]
+    settings.FAIRSHARE_ISSUER = ""
+    assert caller.get("feeds/vo-a").json()["code"] == "no_issuer"
+
+
+def test_an_open_feed_is_for_anybody(fed: Site) -> None:
+    whole: dict[str, Any] = {"policy_slug": "grid", "entry": "/physics", "name": "vo-a", "capacity_cores": 100}
+    make_feed(is_open=True, **whole, at=AT, actor=COMMAND)
+    assert Caller().get("feeds/vo-a").status_code == 200

@@ -115,6 +115,20 @@ def test_what_is_wrong_with_a_publication_is_named(admin: Caller, change: dict[s
     assert not Publication.objects.exists()
 
 
+def test_a_feed_is_made_changed_listed_and_dropped(admin: Caller) -> None:
+    terms = {"policy": "grid", "entry": "/physics", "name": "vo-a", "capacity_cores": 100}
+    made = said(admin.post("federation/feeds", terms), 201)
+    assert (made["path"], made["capacity_cores"], made["tells_running"]) == ("/physics", 100, True)
+    assert said(admin.post("federation/feeds", {**terms, "tells_running": False}), 201)["tells_running"] is False
+    Caller(user=None).get("feeds/vo-a")
+    (listed,) = said(admin.get("federation/feeds"))["results"]
+    assert said(admin.get("federation/feeds/vo-a")) == listed
+    wrong = said(admin.post("federation/feeds", {**terms, "capacity_cores": 0}), 422)
+    assert [problem["where"] for problem in wrong["fields"]] == ["capacity_cores"]
+    assert admin.client.delete("/api/v1/federation/feeds/vo-a").status_code == 204
+    assert admin.client.delete("/api/v1/federation/feeds/vo-a").status_code == 404
+
+
 def test_keys_are_told_and_replaced(admin: Caller, site: Site) -> None:
     assert said(admin.get("federation/keys"))["results"] == []
     new = said(admin.post("federation/keys", WHY), 201)

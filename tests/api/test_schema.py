@@ -22,6 +22,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 from apps.accounts.actor import SYSTEM
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import User
+from apps.federation.feeds import make_feed
 from apps.federation.publications import make_publication
 from apps.federation.subscribing import subscribe
 from apps.notices.models import Rule as NoticeRule
@@ -94,6 +95,9 @@ NEEDS_SENSE = {
     "POST /api/v1/jobs/explain",
     "POST /api/v1/federation/publications",
     "DELETE /api/v1/federation/publications/{name}",
+    "GET /api/v1/federation/feeds/{name}",
+    "DELETE /api/v1/federation/feeds/{name}",
+    "POST /api/v1/federation/feeds",
     "POST /api/v1/federation/mounts",
     "POST /api/v1/federation/mounts/preview",
     "POST /api/v1/federation/subscriptions",
@@ -165,7 +169,9 @@ def attached(site: Site) -> int:
 
 def told(site: Site) -> str:
     """A subtree that others are told of."""
-    return make_publication(policy_slug="grid", entry="/physics", name="vo-a", at=site.at, actor=SYSTEM).name
+    whole: Any = {"policy_slug": "grid", "entry": "/physics", "name": "vo-a", "at": site.at, "actor": SYSTEM}
+    make_feed(capacity_cores=10, **whole)
+    return make_publication(**whole).name
 
 
 def subscribed(site: Site) -> int:

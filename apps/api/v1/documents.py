@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import serializers
 from rest_framework.permissions import AllowAny
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
@@ -15,13 +16,16 @@ from rest_framework.views import APIView
 
 from apps import clock
 from apps.api.authentication import actor_of
-from apps.api.packing import is_known, not_modified, packed_response
+from apps.api.packing import is_known, known_tags, not_modified, packed_response
 from apps.api.rendering import JSONRenderer
+from apps.api.v1.lists import asked
 from apps.errors import Invalid, Unavailable
+from apps.federation import feeds
 from apps.federation.publications import issue
-from apps.federation.reading import get_publication, note_reading
+from apps.federation.reading import get_feed, get_publication, note_reading
 
 MEDIA_TYPE = "application/vnd.fairshare.signed"
+_MOST_NUMBER = 2**53
 Answer = TypeVar("Answer")
 
 
@@ -43,6 +47,13 @@ _ANSWERS = {
     (200, MEDIA_TYPE): OpenApiTypes.BINARY,
     304: OpenApiResponse(description="The caller has just this document already"),
 }
+
+
+class SinceSerializer(serializers.Serializer[Any]):
+    since = serializers.IntegerField(
+        min_value=0, max_value=_MOST_NUMBER, required=False, default=0,
+        help_text="The number of the last document that was taken; 0 for everything",
+    )  # fmt: skip
 
 
 class SignedDocumentView(APIView):
@@ -67,6 +78,25 @@ class PublicationDocumentView(SignedDocumentView):
         return packed_response(
             request._request, lambda: issued.data, content_type=MEDIA_TYPE, tag=tag, zstd=bytes(issued.document.data)
         )
+
+
+class FeedDocumentView(SignedDocumentView):
+    @extend_schema(
+        operation_id="read_feed",
+        parameters=[SinceSerializer, _IF_NONE_MATCH],
+        responses={**_ANSWERS, 409: OpenApiResponse(description="The feed hasn't come to this number: read it from 0")},
+    )
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """Usage of an entry and all below it since a number (`fairshare-usage/1`), signed; for the same callers."""
+        actor, now = actor_of(request), clock.now()
+        feed = get_feed(name=name, actor=actor, at=now)
+        since = asked(SinceSerializer, request)["since"]
+        known = next(iter(known_tags(request._request)), "")
+        told = _named(lambda: feeds.tell(feed, since=since, known_etag=known, at=now))
+        note_reading(feed, number=since if told is None else told.number, actor=actor, at=now)
+        if told is None:
+            return not_modified(known)
+        return packed_response(request._request, lambda: told.data, content_type=MEDIA_TYPE, tag=told.etag)
 
 
 def _named(made: Callable[[], Answer]) -> Answer:

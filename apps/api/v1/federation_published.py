@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar
 
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -15,12 +16,14 @@ from apps.api.authentication import ADMIN, ANY, Scopes, actor_of
 from apps.api.v1.federation_shapes import ADMINISTER, DeedSerializer
 from apps.api.v1.lists import asked, list_of, listed, sent
 from apps.errors import NotFound
-from apps.federation import keys, publications
-from apps.federation.models import Publication, PublishedDocument
+from apps.federation import feeds, keys, publications
+from apps.federation.models import Publication, PublishedDocument, UsageFeed
 from apps.federation.reading import list_readings
 from apps.policies.trees import load_tree
 
 NAME = "Lower-case letters, digits, points and hyphens, as in vo-a.example"
+
+Told = TypeVar("Told", Publication, UsageFeed)
 
 
 class ReadingSerializer(serializers.Serializer[Any]):
@@ -78,6 +81,24 @@ class NewPublicationSerializer(serializers.Serializer[Any]):
     expires_after_s = serializers.IntegerField(required=False, default=7 * 86_400)
 
 
+class FeedSerializer(ToldSerializer):
+    capacity_cores = serializers.FloatField(help_text="What this site declares that it has")
+    tells_running = serializers.BooleanField()
+    keeps_days = serializers.IntegerField(help_text="Older hours aren't told")
+    number = serializers.IntegerField(help_text="Grows by one whenever something changed")
+
+
+class NewFeedSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField(max_length=64)
+    entry = serializers.CharField(max_length=9000, required=False, default="/", help_text="Its path")
+    name = serializers.CharField(max_length=128, help_text=NAME)
+    capacity_cores = serializers.FloatField()
+    tells_running = serializers.BooleanField(required=False, default=True)
+    is_open = serializers.BooleanField(required=False, default=False)
+    keeps_days = serializers.IntegerField(required=False, default=400)
+    expires_after_s = serializers.IntegerField(required=False, default=86_400)
+
+
 class KeySerializer(serializers.Serializer[Any]):
     number = serializers.IntegerField()
     fingerprint = serializers.CharField(help_text="What others compare when they mount: tell it by another way")
@@ -112,16 +133,45 @@ class PublicationDetailView(APIView):
     def get(self, request: Request, name: str) -> Response:
         """Its newest version, and who read it."""
         found = publications.list_publications(actor=actor_of(request))
-        chosen = next((each for each in found if each.name == name), None)
-        if chosen is None:
-            raise NotFound("There is no such publication.")
-        return Response(PublicationSerializer(chosen).data)
+        return Response(PublicationSerializer(_chosen(found, name)).data)
 
     @extend_schema(operation_id="drop_publication", parameters=[DeedSerializer], responses={204: None})
     def delete(self, request: Request, name: str) -> Response:
         """Nobody is told of it any more. Whoever mounted it keeps what is in force there, with its age."""
         reason = asked(DeedSerializer, request)["reason"]
         publications.drop_publication(name=name, reason=reason, at=clock.now(), actor=actor_of(request))
+        return Response(status=204)
+
+
+class FeedListView(APIView):
+    scopes: ClassVar[Scopes] = ADMINISTER
+
+    @extend_schema(operation_id="list_feeds", responses=list_of(FeedSerializer))
+    def get(self, request: Request) -> Response:
+        """Entries whose usage here others are told of."""
+        return listed(FeedSerializer(feeds.list_feeds(actor=actor_of(request)), many=True).data)
+
+    @extend_schema(operation_id="make_feed", request=NewFeedSerializer, responses={201: FeedSerializer})
+    def post(self, request: Request) -> Response:
+        """Tell others what an entry and all below it used here; one that is told already gets these terms."""
+        given = sent(NewFeedSerializer, request)
+        made = feeds.make_feed(policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request))
+        return Response(FeedSerializer(made).data, status=201)
+
+
+class FeedDetailView(APIView):
+    scopes: ClassVar[Scopes] = ADMINISTER
+
+    @extend_schema(operation_id="get_feed", responses=FeedSerializer)
+    def get(self, request: Request, name: str) -> Response:
+        """How far it has come, and who read it."""
+        return Response(FeedSerializer(_chosen(feeds.list_feeds(actor=actor_of(request)), name)).data)
+
+    @extend_schema(operation_id="drop_feed", responses={204: None})
+    def delete(self, request: Request, name: str) -> Response:
+        """Nobody is told any more; what others have taken stays with them."""
+        _chosen(feeds.list_feeds(actor=actor_of(request)), name)
+        feeds.drop_feed(name=name, at=clock.now(), actor=actor_of(request))
         return Response(status=204)
 
 
@@ -139,3 +189,10 @@ class KeyListView(APIView):
         reason = sent(DeedSerializer, request)["reason"]
         keys.rotate_key(reason=reason, at=clock.now(), actor=actor_of(request))
         return Response(KeySerializer(keys.list_keys()[-1]).data, status=201)
+
+
+def _chosen(found: Sequence[Told], name: str) -> Told:
+    chosen = next((each for each in found if each.name == name), None)
+    if chosen is None:
+        raise NotFound("There is none of this name.")
+    return chosen
