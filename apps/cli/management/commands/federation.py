@@ -1,8 +1,10 @@
-"""`manage.py federation`: what this site tells others, the key it signs with, and what of others' it has mounted."""
+"""`manage.py federation`: what this site tells others, the key it signs with, and what of others' it follows."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +12,30 @@ from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
+from apps.cli.federation_status import status_json, status_lines
 from apps.clock import now
+from apps.federation import feeds
 from apps.federation.fetching import BAD_OUTCOMES, ask_for
 from apps.federation.keys import list_keys, load_keys, rotate_key
-from apps.federation.mounting import list_mounts
+from apps.federation.models import Mount, Subscription
+from apps.federation.mounting import clean_fingerprint, list_mounts, make_mount, preview
 from apps.federation.publications import issue_into, list_publications, make_publication
+from apps.federation.subscribing import list_subscriptions, preview_feed, subscribe
 from apps.runs.services import work_run_now
 
 
 class Command(OperatorCommand):
-    help = "Publishes subtrees as signed documents, keeps the key that signs them, and follows what is mounted."
+    help = "Tells others of subtrees and their usage, keeps the key that signs it, and follows what others tell."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        self._add_telling(actions)
+        self._add_following(actions)
+        actions.add_parser("keys", help="print the fingerprints, the newest last: others compare it when they mount")
+        rotate = actions.add_parser("rotate-key", help="a new key, which the present one hands over to")
+        rotate.add_argument("--reason", required=True, help="why, for the audit log")
+
+    def _add_telling(self, actions: Any) -> None:
         publish = actions.add_parser("publish", help="write every publication as a file for any web server")
         publish.add_argument("--to", required=True, type=Path, metavar="DIR", help="the folder that the files go to")
         publish.add_argument("--policy", metavar="NAME", help="of this policy: make or change a publication first")
@@ -31,12 +44,37 @@ class Command(OperatorCommand):
             "--name", metavar="NAME", help="what the publication is called: lower case, as a.host.name"
         )
         publish.add_argument("--expires-days", type=float, default=7.0, metavar="N", help="how long a document holds")
-        actions.add_parser("status", help="what is mounted: version, age, and what is wrong")
-        fetch = actions.add_parser("fetch", help="look at what is mounted now, and wait for the outcome")
-        fetch.add_argument("--mount", type=int, metavar="ID", help="only this one, as `status` numbers it")
-        actions.add_parser("keys", help="print the fingerprints, the newest last: others compare it when they mount")
-        rotate = actions.add_parser("rotate-key", help="a new key, which the present one hands over to")
-        rotate.add_argument("--reason", required=True, help="why, for the audit log")
+        told = actions.add_parser("feeds", help="usage that others may read here; with --policy: make or change one")
+        told.add_argument("--policy", metavar="NAME", help="of this policy")
+        told.add_argument("--entry", default="/", metavar="PATH", help="the entry that is told of, with all below it")
+        told.add_argument("--name", metavar="NAME", help="what the feed is called: lower case, as a.host.name")
+        told.add_argument("--cores", type=float, metavar="N", help="what this site declares that it has")
+        told.add_argument("--no-running", action="store_true", help="don't tell of jobs that run now")
+        told.add_argument("--open", action="store_true", help="anybody may read it; else those with a token for it")
+
+    def _add_following(self, actions: Any) -> None:
+        status = actions.add_parser("status", help="what is followed: version or number, age, and what is wrong")
+        status.add_argument("--json", action="store_true", help="the same as JSON, ages in seconds")
+        fetch = actions.add_parser("fetch", help="look at what is followed now, and wait for the outcome")
+        one = fetch.add_mutually_exclusive_group()
+        one.add_argument("--mount", type=int, metavar="ID", help="only this mount, as `status` numbers it")
+        one.add_argument("--usage", type=int, metavar="ID", help="only usage of this subscription")
+        mount = actions.add_parser("mount", help="mount what another authority publishes at an entry")
+        self._add_remote(mount)
+        subscribed = actions.add_parser("subscribe", help="take what another site tells of an entry's usage")
+        self._add_remote(subscribed)
+        subscribed.add_argument("--cores", type=float, metavar="N", help="what that site has (default: as it declares)")
+
+    def _add_remote(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("url", metavar="URL", help="where the document lies")
+        parser.add_argument("--policy", required=True, metavar="NAME")
+        parser.add_argument("--entry", required=True, metavar="PATH", help="its own share stays ours")
+        trust = parser.add_mutually_exclusive_group()
+        trust.add_argument("--fingerprint", metavar="HEX", help="of its key, as its authority told you by another way")
+        trust.add_argument("--yes", action="store_true", help="trust the key that is found, without comparing it")
+        parser.add_argument("--token-file", metavar="FILE", help="a file with the token that they gave us; - for input")
+        parser.add_argument("--every", type=int, metavar="S", help="seconds from one look to the next")
+        parser.add_argument("--reason", default="By command.", help="why, for the audit log")
 
     def handle(self, *args: Any, **options: Any) -> None:
         getattr(self, f"_{options['action'].replace('-', '_')}")(options)
@@ -61,27 +99,100 @@ class Command(OperatorCommand):
                 f"{path}: version {document.version} ({made}), {document.n_entries} entries of revision "
                 f"{document.revision_number}, until {document.expires_at:%Y-%m-%d %H:%M} UTC"
             )
+        if feeds.list_feeds(actor=COMMAND):
+            self.stdout.write("Usage feeds aren't written: each reader asks for another part, so they need the server.")
 
-    def _status(self, options: dict[str, Any]) -> None:
-        for mount in list_mounts(actor=COMMAND, at=now()):
-            age = f"good {mount.good_at:%Y-%m-%d %H:%M}" if mount.good_at else "never good yet"
+    def _feeds(self, options: dict[str, Any]) -> None:
+        if options["policy"]:
+            if options["cores"] is None:
+                raise CommandError("Say with --cores how many cores this site has.", returncode=REFUSED)
+            feeds.make_feed(
+                policy_slug=options["policy"], entry=options["entry"], name=options["name"] or options["policy"],
+                capacity_cores=options["cores"], tells_running=not options["no_running"], is_open=options["open"],
+                at=now(), actor=COMMAND,
+            )  # fmt: skip
+        found = feeds.list_feeds(actor=COMMAND)
+        if not found:
+            self.stdout.write("No usage is told yet: say of what with --policy, --entry, --name and --cores.")
+        for feed in found:
+            whom = "open to anybody" if feed.is_open else "by token"
             self.stdout.write(
-                f"{mount.pk}  {mount}  {mount.state}  version {mount.landed_version} of {mount.version}  {age}"
-                + (f"  {mount.error_code}: {mount.error}" if mount.error else "")
+                f"{feed.name}  {feed.policy.slug}  number {feed.number}  {feed.capacity_cores:g} cores  {whom}"
             )
 
+    def _status(self, options: dict[str, Any]) -> None:
+        at = now()
+        mounts, subscriptions = list_mounts(actor=COMMAND, at=at), list_subscriptions(actor=COMMAND, at=at)
+        if options["json"]:
+            self.stdout.write(json.dumps(status_json(mounts, subscriptions, at)))
+            return
+        for line in status_lines(mounts, subscriptions, at):
+            self.stdout.write(line)
+
     def _fetch(self, options: dict[str, Any]) -> None:
-        chosen = [one for one in list_mounts(actor=COMMAND, at=now()) if options["mount"] in (None, one.pk)]
+        chosen = self._chosen(options["mount"], options["usage"])
         if not chosen:
-            raise CommandError("There is no such mount: see `manage.py federation status`.", returncode=REFUSED)
-        n_wrong = 0
-        for mount in chosen:
-            run = work_run_now(ask_for(mount, at=now()).pk)
-            said = run.result.get("message") or run.error
-            self.stdout.write(f"{mount.pk}  {mount}  {run.result.get('outcome', run.state)}{said and f': {said}'}")
-            n_wrong += run.result.get("outcome") in (None, *BAD_OUTCOMES)
+            raise CommandError("There is nothing like that: see `manage.py federation status`.", returncode=REFUSED)
+        n_wrong = sum(self._looked(remote) for remote in chosen)
         if n_wrong:
             raise CommandError(f"{n_wrong} of {len(chosen)} could not be taken.", returncode=REFUSED)
+
+    def _chosen(self, mount: int | None, usage: int | None) -> list[Mount | Subscription]:
+        at = now()
+        found: list[Mount | Subscription] = [] if usage is not None else [*list_mounts(actor=COMMAND, at=at)]
+        found += [] if mount is not None else list_subscriptions(actor=COMMAND, at=at)
+        return [remote for remote in found if remote.pk in (mount or usage or remote.pk,)]
+
+    def _looked(self, remote: Mount | Subscription) -> bool:
+        """True where it could not be taken."""
+        run = work_run_now(ask_for(remote, at=now()).pk)
+        said = run.result.get("message") or run.error
+        outcome = run.result.get("outcome", run.state)
+        self.stdout.write(f"{remote.pk}  {remote}  {outcome}{said and f': {said}'}")
+        return run.result.get("outcome") in (None, *BAD_OUTCOMES)
+
+    def _mount(self, options: dict[str, Any]) -> None:
+        token, at = _token(options["token_file"]), now()
+        found = preview(url=options["url"], policy_slug=options["policy"], token=token, at=at, actor=COMMAND)
+        head, fingerprint = found.document.head, found.key.fingerprint
+        self.stdout.write(
+            f"{head.publication} of {head.issuer}, version {head.version}: {found.n_entries:,} entries on "
+            f"{found.n_levels} levels, until {head.expires_at:%Y-%m-%d %H:%M} UTC"
+        )
+        self._compared(fingerprint, options)
+        made = make_mount(
+            policy_slug=options["policy"], entry=options["entry"], url=options["url"], issuer=head.issuer,
+            publication=head.publication, fingerprint=fingerprint, token=token, settings=_settings(options),
+            reason=options["reason"], at=at, actor=COMMAND,
+        )  # fmt: skip
+        self.stdout.write(f"Mounted at {options['entry']} as {made.pk}; the worker fetches it, as `fetch` does.")
+
+    def _subscribe(self, options: dict[str, Any]) -> None:
+        token, at = _token(options["token_file"]), now()
+        found = preview_feed(
+            url=options["url"], policy_slug=options["policy"], entry=options["entry"], token=token, at=at, actor=COMMAND
+        )
+        head, fingerprint = found.document.head, found.key.fingerprint
+        self.stdout.write(
+            f"{head.feed} of {head.issuer}, number {head.number}: site {head.site}, {head.capacity_cores:g} cores, "
+            f"{len(found.document.hours):,} hours"
+        )
+        self._compared(fingerprint, options)
+        made = subscribe(
+            policy_slug=options["policy"], entry=options["entry"], url=options["url"], issuer=head.issuer,
+            feed=head.feed, fingerprint=fingerprint, capacity_cores=options["cores"] or head.capacity_cores,
+            token=token, settings=_settings(options), reason=options["reason"], at=at, actor=COMMAND,
+        )  # fmt: skip
+        self.stdout.write(f"Taken at {options['entry']} as {made.pk}; the worker fetches it, as `fetch` does.")
+
+    def _compared(self, found: str, options: dict[str, Any]) -> None:
+        """Nothing is trusted that nobody has looked at."""
+        self.stdout.write(f"Its key: {found}")
+        if options["fingerprint"] and clean_fingerprint(options["fingerprint"]) != found:
+            raise CommandError("That is another key than the one you compared: nothing was done.", returncode=REFUSED)
+        if not options["fingerprint"] and not options["yes"]:
+            message = "Compare it with what its authority tells you by another way, then give it as --fingerprint."
+            raise CommandError(message, returncode=REFUSED)
 
     def _keys(self, options: dict[str, Any]) -> None:
         load_keys(at=now())
@@ -91,3 +202,14 @@ class Command(OperatorCommand):
     def _rotate_key(self, options: dict[str, Any]) -> None:
         public = rotate_key(reason=options["reason"], at=now(), actor=COMMAND)
         self.stdout.write(f"The key is now {public.fingerprint}. Whoever trusts the one before follows by itself.")
+
+
+def _token(path: str | None) -> str:
+    """From a file, because what stands on a command line is seen by everybody on the machine."""
+    if path is None:
+        return ""
+    return (sys.stdin.read() if path == "-" else Path(path).read_text()).strip()
+
+
+def _settings(options: dict[str, Any]) -> dict[str, Any]:
+    return {} if options["every"] is None else {"every_s": options["every"]}

@@ -1,0 +1,84 @@
+"""How mounts and subscriptions stand, as lines for a terminal and as JSON for a script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from apps.federation.models import Mount, Remote, Subscription
+from apps.policies.trees import load_tree
+
+
+def status_json(mounts: list[Mount], subscriptions: list[Subscription], at: datetime) -> dict[str, Any]:
+    """Ages in seconds; null before the first good look."""
+    return {
+        "at": at.isoformat(),
+        "mounts": [
+            {
+                **_both(mount, at), "publication": mount.publication, "version": mount.version,
+                "landed_version": mount.landed_version, "held": mount.held_id,
+            }
+            for mount in mounts
+        ],
+        "subscriptions": [
+            {
+                **_both(row, at), "feed": row.feed, "number": row.number, "capacity_cores": row.capacity_cores,
+                "told_capacity_cores": row.told_capacity_cores, "held_hours": row.held_hours.count(),
+                "running_held": row.running_held, "enforced_version": row.enforced_version,
+            }
+            for row in subscriptions
+        ],
+    }  # fmt: skip
+
+
+def status_lines(mounts: list[Mount], subscriptions: list[Subscription], at: datetime) -> Iterator[str]:
+    if not mounts and not subscriptions:
+        yield "Nothing is mounted, and no usage of others is taken."
+    for mount in mounts:
+        held = f"  change set {mount.held_id} waits for a decision" if mount.held_id else ""
+        version = f"version {mount.landed_version} of {mount.version}"
+        yield f"mount {_head(mount)}  {version}  {_age(mount, at)}{held}{_wrong(mount)}"
+    for row in subscriptions:
+        n_held = row.held_hours.count()
+        held = f"  {n_held:,} hours held" if n_held else ""
+        held += "  running jobs held" if row.running_held else ""
+        yield f"usage {_head(row)}  number {row.number}  {_age(row, at)}{held}{_wrong(row)}"
+
+
+def _head(remote: Mount | Subscription) -> str:
+    return f"{remote.pk}  {_path(remote)}  {remote}  {remote.state}"
+
+
+def _both(remote: Mount | Subscription, at: datetime) -> dict[str, Any]:
+    return {
+        "id": remote.pk, "policy": remote.policy.slug, "path": _path(remote), "issuer": remote.issuer,
+        "url": remote.url, "state": remote.state, "age_s": _age_s(remote, at), "max_age_s": remote.max_age_s,
+        "good_at": remote.good_at and remote.good_at.isoformat(), "fingerprint": remote.fingerprint,
+        "expires_at": remote.expires_at and remote.expires_at.isoformat(), "n_failed": remote.n_failed,
+        "error": {"code": remote.error_code, "message": remote.error} if remote.error_code else None,
+    }  # fmt: skip
+
+
+def _path(remote: Mount | Subscription) -> str:
+    tree = load_tree(remote.policy)
+    i = tree.index_of_uid(remote.entry_uid)
+    return f"{remote.policy.slug}:{'(gone)' if i is None else tree.path(i)}"
+
+
+def _age_s(remote: Remote, at: datetime) -> float | None:
+    return None if remote.good_at is None else max((at - remote.good_at).total_seconds(), 0.0)
+
+
+def _age(remote: Remote, at: datetime) -> str:
+    age_s = _age_s(remote, at)
+    if age_s is None:
+        return "never good yet"
+    for unit_s, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if age_s >= 2 * unit_s:
+            return f"{age_s / unit_s:.0f} {unit} old"
+    return f"{age_s:.0f} s old"
+
+
+def _wrong(remote: Remote) -> str:
+    return f"  {remote.error_code}: {remote.error}" if remote.error_code else ""

@@ -1,0 +1,139 @@
+"""`manage.py federation`: telling and following from a terminal, with another site as a real web server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import LazySettings
+from django.core.management import CommandError, call_command
+
+from apps.accounts.actor import COMMAND
+from apps.federation.models import HeldHour, Mount, Subscription, UsageFeed
+from apps.policies.at_once import publish_operations
+from apps.policies.models import Policy
+from apps.policies.services import make_policy, publish_document
+from tests.federation.conftest import AT, VO
+from tests.federation.other_side import KEY, OtherFeed, OtherSide, serving
+
+Said = Callable[..., str]
+
+
+@pytest.fixture
+def policy(db: None, settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> Policy:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    settings.FAIRSHARE_ISSUER = "site.example"
+    make_policy(slug="grid", name="Grid", at=AT, actor=COMMAND)
+    publish_document(policy_slug="grid", document=VO, reason="The start.", at=AT, actor=COMMAND)
+    operation = {"op": "add", "parent": "/", "name": "here", "kind": "vo", "shares": 30}
+    publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
+    return Policy.objects.get(slug="grid")
+
+
+@pytest.fixture
+def side(settings: LazySettings) -> Iterator[OtherSide]:
+    with serving(OtherSide(at=AT)) as found:
+        settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{found.port}"]
+        found.publish()
+        yield found
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Said:
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        call_command("federation", *words)
+        return capsys.readouterr().out
+
+    return run
+
+
+def mount_words(side: OtherSide, *more: str) -> tuple[str, ...]:
+    return ("mount", side.url, "--policy", "grid", "--entry", "/here", *more)
+
+
+def test_nothing_is_trusted_that_nobody_compared(policy: Policy, side: OtherSide, said: Said) -> None:
+    with pytest.raises(CommandError, match="by another way"):
+        said(*mount_words(side))
+    with pytest.raises(CommandError, match="another key"):
+        said(*mount_words(side, "--fingerprint", "ab" * 32))
+    assert not Mount.objects.exists()
+
+
+def test_it_is_mounted_fetched_and_told_of(policy: Policy, side: OtherSide, said: Said, tmp_path: Path) -> None:
+    assert "Nothing is mounted" in said("status")
+    token = tmp_path / "token"
+    token.write_text("their-secret\n")
+    told = said(
+        *mount_words(side, "--fingerprint", KEY.public.fingerprint.upper(), "--token-file", str(token), "--every", "60")
+    )
+    assert "vo-a of vo-a.example, version 1: 5 entries on 2 levels" in told
+    assert "their-secret" not in told
+    (mount,) = Mount.objects.all()
+    assert (mount.every_s, side.asked[-1]["authorization"]) == (60, "Bearer their-secret")
+    assert "never good yet" in said("status")
+    assert "landed: 4 new" in said("fetch", "--mount", str(mount.pk))
+    line = said("status")
+    assert "grid:/here  vo-a.example, vo-a  active  version 1 of 1  0 s old" in line
+    found = json.loads(said("status", "--json"))
+    assert found["subscriptions"] == []
+    assert (found["mounts"][0]["landed_version"], found["mounts"][0]["age_s"], found["mounts"][0]["error"]) == (
+        1,
+        0,
+        None,
+    )
+    side.status, side.knows_etags = 500, False
+    with pytest.raises(CommandError, match="1 of 1 could not be taken"):
+        said("fetch")
+    assert "bad_status" in said("status")
+    assert json.loads(said("status", "--json"))["mounts"][0]["error"]["code"] == "bad_status"
+
+
+def test_yes_trusts_what_is_found(policy: Policy, side: OtherSide, said: Said) -> None:
+    said(*mount_words(side, "--yes"))
+    assert Mount.objects.get().fingerprint == KEY.public.fingerprint
+
+
+def test_usage_of_another_site_is_taken_and_held_hours_are_told(
+    policy: Policy, settings: LazySettings, said: Said, tmp_path: Path
+) -> None:
+    with serving(OtherFeed(at=AT)) as feed:
+        settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{feed.port}"]
+        said("publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a")
+        feed.root = policy.publications.get().entry_uid
+        feed.tell({})
+        words = ("subscribe", feed.url, "--policy", "grid", "--entry", "/VO-A")
+        with pytest.raises(CommandError, match="by another way"):
+            said(*words)
+        assert "site site-b, 100 cores" in said(*words, "--yes")
+        (row,) = Subscription.objects.all()
+        assert row.capacity_cores == 100
+        assert "0 hours told" in said("fetch", "--usage", str(row.pk))
+        HeldHour.objects.create(subscription=row, hour_at=AT, number=1, cpu_s=1e9, most_cpu_s=1, found_at=AT)
+        assert f"usage {row.pk}  grid:/VO-A  site-b.example, vo-a  active" in said("status")
+        assert "1 hours held" in said("status")
+        (found,) = json.loads(said("status", "--json"))["subscriptions"]
+        assert (found["held_hours"], found["feed"], found["capacity_cores"]) == (1, "vo-a", 100.0)
+
+
+def test_feeds_are_made_listed_and_never_written_as_files(policy: Policy, said: Said, tmp_path: Path) -> None:
+    assert "No usage is told yet" in said("feeds")
+    with pytest.raises(CommandError, match="--cores"):
+        said("feeds", "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a")
+    made = said("feeds", "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a", "--cores", "64", "--open")
+    assert "vo-a  grid  number 0  64 cores  open to anybody" in made
+    assert UsageFeed.objects.get().tells_running
+    assert "Usage feeds aren't written" in said("publish", "--to", str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_not_there_is_no_traceback(policy: Policy, said: Said) -> None:
+    for words in (("fetch", "--mount", "7"), ("fetch", "--usage", "7"), ("fetch",)):
+        with pytest.raises(CommandError, match="federation status"):
+            said(*words)
+    with pytest.raises(CommandError):
+        said("mount", "http://169.254.169.254/", "--policy", "grid", "--entry", "/here", "--yes")
+    with pytest.raises(CommandError):
+        said("feeds", "--policy", "nowhere", "--cores", "1")
