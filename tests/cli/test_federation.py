@@ -15,6 +15,7 @@ from apps.federation.models import HeldHour, Mount, Subscription, UsageFeed
 from apps.policies.at_once import publish_operations
 from apps.policies.models import Policy
 from apps.policies.services import make_policy, publish_document
+from apps.signing import open_document
 from tests.federation.conftest import AT, VO
 from tests.federation.other_side import KEY, OtherFeed, OtherSide, serving
 
@@ -137,3 +138,44 @@ def test_what_is_not_there_is_no_traceback(policy: Policy, said: Said) -> None:
         said("mount", "http://169.254.169.254/", "--policy", "grid", "--entry", "/here", "--yes")
     with pytest.raises(CommandError):
         said("feeds", "--policy", "nowhere", "--cores", "1")
+
+
+TREE = """
+root:
+  name: vo-a
+  kind: vo
+  children:
+    - {name: P-A1, kind: project, shares: 50, children: []}
+    - {name: P-A2, kind: project, shares: 30, children: []}
+"""
+
+
+def test_a_vo_is_a_static_file_in_the_commands_that_the_page_names(
+    db: None, settings: LazySettings, monkeypatch: pytest.MonkeyPatch, said: Said, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    settings.FAIRSHARE_ISSUER = "vo-a.example"
+    tree = tmp_path / "vo-a.yaml"
+    tree.write_text(TREE)
+    words = ("--policy", "vo-a", "--format", "yaml", "--make", "--publish", "--reason", "the tree", str(tree))
+    call_command("import_policy", *words)
+    call_command("import_policy", *words)  # made once
+    folder = tmp_path / "www"
+    assert "version 1 (new), 3 entries" in said(
+        "publish", "--to", str(folder), "--policy", "vo-a", "--entry", "/", "--name", "vo-a"
+    )
+    fingerprint = said("keys").split()[-1]
+    data = (folder / "vo-a.fairshare").read_bytes()
+    assert open_document(data, trusted={fingerprint}).document["issuer"] == "vo-a.example"
+    assert "version 1 (as before)" in said("publish", "--to", str(folder))
+    text = (settings.BASE_DIR / "docs" / "federation.md").read_text()
+    for step in ("import_policy --policy vo-a --format yaml --make --publish", "publish --to /srv/www/fairshare"):
+        assert step in text
+
+
+def test_a_policy_is_not_made_only_to_look(db: None, tmp_path: Path) -> None:
+    tree = tmp_path / "vo-a.yaml"
+    tree.write_text(TREE)
+    with pytest.raises(CommandError, match="exclude each other"):
+        call_command("import_policy", "--policy", "vo-a", "--format", "yaml", "--make", "--dry-run", str(tree))
+    assert not Policy.objects.exists()

@@ -14,6 +14,8 @@ from apps.errors import FieldProblem, Invalid
 from apps.policies.comparison import TargetChange
 from apps.policies.formats.registry import FORMATS
 from apps.policies.imports import ImportPlan, PolicyImport, import_policy, plan_import
+from apps.policies.selectors import list_policies
+from apps.policies.services import make_policy
 
 _MOST_LINES = 20
 
@@ -29,6 +31,7 @@ class Command(OperatorCommand):
         parser.add_argument("--policy", required=True, help="its slug")
         parser.add_argument("--format", required=True, help=f"one of {', '.join(FORMATS)}")
         parser.add_argument("--keep-missing", action="store_true", help="entries that the file leaves out stay")
+        parser.add_argument("--make", action="store_true", help="make the policy first, where there is none")
         parser.add_argument("--dry-run", action="store_true", help="only say what would change")
         parser.add_argument("--publish", action="store_true", help="put it in force")
         parser.add_argument("--reason", default="", help="why; needed with --publish")
@@ -36,12 +39,16 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["publish"] and options["dry_run"]:
             raise Invalid("--publish and --dry-run exclude each other.", fields=[FieldProblem("--dry-run", "is given")])
+        if options["make"] and options["dry_run"]:
+            raise Invalid("--make and --dry-run exclude each other.", fields=[FieldProblem("--dry-run", "is given")])
         if options["publish"] and not options["reason"].strip():
             raise Invalid("--publish needs --reason.", fields=[FieldProblem("--reason", "is missing")])
         wanted: dict[str, Any] = {
             "policy_slug": options["policy"], "format": options["format"], "content": _content(options["file"]),
             "keep_missing": options["keep_missing"], "at": now(), "actor": COMMAND,
         }  # fmt: skip
+        if options["make"] and options["policy"] not in {policy.slug for policy in list_policies(actor=COMMAND)}:
+            make_policy(slug=options["policy"], name=options["policy"], at=now(), actor=COMMAND)
         if options["dry_run"]:
             self._tell(PolicyImport(plan_import(**wanted)))
             return
