@@ -95,7 +95,6 @@ NEEDS_SENSE = {
     "POST /api/v1/jobs/explain",
     "POST /api/v1/federation/publications",
     "DELETE /api/v1/federation/publications/{name}",
-    "GET /api/v1/federation/feeds/{name}",
     "DELETE /api/v1/federation/feeds/{name}",
     "POST /api/v1/federation/feeds",
     "POST /api/v1/federation/mounts",
@@ -206,6 +205,8 @@ def test_generated_requests_get_answers_as_described(
     succeeded: dict[str, set[bool]] = defaultdict(set)
     for found in schema.get_all_operations():
         operation = found.ok()
+        if operation.label.startswith("GET") and "{name}" in operation.label:
+            told(computed)  # again, where it was dropped
 
         @EXAMPLES
         @given(case=operation.as_strategy(), is_real=st.integers(0, 3).map(bool))
