@@ -109,8 +109,8 @@ OPEN = "200 200 200 200 200 200 200 200 200 200 200"
 API = "api/v1/"
 POLICY = API + "policies/<slug:policy>"
 FEDERATION = API + "federation/"
-MOUNT = FEDERATION + "mounts/<int:mount>"
-SUBSCRIPTION = FEDERATION + "subscriptions/<int:subscription>"
+REST_MOUNT = FEDERATION + "mounts/<int:mount>"
+REST_SUBSCRIPTION = FEDERATION + "subscriptions/<int:subscription>"
 STEPS = ("pause", "resume", "freeze", "thaw", "begin-anew")
 WHY = {"reason": "agreed"}
 CHANGE_SET = POLICY + "/changesets/<int:change_set>"
@@ -186,20 +186,20 @@ ROWS = [
          "publication": "x", "fingerprint": "ab" * 32, **WHY}),
     Row(FEDERATION + "mounts/preview", "/api/v1/federation/mounts/preview",
         "401 404 404 404 404 422 403 403 403 401 401", "post", {"policy": "grid", "url": "http://169.254.169.254/"}),
-    Row(MOUNT, "/api/v1/federation/mounts/{mount}", "401 404 404 404 404 200 403 404 404 401 401",
+    Row(REST_MOUNT, "/api/v1/federation/mounts/{mount}", "401 404 404 404 404 200 403 404 404 401 401",
         word='"publication":"vo-a"', readers="admin"),
-    Row(MOUNT, "/api/v1/federation/mounts/{mount}", "401 404 404 404 404 200 403 403 404 401 401", "patch",
+    Row(REST_MOUNT, "/api/v1/federation/mounts/{mount}", "401 404 404 404 404 200 403 403 404 401 401", "patch",
         {"most_points": 3, **WHY}),
-    Row(MOUNT + "/fetches", "/api/v1/federation/mounts/{mount}/fetches",
+    Row(REST_MOUNT + "/fetches", "/api/v1/federation/mounts/{mount}/fetches",
         "401 404 404 404 404 200 403 404 404 401 401", word="landed", readers="admin"),
-    Row(MOUNT + "/fetch", "/api/v1/federation/mounts/{mount}/fetch",
+    Row(REST_MOUNT + "/fetch", "/api/v1/federation/mounts/{mount}/fetch",
         "401 404 404 404 404 202 403 403 404 401 401", "post", {}),
-    Row(MOUNT + "/trust-key", "/api/v1/federation/mounts/{mount}/trust-key",
+    Row(REST_MOUNT + "/trust-key", "/api/v1/federation/mounts/{mount}/trust-key",
         "401 404 404 404 404 200 403 403 404 401 401", "post", {"fingerprint": "ab" * 32, **WHY}),
-    Row(MOUNT + "/unmount", "/api/v1/federation/mounts/{mount}/unmount",
+    Row(REST_MOUNT + "/unmount", "/api/v1/federation/mounts/{mount}/unmount",
         "401 404 404 404 404 204 403 403 404 401 401", "post", WHY),
     *(
-        Row(f"{MOUNT}/{step}", f"/api/v1/federation/mounts/{{mount}}/{step}",
+        Row(f"{REST_MOUNT}/{step}", f"/api/v1/federation/mounts/{{mount}}/{step}",
             "401 404 404 404 404 200 403 403 404 401 401", "post", WHY)
         for step in STEPS
     ),
@@ -212,24 +212,24 @@ ROWS = [
     Row(FEDERATION + "subscriptions/preview", "/api/v1/federation/subscriptions/preview",
         "401 404 404 404 404 422 403 403 403 401 401", "post",
         {"policy": "grid", "entry": "/physics", "url": "http://169.254.169.254/"}),
-    Row(SUBSCRIPTION, "/api/v1/federation/subscriptions/{subscription}",
+    Row(REST_SUBSCRIPTION, "/api/v1/federation/subscriptions/{subscription}",
         "401 404 404 404 404 200 403 404 404 401 401", word='"feed":"physics"', readers="admin"),
-    Row(SUBSCRIPTION, "/api/v1/federation/subscriptions/{subscription}",
+    Row(REST_SUBSCRIPTION, "/api/v1/federation/subscriptions/{subscription}",
         "401 404 404 404 404 200 403 403 404 401 401", "patch", {"every_s": 60, **WHY}),
-    Row(SUBSCRIPTION + "/held-hours", "/api/v1/federation/subscriptions/{subscription}/held-hours",
+    Row(REST_SUBSCRIPTION + "/held-hours", "/api/v1/federation/subscriptions/{subscription}/held-hours",
         "401 404 404 404 404 200 403 404 404 401 401"),
-    Row(SUBSCRIPTION + "/agree-capacity", "/api/v1/federation/subscriptions/{subscription}/agree-capacity",
+    Row(REST_SUBSCRIPTION + "/agree-capacity", "/api/v1/federation/subscriptions/{subscription}/agree-capacity",
         "401 404 404 404 404 200 403 403 404 401 401", "post", {"cores": 20, **WHY}),
-    Row(SUBSCRIPTION + "/fetches", "/api/v1/federation/subscriptions/{subscription}/fetches",
+    Row(REST_SUBSCRIPTION + "/fetches", "/api/v1/federation/subscriptions/{subscription}/fetches",
         "401 404 404 404 404 200 403 404 404 401 401"),
-    Row(SUBSCRIPTION + "/fetch", "/api/v1/federation/subscriptions/{subscription}/fetch",
+    Row(REST_SUBSCRIPTION + "/fetch", "/api/v1/federation/subscriptions/{subscription}/fetch",
         "401 404 404 404 404 202 403 403 404 401 401", "post", {}),
-    Row(SUBSCRIPTION + "/trust-key", "/api/v1/federation/subscriptions/{subscription}/trust-key",
+    Row(REST_SUBSCRIPTION + "/trust-key", "/api/v1/federation/subscriptions/{subscription}/trust-key",
         "401 404 404 404 404 200 403 403 404 401 401", "post", {"fingerprint": "cd" * 32, **WHY}),
-    Row(SUBSCRIPTION + "/unsubscribe", "/api/v1/federation/subscriptions/{subscription}/unsubscribe",
+    Row(REST_SUBSCRIPTION + "/unsubscribe", "/api/v1/federation/subscriptions/{subscription}/unsubscribe",
         "401 404 404 404 404 204 403 403 404 401 401", "post", WHY),
     *(
-        Row(f"{SUBSCRIPTION}/{step}", f"/api/v1/federation/subscriptions/{{subscription}}/{step}",
+        Row(f"{REST_SUBSCRIPTION}/{step}", f"/api/v1/federation/subscriptions/{{subscription}}/{step}",
             "401 404 404 404 404 200 403 403 404 401 401", "post", WHY)
         for step in STEPS
     ),
