@@ -66,7 +66,10 @@ def question_for(row: Subscription) -> Question:
 
 
 def address_since(url: str, number: int) -> str:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url  # whoever asks refuses it
     query = "&".join(part for part in (parts.query, urlencode({"since": number})) if part)
     return urlunsplit(parts._replace(query=query))
 

@@ -1,0 +1,289 @@
+"""Documents that another side serves, by the real road: asked for over HTTP, judged, landed.
+
+Whatever is wrong with one, it is refused as a whole with its place named, and what is in force stays to the byte.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.conf import LazySettings
+
+from apps.accounts.actor import COMMAND
+from apps.federation.fetching import ask_for_due
+from apps.federation.models import Fetch, Mount
+from apps.federation.mounting import make_mount
+from apps.policies.at_once import publish_operations
+from apps.policies.columns import Node
+from apps.policies.models import Policy, Revision
+from apps.policies.trees import load_tree
+from apps.runs.services import work_due_runs
+from apps.signing import SigningKey, canonical, sign_document
+from tests.federation.conftest import AT
+from tests.federation.looks import look_at
+from tests.federation.other_side import KEY, P1, ROOT, OtherSide, projects, serving
+
+HOUR = timedelta(hours=1)
+Break = Callable[[dict[str, Any]], object]
+
+
+@dataclass(frozen=True)
+class Bad:
+    """code: of the refusal. place: a word that its message has to contain."""
+
+    code: str
+    place: str
+    change: Break | None = None  # of the document, before it is signed
+    raw: Callable[[bytes], bytes] | None = None  # of the signed bytes of a good one
+    body: Callable[[bytes], bytes] | None = None  # of the document's bytes, signed as they are
+
+
+def child(document: dict[str, Any], at: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = document["root"]["children"][at]
+    return found
+
+
+def signed(body: bytes, key: SigningKey = KEY) -> bytes:
+    """Whatever the bytes are, under a signature that holds."""
+    seal = sign_document({}, key).split(b"\n")[1]
+    said = json.loads(seal)
+    said["signature"] = base64.b64encode(key.sign(body)).decode()
+    return body + b"\n" + canonical(said) + b"\n"
+
+
+def _entry(name: str, n: int, **more: Any) -> dict[str, Any]:
+    return {"uid": str(UUID(int=0x500 + n)), "name": name, "kind": "project", "shares": 1, "children": [], **more}
+
+
+def _add(document: dict[str, Any], *entries: dict[str, Any]) -> None:
+    document["root"]["children"] += entries
+
+
+def _deep(document: dict[str, Any]) -> None:
+    at = document["root"]
+    for n in range(70):
+        at["children"] = [_entry(f"d{n}", n)]
+        at = at["children"][0]
+
+
+def _stranger(path: str) -> Break:
+    def change(document: dict[str, Any]) -> None:
+        tree = load_tree(Policy.objects.get(slug="grid"))
+        at = tree.index_of_path(path)
+        assert at is not None
+        child(document, 1)["uid"] = str(tree.uuid(at))
+
+    return change
+
+
+BAD = {
+    "shares below zero": Bad("bad_document", "/P-A1: shares", lambda d: child(d).update(shares=-1)),
+    "shares that are text": Bad("bad_document", "/P-A1: shares", lambda d: child(d).update(shares="lots")),
+    "shares that are true": Bad("bad_document", "/P-A1: shares", lambda d: child(d).update(shares=True)),
+    "shares beyond measure": Bad("bad_document", "/P-A1: shares", lambda d: child(d).update(shares=2**52)),
+    "two of one name": Bad("bad_document", "twice", lambda d: _add(d, _entry("P-A1", 1))),
+    "one name in two spellings": Bad(
+        "bad_document", "twice", lambda d: _add(d, _entry("caf\u00e9", 1), _entry("cafe\u0301", 2))
+    ),
+    "a name with markup": Bad("bad_document", "< or >", lambda d: child(d).update(name="<img src=x onerror=alert(1)>")),
+    "a name that turns around": Bad("bad_document", "U+202E", lambda d: child(d).update(name="abc\u202edef")),
+    "a name with a path": Bad("bad_document", "'/'", lambda d: child(d).update(name="../VO-B")),
+    "a name that is no text": Bad("bad_document", "text", lambda d: child(d).update(name={"a": 1})),
+    "a name without end": Bad("bad_document", "characters", lambda d: child(d).update(name="x" * 100_000)),
+    "a name that is empty": Bad("bad_document", "empty", lambda d: child(d).update(name="")),
+    "no uid": Bad("bad_document", "/P-A1 has no uid", lambda d: child(d).pop("uid")),
+    "one uid twice": Bad("bad_document", "uid", lambda d: child(d, 1).update(uid=child(d)["uid"])),
+    "a uid that is none": Bad("bad_document", "/P-A1: uid", lambda d: child(d).update(uid="x" * 36)),
+    "the uid of a local entry": Bad("foreign_uid", "/VO-B", _stranger("/VO-B")),
+    "the uid of the local root": Bad("foreign_uid", "/", _stranger("/")),
+    "the uid of the mount": Bad("foreign_uid", "the mount itself", _stranger("/vo-a-here")),
+    "the uid of another subtree's leaf": Bad("foreign_uid", "/VO-A/P-A1/anna", _stranger("/VO-A/P-A1/anna")),
+    "a lock": Bad("bad_document", "locked", lambda d: child(d).update(locked=True)),
+    "members' rules": Bad(
+        "bad_document", "members", lambda d: child(d).update(members=[{"kind": "glob", "pattern": "*", "shares": 1}])
+    ),
+    "a mount of its own": Bad(
+        "bad_document", "mount", lambda d: child(d).update(mount={"issuer": "x", "publication": "y"})
+    ),
+    "sources of ours": Bad("bad_document", "sources", lambda d: child(d).update(scope="local", sources=["slurm"])),
+    "shares for the mount": Bad("bad_document", "root.shares", lambda d: d["root"].update(shares=99)),
+    "a key nobody knows": Bad("bad_document", "surprise", lambda d: d.update(surprise=1)),
+    "a key of an entry nobody knows": Bad("bad_document", "/P-A1: surprise", lambda d: child(d).update(surprise=1)),
+    "children that are an object": Bad("bad_document", "children", lambda d: d["root"].update(children={"a": 1})),
+    "a child that is a number": Bad("bad_document", "children[", lambda d: d["root"]["children"].append(7)),
+    "another format": Bad("bad_document", "format", lambda d: d.update(format="fairshare-policy/9")),
+    "a version below one": Bad("bad_document", "version", lambda d: d.update(version=0)),
+    "a version that is half": Bad("bad_document", "version", lambda d: d.update(version=2.5)),
+    "a time that is none": Bad("bad_document", "issued_at", lambda d: d.update(issued_at="yesterday")),
+    "seventy levels": Bad("bad_document", "level", _deep),
+    "another authority": Bad("other_publication", "vo-z", lambda d: d.update(issuer="vo-z.example")),
+    "a circle": Bad("mount_loop", "site.example", lambda d: d.update(issuers=["site.example"])),
+    "expired": Bad(
+        "expired", "2026", lambda d: d.update(issued_at="2026-11-01T00:00:00Z", expires_at="2026-11-02T00:00:00Z")
+    ),
+    "issued ahead": Bad(
+        "issued_ahead", "ahead", lambda d: d.update(issued_at="2026-11-21T00:00:00Z", expires_at="2026-12-01T00:00:00Z")
+    ),
+    "older": Bad("older_version", "version", lambda d: d.update(version=1, previous=None)),
+    "forked": Bad("forked", "version", lambda d: d.update(previous="ab" * 32)),
+    "a hundred thousand nested arrays": Bad(
+        "bad_document", "nests deeper than 200", body=lambda _: b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    ),
+    "NaN": Bad("bad_document", "line 1", body=lambda b: b.replace(b'"shares":50', b'"shares":NaN')),
+    "1e999": Bad("bad_document", "line 1", body=lambda b: b.replace(b'"shares":50', b'"shares":1e999')),
+    "a number of 5,000 digits": Bad("bad_document", "line 1", body=lambda b: b.replace(b":50", b":" + b"9" * 5000)),
+    "one key twice": Bad("not_canonical", "byte", body=lambda b: b.replace(b'{"expires', b'{"expires_at":1,"expires')),
+    "blanks": Bad("not_canonical", "byte", body=lambda b: b.replace(b",", b", ", 1)),
+    "a number in another spelling": Bad("not_canonical", "byte", body=lambda b: b.replace(b":50", b":5e1")),
+    "half a character": Bad("bad_document", "line 1", body=lambda b: b.replace(b"P-A1", b"\\ud800")),
+    "no UTF-8": Bad("bad_document", "line 1", body=lambda b: b.replace(b"P-A1", b"\xff\xfe")),
+    "a list": Bad("bad_document", "no object", body=lambda _: b"[1]"),
+    "nothing": Bad("bad_document", "two lines", raw=lambda _: b""),
+    "a page": Bad("bad_document", "two lines", raw=lambda _: b"<html><script>alert(1)</script>"),
+    "three lines": Bad("bad_document", "two lines", raw=lambda data: data + b"{}\n"),
+    "a changed byte": Bad("bad_signature", "changed", raw=lambda data: data.replace(b"P-A2", b"P-X2")),
+    "a seal without end": Bad(
+        "bad_document", "line 2", raw=lambda data: data.split(b"\n")[0] + b"\n" + b"[" * 1_000_000 + b"\n"
+    ),
+    "too many bytes": Bad("answer_too_large", "33554432 bytes", raw=lambda _: b"x" * 40 * 1024**2),
+}
+
+
+@pytest.fixture
+def settled(vo: OtherSide, mounted: Mount) -> OtherSide:
+    """Version 2 is in force, so that 1 is an old one."""
+    Mount.objects.update(most_points=100)
+    return vo
+
+
+def _in_force() -> tuple[bytes, int]:
+    revision = Revision.objects.order_by("-number")[0]
+    return bytes(revision.tree), revision.number
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_document_is_refused_as_a_whole_and_the_last_good_one_stays(
+    name: str, settled: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = BAD[name]
+    settled.publish(projects(p1=51))
+    assert look_at(mounted, monkeypatch, AT).outcome == "landed"
+    good = settled.publish(projects(p1=50))
+    body = good.split(b"\n")[0]
+    if bad.change is not None:
+        document = json.loads(body)
+        bad.change(document)
+        settled.serves = signed(canonical(document))
+    elif bad.body is not None:
+        changed = bad.body(body)
+        assert changed != body
+        settled.serves = signed(changed)
+    elif bad.raw is not None:
+        settled.serves = bad.raw(good)
+    before, trusted = _in_force(), (mounted.version, mounted.digest, mounted.fingerprint)
+    found = look_at(mounted, monkeypatch, AT)
+    assert (found.outcome, found.code) == ("refused", bad.code), found.message
+    assert bad.place in found.message, found.message
+    assert len(found.message) <= 2_000
+    assert _in_force() == before
+    assert (mounted.version, mounted.digest, mounted.fingerprint) == trusted
+    assert mounted.error == found.message
+    if mounted.state == Mount.State.ACTIVE:  # and a good one is taken again
+        settled.serves = good
+        assert look_at(mounted, monkeypatch, AT).outcome == "landed"
+        assert (mounted.error, mounted.version) == ("", 3)
+    else:
+        assert bad.code == "forked"
+
+
+def test_another_key_blocks_until_somebody_looks(
+    settled: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled.key = SigningKey(bytes(32))
+    settled.publish(projects(p1=51))
+    before = _in_force()
+    assert look_at(mounted, monkeypatch, AT).code == "unknown_key"
+    assert (mounted.state, _in_force()) == ("blocked", before)
+
+
+def test_more_levels_than_the_mount_takes_are_too_many(
+    settled: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Mount.objects.update(most_levels=3)
+    below, nodes = ROOT, []
+    for n in range(5):
+        nodes.append(Node(UUID(int=0x700 + n), below, f"l{n}"))
+        below = nodes[-1].uid
+    settled.publish(nodes)
+    before = _in_force()
+    found = look_at(mounted, monkeypatch, AT)
+    assert found.outcome == "refused"
+    assert "5 levels; this mount takes 3" in found.message
+    assert _in_force() == before
+
+
+def test_a_million_entries_are_counted_before_they_are_made(
+    settled: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Signed with the right key, and within the bytes that this mount takes: refused by what they would come to."""
+    Mount.objects.update(most_bytes=256 * 1024**2)
+    settled.serves = signed(b'{"root":[' + b"{}," * 2_600_000 + b"{}]}")
+    before = _in_force()
+    found = look_at(mounted, monkeypatch, AT)
+    assert (found.outcome, found.code) == ("refused", "bad_document")
+    assert "lists and objects" in found.message
+    assert _in_force() == before
+
+
+def test_a_name_of_ours_outside_the_mount_is_no_collision(
+    settled: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paths are what is unique: a project of theirs may be called as a VO of ours."""
+    settled.publish([*projects(), Node(UUID(int=0x900), P1, "VO-B", "project")])
+    assert look_at(mounted, monkeypatch, AT).outcome == "landed"
+    tree = load_tree(Policy.objects.get(slug="grid"))
+    assert tree.index_of_path("/vo-a-here/P-A1/VO-B") is not None
+    assert tree.index_of_path("/VO-B") is not None
+
+
+@pytest.fixture
+def others(vo: OtherSide, settings: LazySettings) -> Iterator[tuple[OtherSide, Mount]]:
+    """A second authority, mounted beside the first."""
+    with serving(OtherSide(at=AT)) as side:
+        settings.FAIRSHARE_OUTBOUND_ALLOW = [*settings.FAIRSHARE_OUTBOUND_ALLOW, f"127.0.0.1:{side.port}"]
+        nodes = [Node(UUID(int=0xC1), ROOT, "P-C1", "project", 1.0)]
+        side.publish(nodes, issuer="vo-c.example", publication="vo-c")
+        operation = {"op": "add", "parent": "/", "name": "vo-c-here", "kind": "vo", "shares": 10}
+        publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
+        made = make_mount(
+            policy_slug="grid", entry="/vo-c-here", url=side.url, issuer="vo-c.example", publication="vo-c",
+            fingerprint=KEY.public.fingerprint, reason="We granted VO-C 10 shares.", at=AT, actor=COMMAND,
+        )  # fmt: skip
+        yield side, made
+
+
+@pytest.mark.parametrize("name", ["too many bytes", "a hundred thousand nested arrays", "forked", "a page"])
+def test_other_mounts_are_on_time_meanwhile(
+    name: str, settled: OtherSide, mounted: Mount, others: tuple[OtherSide, Mount], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, (_, other) = BAD[name], others
+    good = settled.publish(projects(p1=51))
+    document = json.loads(good.split(b"\n")[0])
+    if bad.change is not None:
+        bad.change(document)
+        settled.serves = signed(canonical(document))
+    else:
+        settled.serves = bad.raw(good) if bad.raw is not None else signed(bad.body(good)) if bad.body else b""
+    later = AT + HOUR
+    monkeypatch.setenv("FAIRSHARE_CLOCK", later.isoformat())
+    assert ask_for_due(at=later) == 2
+    assert work_due_runs(clock=lambda: later) >= 1
+    outcomes = dict(Fetch.objects.filter(at=later).values_list("mount", "outcome"))
+    assert outcomes == {mounted.pk: "refused", other.pk: "landed"}

@@ -1,0 +1,323 @@
+"""Every place that takes an address, against addresses that nobody may reach: no socket is ever connected to one.
+
+Complete by construction: whoever else asks `outbound.fetch`, and every other field for an address, fails here until it
+has a row. Pages and REST have no road outwards but the functions of these rows.
+"""
+
+from __future__ import annotations
+
+import ast
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django import forms
+from django.apps import apps as installed
+from django.conf import LazySettings
+from django.db import models
+from rest_framework import serializers
+
+from apps import outbound
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import User
+from apps.errors import DomainError
+from apps.federation.models import Mount, Subscription
+from apps.federation.mounting import make_mount, preview
+from apps.federation.subscribing import preview_feed, subscribe
+from apps.notices.calling import call_due
+from apps.notices.models import Delivery, Webhook
+from apps.notices.watching import Place
+from apps.notices.webhooks import change_webhook, make_webhook
+from apps.policies.models import Policy
+from apps.policies.trees import load_tree
+from apps.runs.services import work_run_now
+from apps.usage.collecting.schedule import ask_for as ask_source
+from apps.usage.models import Source
+from apps.usage.sources import change_source, set_up_source, tag_of
+from tests.federation.conftest import AT
+from tests.federation.looks import everything, look_at
+from tests.federation.other_side import KEY, OtherSide
+from tests.hostile_addresses import METADATA, NAMES, URLS
+from tests.outbound_servers import Serve, answering, redirect
+
+APPS = Path(outbound.__file__).parent
+_ODD = ("https://[::1]:", "https://[127", "https://::1", "//")
+CHOSEN = [*URLS[::2], *(url for url in URLS[1::2] if url.startswith(_ODD))]
+REFUSALS = ("address_refused", "unknown_host", "bad_collecting")
+
+# Who asks, and the test below that asks there.
+CALLERS = {
+    "federation/mounting.py: preview": "test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept",
+    "federation/subscribing.py: preview_feed": "test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept",
+    "federation/looking.py: ask": "test_a_look_at_what_lies_in_the_database_goes_nowhere_and_the_last_good_one_stays",
+    "notices/calling.py: _call": "test_a_webhook_that_lies_in_the_database_is_called_nowhere",
+    "usage/collecting/slurm_rest.py: _asked": "test_a_source_that_lies_in_the_database_is_asked_nowhere",
+}
+# Fields for an address, and by which function it comes to be asked. An empty word: it is shown, and never asked.
+FIELDS = {
+    "accounts.models: AuditEvent.address": "",  # from where somebody came
+    "federation.models: Remote.url": "looking.ask",
+    "federation.models: Mount.url": "looking.ask",
+    "federation.models: Subscription.url": "looking.ask",
+    "notices.models: Webhook.url": "calling._call",
+    "dashboard.forms.notices: url": "make_webhook, change_webhook",
+    "dashboard.forms.federation: url": "preview, make_mount",
+    "dashboard.forms.federation_grid: url": "preview_feed, subscribe",
+    "dashboard.forms.subscriptions: url": "preview_feed, subscribe",
+    "api.v1.audit: address": "",
+    "api.v1.notices: url": "",
+    "api.v1.federation_mounts: url": "preview, make_mount",
+    "api.v1.federation_subscriptions: url": "preview_feed, subscribe",
+    "api.v1.federation_shapes: url": "",
+}
+_NAMES_OF_ADDRESSES = ("url", "uri", "address", "endpoint", "link", "webhook", "callback")
+
+
+@pytest.fixture
+def connects(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """What the interpreter itself says of every connection and every name looked up, whoever asks for it."""
+    monkeypatch.setattr(outbound, "look_up", _names)
+    asked: list[Any] = []
+    _install()
+    _watchers.append(asked)
+    yield asked
+    _watchers.remove(asked)
+
+
+_watchers: list[list[Any]] = []
+_is_installed: list[bool] = []
+
+
+def _install() -> None:
+    if not _is_installed:
+        sys.addaudithook(_hear)
+        _is_installed.append(True)
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    """Sockets of files aren't asked about; what would leave this machine is noted, and stays."""
+    if not _watchers or event not in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
+        return
+    where = arguments[1] if event == "socket.connect" else arguments[0]
+    if event == "socket.connect" and not isinstance(where, tuple):
+        return
+    _watchers[-1].append(where[:2] if isinstance(where, tuple) else where)
+    if not isinstance(where, tuple) or where[0] != "127.0.0.1":
+        raise ConnectionRefusedError("nothing leaves this machine in a test")
+
+
+def _names(host: str, port: int) -> list[str]:
+    if host not in NAMES:
+        raise socket.gaierror(host)
+    return NAMES[host]
+
+
+def _is_name(url: str) -> bool:
+    return any(name in url for name in NAMES)
+
+
+def _stored() -> tuple[Any, ...]:
+    return tuple(table._default_manager.count() for table in (Mount, Subscription, Webhook, Source))
+
+
+# --- Complete by construction -----------------------------------------------------------------------------------------
+def test_every_caller_of_the_door_has_a_row() -> None:
+    found = set()
+    for path in APPS.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef) and any(map(_asks, ast.walk(function))):
+                found.add(f"{path.relative_to(APPS).as_posix()}: {function.name}")
+    assert found == set(CALLERS)
+    assert set(CALLERS.values()) <= set(globals())
+
+
+def _asks(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func
+    if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
+        return (called.value.id, called.attr) == ("outbound", "fetch")
+    return isinstance(called, ast.Name) and called.id == "fetch"
+
+
+def test_every_field_for_an_address_has_a_row() -> None:
+    found = {
+        f"{model.__module__.removeprefix('apps.')}: {model.__name__}.{field.name}"
+        for model in installed.get_models()
+        if model.__module__.startswith("apps.")
+        for field in model._meta.get_fields()
+        if isinstance(field, models.CharField | models.TextField | models.GenericIPAddressField)
+        and _is_address(field.name)
+    }
+    for path in [*(APPS / "dashboard").rglob("*.py"), *(APPS / "api").rglob("*.py")]:
+        import_module(".".join(("apps", *path.relative_to(APPS).with_suffix("").parts)).removesuffix(".__init__"))
+    for base, kept in ((forms.BaseForm, "base_fields"), (serializers.Serializer, "_declared_fields")):
+        for kind in _below(base):
+            if kind.__module__.startswith("apps."):
+                where = kind.__module__.removeprefix("apps.")
+                found |= {f"{where}: {name}" for name in getattr(kind, kept, {}) if _is_address(name)}
+    assert found - set(FIELDS) == set()
+    assert {"federation.models: Mount.url", "notices.models: Webhook.url", "dashboard.forms.notices: url"} <= found
+
+
+def _is_address(name: str) -> bool:
+    return any(part in _NAMES_OF_ADDRESSES for part in name.split("_"))
+
+
+def _below(kind: type[Any]) -> Iterator[type[Any]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
+# --- Typed in ---------------------------------------------------------------------------------------------------------
+def _slurm(url: str) -> dict[str, Any]:
+    return {"name": "S", "kind": "slurm_rest", "collecting": {"address": url}}
+
+
+def test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept(
+    subscription: Subscription, connects: list[Any]
+) -> None:
+    person = Actor(user=User.objects.create_user("ada", is_superuser=True), via="page")
+    webhook, _ = make_webhook(
+        name="W", url="https://hooks.example.org/", place=Place(), kinds=[], at=AT, actor=person
+    )  # fmt: skip
+    source = set_up_source(slug="slurm", given=_slurm("https://slurm.example.org"), at=AT, actor=person)
+    common: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": COMMAND}
+    mount = {"issuer": "vo-b.example", "publication": "b", "fingerprint": KEY.public.fingerprint, "reason": "r"}
+    feed = {"issuer": "c.example", "feed": "c", "fingerprint": mount["fingerprint"], "reason": "r"}
+    webhook_terms: dict[str, Any] = {"name": "W", "kinds": [], "at": AT, "actor": person}
+    asks: list[tuple[bool, Callable[[str], object]]] = [  # whether a name is looked up at once
+        (True, lambda url: preview(url=url, **common)),
+        (True, lambda url: preview_feed(url=url, entry="/vo-a-here", **common)),
+        (False, lambda url: make_mount(url=url, entry="/VO-B", **mount, **common)),
+        (False, lambda url: subscribe(url=url, entry="/vo-a-here", capacity_cores=1, **feed, **common)),
+        (False, lambda url: make_webhook(url=url, place=Place(), **webhook_terms)),
+        (False, lambda url: change_webhook(id=webhook.pk, version=webhook.version, url=url, **webhook_terms)),
+        (False, lambda url: set_up_source(slug="other", given=_slurm(url), at=AT, actor=person)),
+        (False, lambda url: change_source(slug="slurm", tag=tag_of(source), given=_slurm(url), at=AT, actor=person)),
+    ]
+    before = _stored()
+    for url in CHOSEN:
+        for looks_up, ask in asks:
+            if _is_name(url) and not looks_up:
+                continue  # where a name leads is asked when it is connected to: see below
+            with pytest.raises(DomainError) as refusal:
+                ask(url)
+            assert refusal.value.message, url
+            told = [refusal.value.message, *(field.message for field in refusal.value.fields)]
+            assert all(len(text) < 400 and text.endswith((".", "characters")) for text in told[:1]), (url, told)
+    assert connects == []
+    assert _stored() == before
+    webhook.refresh_from_db()
+    source.refresh_from_db()
+    assert (webhook.url, source.collecting["address"]) == ("https://hooks.example.org/", "https://slurm.example.org")
+
+
+# --- In the database already ------------------------------------------------------------------------------------------
+def test_a_look_at_what_lies_in_the_database_goes_nowhere_and_the_last_good_one_stays(
+    mounted: Mount, subscription: Subscription, connects: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, usage = load_tree(Policy.objects.get(slug="grid")), everything(subscription)
+    for remote in (mounted, subscription):
+        for url in CHOSEN:
+            if len(url) > 2048:
+                continue  # the database itself takes none so long
+            type(remote)._default_manager.filter(pk=remote.pk).update(url=url)
+            remote.refresh_from_db()
+            found = look_at(remote, monkeypatch, AT)
+            assert found.outcome in ("refused", "unreachable"), (url, found.message)
+            assert found.code in REFUSALS, (url, found.code)
+            assert found.message.endswith("."), url
+    assert connects == []
+    assert load_tree(Policy.objects.get(slug="grid")).same_as(before)
+    assert everything(subscription) == usage
+
+
+def test_a_name_that_leads_elsewhere_the_second_time_is_looked_up_anew_and_refused(
+    mounted: Mount, connects: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Public when it is previewed, this machine when it is fetched; and never asked twice for one connection."""
+    answers = [["93.184.215.14"], ["127.0.0.1"], ["8.8.8.8", METADATA]]
+    asked: list[str] = []
+
+    def rebinding(host: str, port: int) -> list[str]:
+        asked.append(host)
+        return answers.pop(0)
+
+    monkeypatch.setattr(outbound, "look_up", rebinding)
+    url = "https://rebind.example.org/vo"
+    with pytest.raises(outbound.Unreachable):
+        preview(url=url, policy_slug="grid", at=AT, actor=COMMAND)
+    assert connects == [("93.184.215.14", 443)]
+    Mount.objects.update(url=url)
+    mounted.refresh_from_db()
+    for n_asked in (2, 3):
+        assert look_at(mounted, monkeypatch, AT).code == "address_refused"
+        assert (len(asked), len(connects)) == (n_asked, 1)
+
+
+@pytest.mark.parametrize("where", [f"http://{METADATA}/latest/", "http://meta.example.org/", "http://[::1]:80/"])
+def test_a_redirect_inwards_is_followed_by_nobody(
+    where: str, vo: OtherSide, mounted: Mount, subscription: Subscription, serve: Serve, connects: list[Any],
+    settings: LazySettings, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    port = serve(answering(redirect(where)))
+    url = f"http://127.0.0.1:{port}/start"
+    for remote in (mounted, subscription):
+        type(remote)._default_manager.filter(pk=remote.pk).update(url=url)
+        remote.refresh_from_db()
+        found = look_at(remote, monkeypatch, AT)
+        assert (found.outcome, found.code) == ("refused", "address_refused")
+    for ask in (preview, preview_feed):
+        more = {"entry": "/vo-a-here"} if ask is preview_feed else {}
+        with pytest.raises(outbound.Refused):
+            ask(url=url, policy_slug="grid", at=AT, actor=COMMAND, **more)  # type: ignore[operator]
+    assert set(connects) == {("127.0.0.1", port)}
+
+
+def test_a_webhook_that_lies_in_the_database_is_called_nowhere(db: None, connects: list[Any]) -> None:
+    person = Actor(user=User.objects.create_user("ada", is_superuser=True), via="page")
+    webhook, _ = make_webhook(name="W", url="https://hooks.example.org/", place=Place(), kinds=[], at=AT, actor=person)
+    for url in CHOSEN:
+        if len(url) > 2048:
+            continue
+        Webhook.objects.update(url=url)
+        Delivery.objects.all().delete()
+        delivery = Delivery.objects.create(webhook=webhook, event="test", news_at=AT, due_at=AT, created_at=AT)
+        call_due(at=AT)
+        delivery.refresh_from_db()
+        assert delivery.state == "failed", url
+        assert delivery.error.endswith("."), url
+    assert connects == []
+
+
+def test_a_source_that_lies_in_the_database_is_asked_nowhere(
+    db: None, connects: list[Any], settings: LazySettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.FAIRSHARE_SECRETS_DIR = str(tmp_path)
+    token = tmp_path / "slurm"
+    token.write_text("secret\n")
+    token.chmod(0o600)
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    source = set_up_source(slug="slurm", given=_slurm("https://slurm.example.org"), at=AT, actor=COMMAND)
+    for url in CHOSEN:
+        Source.objects.filter(pk=source.pk).update(collecting={**source.collecting, "address": url})
+        run = work_run_now(ask_source(Source.objects.get(pk=source.pk), at=AT).pk)
+        assert run.state != "succeeded", url
+        assert run.error, url
+    assert connects == []
+    assert Source.objects.get(pk=source.pk).n_records == 0
+
+
+def test_the_spy_hears_of_connections_whoever_opens_them(connects: list[Any]) -> None:
+    sock = socket.socket()
+    with pytest.raises(ConnectionRefusedError, match="nothing leaves"):
+        sock.connect((METADATA, 80))
+    sock.close()
+    assert connects == [(METADATA, 80)]
