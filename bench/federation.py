@@ -1,4 +1,5 @@
-"""Sites that follow each other: a mounted policy of 100,000 entries, looked at unchanged and landed when it changed.
+"""Sites that follow each other: a mounted policy of 100,000 entries, looked at unchanged and landed when it changed; a
+day's usage of 10,000 entries, told and taken. With --large it is the usage of 100,000 entries.
 
 Both sides are in this process, with a real HTTP server on this machine between them. Ratios are seconds over the
 seconds that the goal allows.
@@ -21,22 +22,27 @@ from uuid import UUID
 from bench.report import BenchLine
 
 if TYPE_CHECKING:
-    from apps.federation.models import Mount
+    from apps.federation.models import Mount, Subscription
     from apps.policies.columns import TreeColumns
 
 N_ENTRIES = 100_000
 LOOKS = 20
-SAME_S, LAND_S = 0.2, 5.0
-SLUG = "bench-federation"
+SAME_S, LAND_S, USAGE_S, LARGE_S = 0.2, 5.0, 5.0, 60.0
+N_TELLERS, N_HOURS = 10_000, 24
+SLUG, OTHERS = "bench-federation", "bench-federation-others"
 _AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
 def measure() -> list[BenchLine]:
     """One site that mounts what one VO maintains."""
-    lines: list[BenchLine] = []
     with _served() as served:
-        lines += _policies(served)
-    return lines
+        return [*_policies(served), *_usage(served, N_TELLERS, USAGE_S)]
+
+
+def measure_large() -> list[BenchLine]:
+    """The usage of as many entries as the policy has."""
+    with _served() as served:
+        return list(_usage(served, N_ENTRIES, LARGE_S))
 
 
 class _Served:
@@ -54,17 +60,18 @@ def _policies(served: _Served) -> Iterator[BenchLine]:
     other = _Authority()
     first = other.says(tree)
     served.answer = partial(_same, first)
-    mount = _mounted(served, other)
+    mount = _mounted(SLUG, served, other)
     first_s = _look(mount, "landed")
     served.n_asked = served.n_sent = 0
     same = sorted(_look(mount, "same") for _ in range(LOOKS))
     if served.n_asked != LOOKS or served.n_sent:
         raise RuntimeError(f"{served.n_asked} questions and {served.n_sent:,} bytes for {LOOKS} looks.")
-    changed_s = []
+    changed_s, own_s = [], time.process_time()
     for number in range(3):
         newer = other.says(_changed(tree, number))
         served.answer = partial(_same, newer)
         changed_s.append(_look(mount, "landed"))
+    own_s = (time.process_time() - own_s) / 3
     message = Fetch.objects.filter(mount=mount).order_by("-id").values_list("message", flat=True)[0]
     yield BenchLine(
         f"a look at an unchanged mount / {SAME_S * 1e3:.0f} ms", same[-2] / SAME_S, 1.0,
@@ -73,7 +80,7 @@ def _policies(served: _Served) -> Iterator[BenchLine]:
     yield BenchLine(
         f"a changed mount lands / {LAND_S:g} s", max(changed_s) / LAND_S, 1.0,
         f"{max(changed_s):.2f} s, the slowest of 3 ({message}); the first document {first_s:.2f} s; "
-        f"{N_ENTRIES:,} entries, {len(first) / 1e6:.0f} MB",
+        f"{N_ENTRIES:,} entries, {len(first) / 1e6:.0f} MB; {own_s:.2f} s each computing, the other side's included",
     )  # fmt: skip
 
 
@@ -141,7 +148,110 @@ def _changed(tree: TreeColumns, number: int) -> TreeColumns:
     return columns_of(nodes)
 
 
-def _mounted(served: _Served, other: _Authority) -> Mount:
+def _usage(served: _Served, n: int, goal_s: float) -> Iterator[BenchLine]:
+    """Two sites that have mounted one VO; the one tells, the other takes until there is no more."""
+    from django.conf import settings
+
+    from apps.accounts.actor import COMMAND
+    from apps.federation.feeds import make_feed, tell
+    from apps.federation.keys import load_keys
+    from apps.federation.subscribing import subscribe
+    from apps.usage.models import Bucket
+
+    names = [f"{SLUG}-{n}", f"{OTHERS}-{n}"]
+    tree, other = _tree_of_the_vo(n), _Authority()
+    served.answer = partial(_same, other.says(tree))
+    for slug in names:
+        _look(_mounted(slug, served, other), "landed")
+    n_rows = _write_usage(names[1], tree)
+    settings.FAIRSHARE_ISSUER, settings.FAIRSHARE_SITE = "others.example", "others"
+    terms: dict[str, Any] = {"at": _AT, "actor": COMMAND}
+    feed = make_feed(policy_slug=names[1], entry="/vo", name=f"usage-{n}", capacity_cores=1e6, **terms)
+    settings.FAIRSHARE_ISSUER, settings.FAIRSHARE_SITE = "site.example", "site"
+    row = subscribe(
+        policy_slug=names[0], entry="/vo", url=f"http://127.0.0.1:{served.port}/usage", issuer="others.example",
+        feed=feed.name, fingerprint=load_keys(at=_AT).key.public.fingerprint, capacity_cores=1e6, reason="bench",
+        settings={"most_bytes": 256 * 1024**2}, **terms,
+    )  # fmt: skip
+    told_s = taken_s = 0.0
+    own_s = time.process_time()
+    n_documents = n_bytes = 0
+    while not n_documents or row.is_left_behind:
+        settings.FAIRSHARE_ISSUER, settings.FAIRSHARE_SITE = "others.example", "others"
+        began = time.perf_counter()
+        told = tell(feed, since=row.number, at=_AT)
+        told_s += time.perf_counter() - began
+        if told is None:
+            raise RuntimeError("There is nothing to tell.")
+        settings.FAIRSHARE_ISSUER, settings.FAIRSHARE_SITE = "site.example", "site"
+        served.answer = partial(_same, told.data)
+        taken_s += _look(row, "landed")
+        row.refresh_from_db()
+        n_documents, n_bytes = n_documents + 1, n_bytes + len(told.data)
+    own_s = time.process_time() - own_s
+    if Bucket.objects.filter(source=row.source).count() != n_rows:
+        raise RuntimeError("What was taken isn't what was told.")
+    yield BenchLine(
+        f"usage of {n:,} entries in {N_HOURS} h, told and taken / {goal_s:g} s", (told_s + taken_s) / goal_s, 1.0,
+        f"told in {told_s:.2f} s, taken in {taken_s:.2f} s; {n_rows:,} sums in {n_documents} documents of "
+        f"{n_bytes / 1e6:.0f} MB, {own_s:.2f} s of it computing here",
+    )  # fmt: skip
+
+
+def _write_usage(slug: str, tree: TreeColumns) -> int:
+    """An account for each user, and what each of them used in each hour of a day."""
+    import numpy as np
+    from django.db import connection
+
+    from apps.accounts.actor import COMMAND
+    from apps.policies.models import Policy
+    from apps.policies.trees import load_tree
+    from apps.priorities.rules import Rule
+    from apps.priorities.services import set_rules
+    from apps.usage import pgbinary
+    from apps.usage.services import make_source
+    from bench.series import _BUCKETS
+
+    here = load_tree(Policy.objects.get(slug=slug))
+    top = here.index_of_path("/vo") or 0
+    rules = [Rule("glob", here.uuid(top), suffix="/{project}/{group}/{user}")]
+    set_rules(policy_slug=slug, rules=rules, at=_AT, actor=COMMAND)
+    source = make_source(slug=slug, name=slug, namespace=slug, at=_AT, actor=COMMAND)
+    with connection.cursor() as cursor:
+        n_groups = sum(name.startswith("g") for name in tree.name)
+        cursor.execute(_ACCOUNTS, {"n": n_groups, "at": _AT, "name": slug})
+        cursor.execute("INSERT INTO usage_jobclass (queue, partition, qos) VALUES (%s, '', '') RETURNING id", [slug])
+        job_class = int(cursor.fetchone()[0])
+        cursor.execute("SELECT array_agg(id ORDER BY id) FROM accounts_account WHERE namespace = %s", [slug])
+        accounts = np.array(cursor.fetchone()[0], np.int64)
+    n = len(accounts) * N_HOURS
+    hour = np.repeat(int(_AT.timestamp()) // 3600 - N_HOURS + np.arange(N_HOURS), len(accounts))
+    used = np.random.default_rng(7).integers(1, 3600 * 1024, n) / 1024
+    nothing = pgbinary.float8(np.zeros(n))
+    pgbinary.copy_in(
+        _BUCKETS,
+        [
+            pgbinary.constant_int8(source.pk, n), pgbinary.int8(np.tile(accounts, N_HOURS)),
+            pgbinary.text(np.full(n, b"", np.bytes_)), pgbinary.constant_int8(job_class, n),
+            pgbinary.timestamptz(hour * 3_600_000_000), pgbinary.float8(used), nothing, nothing, nothing, nothing,
+            nothing,
+        ],
+    )  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE usage_source SET watermark = 1 WHERE id = %s", [source.pk])
+        cursor.execute("ANALYZE usage_bucket")
+        cursor.execute("ANALYZE accounts_account")
+    return n
+
+
+_ACCOUNTS = """
+INSERT INTO accounts_account (namespace, user_name, group_name, dn, fqan, project, first_seen_at)
+SELECT %(name)s, 'u' || g || '-' || k, 'g' || g, '', '', 'd' || g / 100 * 100, %(at)s
+FROM generate_series(0, %(n)s - 1) AS g, generate_series(0, 98) AS k
+"""
+
+
+def _mounted(slug: str, served: _Served, other: _Authority) -> Mount:
     from django.conf import settings
 
     from apps.accounts.actor import COMMAND
@@ -151,17 +261,17 @@ def _mounted(served: _Served, other: _Authority) -> Mount:
 
     settings.FAIRSHARE_ISSUER = "site.example"
     settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{served.port}"]
-    make_policy(slug=SLUG, name=SLUG, at=_AT, actor=COMMAND)
+    make_policy(slug=slug, name=slug, at=_AT, actor=COMMAND)
     place = {"op": "add", "parent": "/", "name": "vo", "kind": "vo", "shares": 30}
-    publish_operations(policy_slug=SLUG, operations=[place], reason="A place.", at=_AT, actor=COMMAND)
+    publish_operations(policy_slug=slug, operations=[place], reason="A place.", at=_AT, actor=COMMAND)
     return make_mount(
-        policy_slug=SLUG, entry="/vo", url=f"http://127.0.0.1:{served.port}/vo", issuer="vo.example", publication="vo",
+        policy_slug=slug, entry="/vo", url=f"http://127.0.0.1:{served.port}/vo", issuer="vo.example", publication="vo",
         fingerprint=other.key.public.fingerprint, settings={"most_points": 100, "most_entries": 1_000_000},
         reason="bench", at=_AT, actor=COMMAND,
     )  # fmt: skip
 
 
-def _look(mount: Mount, outcome: str) -> float:
+def _look(mount: Mount | Subscription, outcome: str) -> float:
     """One run as a worker does it, with what it stores."""
     from apps.federation.fetching import ask_for
     from apps.runs.services import work_run_now

@@ -13,6 +13,7 @@ from django.db import transaction
 from apps import outbound
 from apps.accounts import audit
 from apps.accounts.actor import Actor
+from apps.addresses import target_of
 from apps.errors import Conflict, FieldProblem, Invalid, NotFound
 from apps.federation import stale
 from apps.federation.looking import clean_token, sealed_token, token_header
@@ -91,6 +92,7 @@ def make_mount(
     Raises:
         NotAllowed, NotFound, Conflict, Invalid: who, where, what is mounted there already, and settings out of range.
     """
+    target_of(url)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     tree = load_tree(policy)
     i = tree.index_of_path(entry)

@@ -24,6 +24,7 @@ from rest_framework import serializers
 from apps import outbound
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.addresses import Refused
 from apps.errors import DomainError
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounting import make_mount, preview
@@ -177,7 +178,7 @@ def _below(kind: type[Any]) -> Iterator[type[Any]]:
 
 # --- Typed in ---------------------------------------------------------------------------------------------------------
 def _slurm(url: str) -> dict[str, Any]:
-    return {"name": "S", "kind": "slurm_rest", "collecting": {"address": url}}
+    return {"name": "S", "kind": "slurm-rest", "collecting": {"address": url}}
 
 
 def test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept(
@@ -189,8 +190,13 @@ def test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept(
     )  # fmt: skip
     source = set_up_source(slug="slurm", given=_slurm("https://slurm.example.org"), at=AT, actor=person)
     common: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": COMMAND}
-    mount = {"issuer": "vo-b.example", "publication": "b", "fingerprint": KEY.public.fingerprint, "reason": "r"}
-    feed = {"issuer": "c.example", "feed": "c", "fingerprint": mount["fingerprint"], "reason": "r"}
+    mount: dict[str, Any] = {
+        "issuer": "vo-b.example",
+        "publication": "b",
+        "fingerprint": KEY.public.fingerprint,
+        "reason": "r",
+    }
+    feed: dict[str, Any] = {"issuer": "c.example", "feed": "c", "fingerprint": mount["fingerprint"], "reason": "r"}
     webhook_terms: dict[str, Any] = {"name": "W", "kinds": [], "at": AT, "actor": person}
     asks: list[tuple[bool, Callable[[str], object]]] = [  # whether a name is looked up at once
         (True, lambda url: preview(url=url, **common)),
@@ -276,8 +282,8 @@ def test_a_redirect_inwards_is_followed_by_nobody(
         assert (found.outcome, found.code) == ("refused", "address_refused")
     for ask in (preview, preview_feed):
         more = {"entry": "/vo-a-here"} if ask is preview_feed else {}
-        with pytest.raises(outbound.Refused):
-            ask(url=url, policy_slug="grid", at=AT, actor=COMMAND, **more)  # type: ignore[operator]
+        with pytest.raises(Refused):
+            ask(url=url, policy_slug="grid", at=AT, actor=COMMAND, **more)
     assert set(connects) == {("127.0.0.1", port)}
 
 
