@@ -141,7 +141,8 @@ class Command(OperatorCommand):
         at = now()
         found: list[Mount | Subscription] = [] if usage is not None else [*list_mounts(actor=COMMAND, at=at)]
         found += [] if mount is not None else list_subscriptions(actor=COMMAND, at=at)
-        return [remote for remote in found if remote.pk in (mount or usage or remote.pk,)]
+        wanted = mount if mount is not None else usage
+        return [remote for remote in found if wanted in (None, remote.pk)]
 
     def _looked(self, remote: Mount | Subscription) -> bool:
         """True where it could not be taken."""
