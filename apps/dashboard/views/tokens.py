@@ -128,9 +128,10 @@ def _form(request: HttpRequest, data: Any = None) -> TokenForm:
     actor = actor_of(request)
     scopes = services.allowed_scopes(actor)
     wanted = [scope for scope in request.GET.getlist("scope") if scope in scopes]  # from a link; nothing is made by it
+    bounds = {name: request.GET.get(name, "")[:8192] for name in ("policy", "entry")}
     return TokenForm(
         data,
-        initial={"scopes": wanted},
+        initial={"scopes": wanted, **bounds},
         scopes=scopes,
         policies=[(policy.slug, policy.name) for policy in policies.list_policies(actor=actor)],
         sources=[(source.slug, source.name) for source in usage.list_sources(actor=actor)],

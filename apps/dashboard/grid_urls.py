@@ -1,0 +1,24 @@
+"""The grid view, usage of other sites, and what this site tells others."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from apps.dashboard.views import grid, published, published_edits
+
+_PUBLISHED = "federation/published/"
+_FEED = f"{_PUBLISHED}feeds/<str:name>/"
+_PUBLICATION = f"{_PUBLISHED}subtrees/<str:name>/"
+
+urlpatterns = [
+    path("federation/grid/", grid.grid, name="federation-grid"),
+    path("federation/grid/grid.csv", grid.grid_csv, name="federation-grid-csv"),
+    path(_PUBLISHED, published.published, name="federation-published"),
+    path(f"{_PUBLISHED}key/", published_edits.rotate, name="federation-key-rotate"),
+    path(f"{_PUBLISHED}new/", published_edits.publication_new, name="federation-publication-new"),
+    path(f"{_PUBLISHED}new-feed/", published_edits.feed_new, name="federation-feed-new"),
+    path(_PUBLICATION, published_edits.publication, name="federation-publication"),
+    path(f"{_PUBLICATION}drop/", published_edits.publication_drop, name="federation-publication-drop"),
+    path(_FEED, published_edits.feed, name="federation-feed"),
+    path(f"{_FEED}drop/", published_edits.feed_drop, name="federation-feed-drop"),
+]

@@ -1,0 +1,95 @@
+"""The grid view for an entry that sites share, and what of it would be otherwise without one peer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from apps import clock
+from apps.dashboard import grid_lines, lines
+from apps.dashboard.actor import actor_of
+from apps.dashboard.downloads import csv_response
+from apps.dashboard.navigation import current_policy_slug
+from apps.errors import NotFound
+from apps.federation.grid import Grid, GridChoice, list_grid_entries, load_grid
+from apps.policies.selectors import list_policies
+
+LEVELS = (1, 2, 3)
+
+
+@require_safe
+def grid(request: HttpRequest) -> HttpResponse:
+    """`?policy=&entry=&levels=`; without an entry, the first that is shared between sites."""
+    choices = list_grid_entries(actor=actor_of(request), at=clock.now())
+    found = _asked(request, choices)
+    context: dict[str, Any] = {
+        "choices": [(f"{one.policy_slug}:{one.path}", one) for one in choices],
+        "many_policies": len({one.policy_slug for one in choices}) > 1,
+        "is_admin": actor_of(request).is_admin,
+        "crumbs": _crumbs(),
+    }
+    return render(request, "dashboard/federation_grid/grid.html", context | (_shown(request, found) if found else {}))
+
+
+@require_safe
+def grid_csv(request: HttpRequest) -> HttpResponseBase:
+    found = _asked(request, list_grid_entries(actor=actor_of(request), at=clock.now()))
+    if found is None:
+        raise NotFound(_("Nothing is shared between sites here."))
+    name = f"{found.policy_slug}-{lines.name_slug(found.name)}-grid.csv"
+    return csv_response(name, grid_lines.csv_header(found), grid_lines.csv_rows(found))
+
+
+def _asked(request: HttpRequest, choices: list[GridChoice]) -> Grid | None:
+    policy, entry = request.GET.get("policy", ""), request.GET.get("entry", "")
+    if not entry:
+        of_policy = [one for one in choices if one.policy_slug == policy] or choices
+        if not of_policy:
+            return None
+        policy, entry = of_policy[0].policy_slug, of_policy[0].path
+    elif ":/" in entry:  # the choice of the list says both
+        policy, _colon, entry = entry.partition(":")
+    policy = policy or current_policy_slug(request) or ""
+    levels = request.GET.get("levels", "1")
+    request.policy_slug = policy  # type: ignore[attr-defined]  # what the frame is about
+    return load_grid(
+        policy_slug=policy, entry=entry, actor=actor_of(request), at=clock.now(),
+        levels=int(levels) if levels.isdecimal() and len(levels) < 3 else 1,
+    )  # fmt: skip
+
+
+def _shown(request: HttpRequest, found: Grid) -> dict[str, Any]:
+    opens = _may_open(request, found)
+    return {
+        "grid": found,
+        "chosen": f"{found.policy_slug}:{found.path}",
+        "headline": grid_lines.headline(found),
+        "sentences": grid_lines.sentences(found),
+        "warnings": grid_lines.warnings(found),
+        "lines": grid_lines.grid_lines(found),
+        "sites": grid_lines.site_lines(found, may_open=opens),
+        "depths": [
+            (n, grid_lines.grid_url(found.policy_slug, found.path, n)) for n in LEVELS if n <= max(found.deepest, 1)
+        ],
+        "csv_url": grid_lines.grid_url(found.policy_slug, found.path, found.levels).replace(
+            reverse("dashboard:federation-grid"), reverse("dashboard:federation-grid-csv"), 1
+        ),
+        "entry_url": lines.entry_url(found.policy_slug, found.uid, found.name),
+        "whole": next(
+            (one.name for one in list_policies(actor=actor_of(request)) if one.slug == found.policy_slug), ""
+        ),
+    }
+
+
+def _may_open(request: HttpRequest, found: Grid) -> frozenset[int]:
+    return frozenset()
+
+
+def _crumbs(*more: dict[str, str]) -> list[dict[str, str]]:
+    return [*more, {"label": _("Grid")}]
