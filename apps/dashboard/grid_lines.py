@@ -228,7 +228,8 @@ def _site_line(site: SiteColumn, at: datetime, total: float, may_open: frozenset
     return SiteLine(
         site=site, name=_site_name(site), badge=badge, dot=dot, state=state_words(site.state),
         delivered=presentation.core_hours(site.core_s), part=part, capacity=capacity, capacity_note=capacity_note,
-        meter="" if used is None else f"{min(max(used * METER, 1.5), METER):.1f}", is_full=used is not None and used > 1,
+        meter="" if used is None else f"{min(max(used * METER, 1.5), METER):.1f}",
+        is_full=used is not None and used > 1,
         used="" if used is None else presentation.percent(used), age=age, age_note=age_note, version=version,
         version_note=version_note, held=_held(site), url=url,
     )  # fmt: skip

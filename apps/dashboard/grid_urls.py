@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.views import grid, published, published_edits
+from apps.dashboard.views import grid, published, published_edits, subscriptions
 
+_USAGE = "federation/usage/<int:subscription_id>"
 _PUBLISHED = "federation/published/"
 _FEED = f"{_PUBLISHED}feeds/<str:name>/"
 _PUBLICATION = f"{_PUBLISHED}subtrees/<str:name>/"
@@ -13,6 +14,10 @@ _PUBLICATION = f"{_PUBLISHED}subtrees/<str:name>/"
 urlpatterns = [
     path("federation/grid/", grid.grid, name="federation-grid"),
     path("federation/grid/grid.csv", grid.grid_csv, name="federation-grid-csv"),
+    path("federation/usage/new/", subscriptions.new, name="federation-subscription-new"),
+    path(f"{_USAGE}/", subscriptions.subscription, name="federation-subscription"),
+    path(f"{_USAGE}/act/", subscriptions.act, name="federation-subscription-act"),
+    path(f"{_USAGE}/without/", grid.without, name="federation-subscription-without"),
     path(_PUBLISHED, published.published, name="federation-published"),
     path(f"{_PUBLISHED}key/", published_edits.rotate, name="federation-key-rotate"),
     path(f"{_PUBLISHED}new/", published_edits.publication_new, name="federation-publication-new"),

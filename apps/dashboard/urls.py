@@ -11,6 +11,7 @@ from apps.dashboard import (
     draft_urls,
     federation_urls,
     forecast_urls,
+    grid_urls,
     group_urls,
     history_urls,
     mapping_urls,
@@ -141,4 +142,4 @@ urlpatterns = notice_urls.urlpatterns + urlpatterns  # before the page of an ent
 urlpatterns += allocation_urls.urlpatterns + mapping_urls.urlpatterns + charge_urls.urlpatterns
 urlpatterns += convergence_urls.urlpatterns
 urlpatterns += forecast_urls.urlpatterns
-urlpatterns += federation_urls.urlpatterns
+urlpatterns += federation_urls.urlpatterns + grid_urls.urlpatterns

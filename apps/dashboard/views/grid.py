@@ -12,13 +12,15 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps import clock
-from apps.dashboard import grid_lines, lines
+from apps.dashboard import grid_lines, lines, subscription_lines, without_lines
 from apps.dashboard.actor import actor_of
 from apps.dashboard.downloads import csv_response
 from apps.dashboard.navigation import current_policy_slug
-from apps.errors import NotFound
+from apps.errors import NotFound, TooLarge, Unavailable
 from apps.federation.grid import Grid, GridChoice, list_grid_entries, load_grid
-from apps.policies.selectors import list_policies
+from apps.federation.peers import may_federate
+from apps.federation.subscribing import get_subscription, list_subscriptions
+from apps.priorities.what_if.without import leave_out
 
 LEVELS = (1, 2, 3)
 
@@ -32,7 +34,8 @@ def grid(request: HttpRequest) -> HttpResponse:
         "choices": [(f"{one.policy_slug}:{one.path}", one) for one in choices],
         "many_policies": len({one.policy_slug for one in choices}) > 1,
         "is_admin": actor_of(request).is_admin,
-        "crumbs": _crumbs(),
+        "has_tabs": may_federate(at=clock.now(), actor=actor_of(request)),
+        "crumbs": [{"label": _("Federation"), "url": reverse("dashboard:federation")}, {"label": _("Grid")}],
     }
     return render(request, "dashboard/federation_grid/grid.html", context | (_shown(request, found) if found else {}))
 
@@ -65,7 +68,7 @@ def _asked(request: HttpRequest, choices: list[GridChoice]) -> Grid | None:
 
 
 def _shown(request: HttpRequest, found: Grid) -> dict[str, Any]:
-    opens = _may_open(request, found)
+    opens = frozenset(one.pk for one in list_subscriptions(actor=actor_of(request), at=clock.now()))
     return {
         "grid": found,
         "chosen": f"{found.policy_slug}:{found.path}",
@@ -81,15 +84,33 @@ def _shown(request: HttpRequest, found: Grid) -> dict[str, Any]:
             reverse("dashboard:federation-grid"), reverse("dashboard:federation-grid-csv"), 1
         ),
         "entry_url": lines.entry_url(found.policy_slug, found.uid, found.name),
-        "whole": next(
             (one.name for one in list_policies(actor=actor_of(request)) if one.slug == found.policy_slug), ""
         ),
     }
 
 
-def _may_open(request: HttpRequest, found: Grid) -> frozenset[int]:
-    return frozenset()
-
-
-def _crumbs(*more: dict[str, str]) -> list[dict[str, str]]:
-    return [*more, {"label": _("Grid")}]
+@require_safe
+def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
+    """What would be otherwise if this peer told nothing: computed while one waits, and not kept."""
+    actor, at = actor_of(request), clock.now()
+    row = get_subscription(subscription_id=subscription_id, actor=actor, at=at)
+    request.policy_slug = row.policy.slug  # type: ignore[attr-defined]  # what the frame is about
+    site, found, problem = subscription_lines.site_name(row), None, ""
+    try:
+        found = leave_out(policy_slug=row.policy.slug, sources=[row.source.slug], actor=actor, at=at)
+    except (TooLarge, Unavailable, NotFound) as refusal:
+        problem = refusal.message
+    context = {
+        "row": row,
+        "site": site,
+        "found": found,
+        "problem": problem,
+        "back": subscription_lines.subscription_url(row),
+        "crumbs": [
+            {"label": _("Federation"), "url": reverse("dashboard:federation")},
+            {"label": f"{site}, {row.feed}", "url": subscription_lines.subscription_url(row)},
+            {"label": _("Without it")},
+        ],
+        **(without_lines.shown(found, site) if found is not None else {"headline": _("Without %(site)s") % {"site": site}}),
+    }
+    return render(request, "dashboard/federation_grid/without.html", context)
