@@ -59,7 +59,7 @@ from apps.usage.models import Record
 from apps.usage.services import start_import
 from tests.api.conftest import AT, _fresh_process, computed, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site
-from tests.federation.other_side import KEY, OtherSide, projects, serving
+from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects, serving
 
 ACTORS = (
     "anonymous",
@@ -141,6 +141,12 @@ SEEN = {"If-Match": "{seen}"}
 JOBS = {"text": '{"algorithm": {"name": "slurm-multifactor"}, "weights": {}, "jobs": [{"id": "1"}]}'}
 DAYS = {"starts_on": "2026-01-01", "ends_on": "2026-12-31"}
 SHARES = {"op": "set_shares", "entry": "/physics/bob", "shares": 3}
+
+FEDERATED = "302 403 403 403 403 200 302 302 302 302 302"
+TAKEN = "federation/usage/<int:subscription_id>/"
+TOLD = "federation/published/"
+TOLD_SUBTREE = TOLD + "subtrees/<str:name>/"
+TOLD_FEED = TOLD + "feeds/<str:name>/"
 
 ROWS = [
     # --- Health
@@ -843,6 +849,41 @@ ROWS = [
         {"step": "pause", "reason": "x"}, remakes="mount"),
     Row(MOUNT + "act/", "/federation/mounts/{mount}/act/", "302 404 404 404 404 422 302 302 302 302 302", "post",
         {"step": "unmount", "reason": "x"}, remakes="mount"),
+    Row("federation/grid/", "/federation/grid/?policy=grid&entry=/physics",
+        "302 404 200 200 404 200 302 302 302 302 302",
+        word="<b>bob</b>", readers="pia admin dora", besides="vera 200 dora 200"),
+    Row("federation/grid/grid.csv", "/federation/grid/grid.csv?policy=grid&entry=/physics",
+        "302 404 200 200 404 200 302 302 302 302 302", word='"/physics/bob"', readers="pia admin dora",
+        besides="vera 200 dora 200"),
+    Row("federation/usage/new/", "/federation/usage/new/", FEDERATED, word="/vo-a-here", readers="admin"),
+    Row("federation/usage/new/", "/federation/usage/new/", "302 403 403 403 403 422 302 302 302 302 302", "post",
+        {"step": "look", "entry": "other:/vo-a-here", "url": "http://127.0.0.1:9/feed"}),
+    Row(TAKEN, "/federation/usage/{taken}/", "302 404 404 404 404 200 302 302 302 302 302",
+        word="site-b.example", readers="admin"),
+    Row(TAKEN + "without/", "/federation/usage/{taken}/without/",
+        "302 404 404 404 404 200 302 302 302 302 302", word="site-b", readers="admin"),
+    Row(TAKEN + "act/", "/federation/usage/{taken}/act/", "302 404 404 404 404 303 302 302 302 302 302", "post",
+        {"what": "fetch"}),
+    Row(TOLD, "/federation/published/", FEDERATED, word="open.bob", readers="admin"),
+    Row(TOLD + "key/", "/federation/published/key/", FEDERATED),
+    Row(TOLD + "key/", "/federation/published/key/", "302 403 403 403 403 303 302 302 302 302 302", "post",
+        {"reason": "a year is over"}),
+    Row(TOLD + "new/", "/federation/published/new/", FEDERATED),
+    Row(TOLD + "new/", "/federation/published/new/", "302 403 403 403 403 303 302 302 302 302 302", "post",
+        {"policy": "grid", "entry": "/physics/alice", "name": "alice", "expires": "7"}),
+    Row(TOLD + "new-feed/", "/federation/published/new-feed/", FEDERATED),
+    Row(TOLD + "new-feed/", "/federation/published/new-feed/", "302 403 403 403 403 303 302 302 302 302 302", "post",
+        {"policy": "grid", "entry": "/physics/alice", "name": "alice", "capacity": "8", "keeps": "9", "expires": "24"}),
+    Row(TOLD_SUBTREE, "/federation/published/subtrees/open.bob/", FEDERATED, word="/physics/bob", readers="admin"),
+    Row(TOLD_SUBTREE, "/federation/published/subtrees/open.bob/", "302 403 403 403 403 303 302 302 302 302 302", "post",
+        {"name": "open.bob", "expires": "6", "is_open": "on"}),
+    Row(TOLD_SUBTREE + "drop/", "/federation/published/subtrees/dropped/drop/",
+        "302 403 403 403 403 303 302 302 302 302 302", "post", {"reason": "no longer"}, remakes="told"),
+    Row(TOLD_FEED, "/federation/published/feeds/usage.bob/", FEDERATED, word="/physics/bob", readers="admin"),
+    Row(TOLD_FEED, "/federation/published/feeds/usage.bob/", "302 403 403 403 403 303 302 302 302 302 302", "post",
+        {"name": "usage.bob", "capacity": "9", "keeps": "9", "expires": "24"}, remakes="told"),
+    Row(TOLD_FEED + "drop/", "/federation/published/feeds/dropped/drop/",
+        "302 403 403 403 403 303 302 302 302 302 302", "post", {}, remakes="told"),
     Row(STATEMENTS + "/", "/policy/grid/n/{bob}/bob/statements/", "302 404 404 200 404 200 302 302 302 302 302",
         besides="dora 200"),
     Row(STATEMENTS + "/table.csv", "/policy/grid/n/{physics}/physics/statements/table.csv?month=2026-11",
@@ -1051,7 +1092,7 @@ class World:
         self.makers |= {"mount": self._mount}
         self.makers |= {"notice": self._notice, "notice_rule": self._notice_rule, "webhook": self._webhook}
         self._tell_others()
-        self.makers |= {"subscription": self._subscription}
+        self.makers |= {"subscription": self._subscription, "taken": self._taken, "told": self._told}
         for name, make in self.makers.items():
             self.objects[name] = make()
 
@@ -1194,12 +1235,35 @@ class World:
 
     def _subscription(self) -> int:
         """Usage of /physics, which is published here; nothing is asked for."""
-        if Subscription.objects.exists():
-            return Subscription.objects.get().pk
+        if (found := Subscription.objects.filter(policy=self.site.policy).first()) is not None:
+            return found.pk
         return subscribe(
             policy_slug="grid", entry="/physics", url="https://site-b.example/feed", issuer="site-b.example",
             feed="physics", fingerprint="ab" * 32, capacity_cores=10, reason="agreed", at=AT, actor=SYSTEM,
         ).pk  # fmt: skip
+
+    def _taken(self) -> int:
+        """Usage of the mount at another site: an hour that counts, and one that is more than it has."""
+        if (found := Subscription.objects.filter(policy__slug="other").first()) is not None:
+            return found.pk
+        feed, hour = OtherFeed(at=AT), timedelta(hours=1)
+        with serving(feed):
+            allowed = [f"127.0.0.1:{feed.port}"]
+            with override_settings(FAIRSHARE_OUTBOUND_ALLOW=allowed, FAIRSHARE_ISSUER="site.example"):
+                made = subscribe(
+                    policy_slug="other", entry="/vo-a-here", url=feed.url, issuer="site-b.example", feed="vo-a",
+                    fingerprint=KEY.public.fingerprint, capacity_cores=2.0, reason="granted", at=AT, actor=SYSTEM,
+                )  # fmt: skip
+                feed.tell({AT - 2 * hour: {P1: 3_600}, AT - 3 * hour: {P1: 36_000}}, capacity_cores=12.0)
+                work_run_now(ask_for(made, at=AT).pk)
+        return made.pk
+
+    def _told(self) -> None:
+        """What is dropped, and a feed that is changed."""
+        whole: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": SYSTEM}
+        make_publication(entry="/biology", name="dropped", **whole)
+        make_feed(entry="/biology", name="dropped", capacity_cores=4, **whole)
+        make_feed(entry="/physics/bob", name="usage.bob", capacity_cores=4, **whole)
 
     def _no_request(self) -> None:
         ChangeSet.objects.filter(origin="request").update(state="withdrawn")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.views import grid, published, published_edits, subscriptions
+from apps.dashboard.views import grid, published, published_edits, published_feeds, subscriptions
 
 _USAGE = "federation/usage/<int:subscription_id>"
 _PUBLISHED = "federation/published/"
@@ -21,9 +21,9 @@ urlpatterns = [
     path(_PUBLISHED, published.published, name="federation-published"),
     path(f"{_PUBLISHED}key/", published_edits.rotate, name="federation-key-rotate"),
     path(f"{_PUBLISHED}new/", published_edits.publication_new, name="federation-publication-new"),
-    path(f"{_PUBLISHED}new-feed/", published_edits.feed_new, name="federation-feed-new"),
+    path(f"{_PUBLISHED}new-feed/", published_feeds.feed_new, name="federation-feed-new"),
     path(_PUBLICATION, published_edits.publication, name="federation-publication"),
     path(f"{_PUBLICATION}drop/", published_edits.publication_drop, name="federation-publication-drop"),
-    path(_FEED, published_edits.feed, name="federation-feed"),
-    path(f"{_FEED}drop/", published_edits.feed_drop, name="federation-feed-drop"),
+    path(_FEED, published_feeds.feed, name="federation-feed"),
+    path(f"{_FEED}drop/", published_feeds.feed_drop, name="federation-feed-drop"),
 ]

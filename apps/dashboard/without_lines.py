@@ -70,7 +70,8 @@ def _line(found: Without, row: Difference) -> DifferenceLine:
         one=row, url=lines.entry_url(found.policy_slug, row.uid, row.name), above=row.path.rpartition("/")[0] or "/",
         target=presentation.percent(row.target), before=presentation.percent(row.before.actual),
         after=presentation.percent(row.after.actual), change=_change(row),
-        priority_before=presentation.signed(row.before.priority), priority_after=presentation.signed(row.after.priority),
+        priority_before=presentation.signed(row.before.priority),
+        priority_after=presentation.signed(row.after.priority),
         rank_before=_rank(row.before.rank), rank_after=_rank(row.after.rank), is_closer=off[1] < off[0],
     )  # fmt: skip
 

@@ -36,7 +36,7 @@ def _token(help_text: Any) -> forms.CharField:
 def _rhythm() -> dict[str, forms.Field]:
     return {
         "every": number(_("Ask every (minutes)"), 0.2, 43_200, initial=5),
-        "max_age": number(_("May be old (hours)"), 0.02, 8_784, _("Not confirmed for longer, it is stale."), initial=24),
+        "max_age": number(_("May be old (hours)"), 0.02, 8_784, _("Unconfirmed for longer, it is stale."), initial=24),
         "stale_action": forms.ChoiceField(
             label=_("What then"), choices=[(value, label) for value, label, _text in STALE_ACTIONS],
             initial=Subscription.StaleAction.KEEP,

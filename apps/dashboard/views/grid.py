@@ -84,8 +84,6 @@ def _shown(request: HttpRequest, found: Grid) -> dict[str, Any]:
             reverse("dashboard:federation-grid"), reverse("dashboard:federation-grid-csv"), 1
         ),
         "entry_url": lines.entry_url(found.policy_slug, found.uid, found.name),
-            (one.name for one in list_policies(actor=actor_of(request)) if one.slug == found.policy_slug), ""
-        ),
     }
 
 
@@ -111,6 +109,10 @@ def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
             {"label": f"{site}, {row.feed}", "url": subscription_lines.subscription_url(row)},
             {"label": _("Without it")},
         ],
-        **(without_lines.shown(found, site) if found is not None else {"headline": _("Without %(site)s") % {"site": site}}),
+        **(
+            without_lines.shown(found, site)
+            if found is not None
+            else {"headline": _("Without %(site)s") % {"site": site}}
+        ),
     }
     return render(request, "dashboard/federation_grid/without.html", context)

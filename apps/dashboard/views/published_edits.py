@@ -17,12 +17,11 @@ from apps import clock
 from apps.accounts.actor import Actor
 from apps.dashboard import published_lines
 from apps.dashboard.actor import actor_of
-from apps.dashboard.forms.published import FeedForm, PublicationForm, ReasonForm, ToldForm
+from apps.dashboard.forms.published import PublicationForm, ReasonForm, ToldForm
 from apps.dashboard.htmx import SeeOther
 from apps.dashboard.published_lines import ToldLine
 from apps.dashboard.views.published import crumbs, identity
 from apps.errors import Conflict, Invalid, NotAllowed, NotFound
-from apps.federation.feeds import drop_feed, list_feeds, make_feed
 from apps.federation.keys import rotate_key
 from apps.federation.models import Publication, UsageFeed
 from apps.federation.publications import drop_publication, list_publications, make_publication
@@ -33,7 +32,7 @@ _REFUSALS = (Invalid, Conflict, NotFound)
 
 
 @dataclass(frozen=True)
-class _Kind:
+class Kind:
     """Publications and feeds differ in what is asked and who does it."""
 
     form: type[ToldForm]
@@ -42,44 +41,23 @@ class _Kind:
     is_feed: bool
 
 
-def _publications() -> _Kind:
-    return _Kind(PublicationForm, make_publication, _("New publication"), is_feed=False)
-
-
-def _feeds() -> _Kind:
-    return _Kind(FeedForm, make_feed, _("New usage feed"), is_feed=True)
+def _publications() -> Kind:
+    return Kind(PublicationForm, make_publication, _("New publication"), is_feed=False)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def publication_new(request: HttpRequest) -> HttpResponse:
-    return _new(request, _publications())
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def feed_new(request: HttpRequest) -> HttpResponse:
-    return _new(request, _feeds())
+    return make_one(request, _publications())
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def publication(request: HttpRequest, name: str) -> HttpResponse:
     """Its readers, and a form to change it."""
-    rows = list_publications(actor=_administrator(request))
-    row = _named(rows, name, _("There is no such publication."))
+    rows = list_publications(actor=administrator(request))
+    row = named(rows, name, _("There is no such publication."))
     line = published_lines.publication_line(row, clock.now())
     initial = {"name": row.name, "expires": row.expires_after_s / 86_400, "is_open": row.is_open}
-    return _change(request, _publications(), line, initial)
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def feed(request: HttpRequest, name: str) -> HttpResponse:
-    """Its readers, and a form to change it."""
-    row = _named(list_feeds(actor=_administrator(request)), name, _("There is no such usage feed."))
-    line = published_lines.feed_line(row, clock.now())
-    initial = {
-        "name": row.name, "capacity": row.capacity_cores, "keeps": row.keeps_days,
-        "expires": row.expires_after_s / 3_600, "tells_running": row.tells_running, "is_open": row.is_open,
-    }  # fmt: skip
-    return _change(request, _feeds(), line, initial)
+    return change_one(request, _publications(), line, initial)
 
 
 @require_POST
@@ -91,19 +69,10 @@ def publication_drop(request: HttpRequest, name: str) -> HttpResponse:
     return SeeOther(reverse("dashboard:federation-published"))
 
 
-@require_POST
-def feed_drop(request: HttpRequest, name: str) -> HttpResponse:
-    drop_feed(name=name, at=clock.now(), actor=actor_of(request))
-    messages.success(
-        request, _("Its usage is told to nobody any more. Who took it keeps what they have, with its age.")
-    )
-    return SeeOther(reverse("dashboard:federation-published"))
-
-
 @require_http_methods(["GET", "HEAD", "POST"])
 def rotate(request: HttpRequest) -> HttpResponse:
     """Ask why, then make a new key that the present one hands over to."""
-    actor = _administrator(request)
+    actor = administrator(request)
     form = ReasonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         rotate_key(reason=form.cleaned_data["reason"], at=clock.now(), actor=actor)
@@ -114,8 +83,8 @@ def rotate(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/federation_grid/rotate.html", context, status=status)
 
 
-def _new(request: HttpRequest, kind: _Kind) -> HttpResponse:
-    actor = _administrator(request)
+def make_one(request: HttpRequest, kind: Kind) -> HttpResponse:
+    actor = administrator(request)
     policies = [(policy.slug, policy.name) for policy in list_policies(actor=actor)]
     if request.method != "POST":
         given = {name: request.GET[name][:8192] for name in ("policy", "entry") if name in request.GET}
@@ -128,7 +97,7 @@ def _new(request: HttpRequest, kind: _Kind) -> HttpResponse:
     return _page(request, kind, form, None, status=422)
 
 
-def _change(request: HttpRequest, kind: _Kind, line: ToldLine, initial: dict[str, Any]) -> HttpResponse:
+def change_one(request: HttpRequest, kind: Kind, line: ToldLine, initial: dict[str, Any]) -> HttpResponse:
     if request.method != "POST":
         return _page(request, kind, kind.form(initial=initial, policies=(), is_new=False), line)
     form = kind.form(request.POST, policies=(), is_new=False)
@@ -139,9 +108,7 @@ def _change(request: HttpRequest, kind: _Kind, line: ToldLine, initial: dict[str
     return _page(request, kind, form, line, status=422)
 
 
-def _done(
-    request: HttpRequest, kind: _Kind, form: ToldForm, where: dict[str, str], actor: Actor
-) -> HttpResponse | None:
+def _done(request: HttpRequest, kind: Kind, form: ToldForm, where: dict[str, str], actor: Actor) -> HttpResponse | None:
     try:
         made = kind.make(**where, **form.given(), at=clock.now(), actor=actor)
     except _REFUSALS as refusal:
@@ -153,7 +120,7 @@ def _done(
 
 
 def _page(
-    request: HttpRequest, kind: _Kind, form: ToldForm, line: ToldLine | None, *, status: int = 200
+    request: HttpRequest, kind: Kind, form: ToldForm, line: ToldLine | None, *, status: int = 200
 ) -> HttpResponse:
     drop = "dashboard:federation-feed-drop" if kind.is_feed else "dashboard:federation-publication-drop"
     context = {
@@ -171,14 +138,14 @@ def _page(
     return render(request, "dashboard/federation_grid/told.html", context, status=status)
 
 
-def _named(rows: Sequence[Row], name: str, missing: str) -> Row:
+def named(rows: Sequence[Row], name: str, missing: str) -> Row:
     found = next((row for row in rows if row.name == name), None)
     if found is None:
         raise NotFound(missing)
     return found
 
 
-def _administrator(request: HttpRequest) -> Actor:
+def administrator(request: HttpRequest) -> Actor:
     actor = actor_of(request)
     if not actor.is_admin:
         raise NotAllowed(_("Only administrators decide what this site tells others."))
