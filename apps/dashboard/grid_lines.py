@@ -205,11 +205,12 @@ def _site_name(site: SiteColumn) -> str:
 def _line(grid: Grid, row: GridRow, line: Line) -> GridLine:
     url = grid_url(grid.policy_slug, row.entry.path) if row.depth and row.entry.n_children else ""
     why_not = "" if row.core_s is not None or grid.as_of is None else presentation.why_not_shown()
+    has_parts = len(grid.sites) > 1  # of one site they are all of it
     cells = tuple(
         Cell(
             _site_name(site),
             presentation.core_hours(None if row.core_s is None else row.core_s[n]),
-            presentation.percent(part) if (part := row.part_of(n)) is not None and row.core_s and row.core_s[n] else "",
+            presentation.percent(part) if has_parts and (part := row.part_of(n)) else "",
         )
         for n, site in enumerate(grid.sites)
     )

@@ -43,7 +43,8 @@ _OF_THE_MAPPING = (
 _OF_THE_FEDERATION = (
     "federation", "federation-mount-new", "federation-mount", "federation-mount-timeline", "federation-mount-diff",
     "federation-subscription-new", "federation-subscription", "federation-subscription-without",
-    "federation-published", "federation-grid",
+    "federation-published", "federation-publication", "federation-publication-new", "federation-feed",
+    "federation-feed-new", "federation-key-rotate", "federation-grid",
 )  # fmt: skip
 _OF_A_CHANGE = ("change", "change-effect", "change-checks", "change-discussion", "change-conflicts", "change-decide")
 

@@ -129,7 +129,7 @@ def cores(value: float) -> str:
     return ngettext("%(n)s core", "%(n)s cores", 1 if value == 1 else 2) % {"n": n}
 
 
-def suggested_cores(row: Subscription, told: ToldUsage) -> float:
+def suggested_cores(row: Subscription) -> float:
     """As declared now, if that is more than is agreed."""
     return max(row.told_capacity_cores or 0.0, row.capacity_cores)
 

@@ -32,6 +32,11 @@ def number(label: Any, least: float, most: float, help_text: Any = "", *, initia
     )
 
 
+def whole(value: float) -> float | int:
+    """7 in place of 7.0, as somebody would type it."""
+    return int(value) if value == int(value) else round(value, 4)
+
+
 class ToldForm(forms.Form):
     """What publications and feeds have in common; where it is, is settled when it is made."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from apps.dashboard.forms.published import number, reason_field, text
+from apps.dashboard.forms.published import number, reason_field, text, whole
 from apps.errors import DomainError, Invalid
 from apps.federation.models import Subscription
 from apps.federation.mounting import clean_fingerprint
@@ -74,6 +74,7 @@ class AddressForm(_Refusable):
             help_text=_("A mount of ours, or a subtree that we publish."),
         )  # fmt: skip
         self.fields["entry"] = field
+        self.has_places = bool(places)
 
     @property
     def place(self) -> tuple[str, str]:
@@ -129,9 +130,5 @@ class SettingsForm(_Refusable):
 
 def settings_of(row: Subscription) -> dict[str, Any]:
     """As the form shows them."""
-    found = {name: _plain(getattr(row, setting) / unit) for name, (setting, unit) in _IN_UNITS.items()}
+    found = {name: whole(getattr(row, setting) / unit) for name, (setting, unit) in _IN_UNITS.items()}
     return {**found, "stale_action": row.stale_action}
-
-
-def _plain(value: float) -> float | int:
-    return int(value) if value == int(value) else round(value, 4)

@@ -17,7 +17,7 @@ from apps import clock
 from apps.accounts.actor import Actor
 from apps.dashboard import published_lines
 from apps.dashboard.actor import actor_of
-from apps.dashboard.forms.published import PublicationForm, ReasonForm, ToldForm
+from apps.dashboard.forms.published import PublicationForm, ReasonForm, ToldForm, whole
 from apps.dashboard.htmx import SeeOther
 from apps.dashboard.published_lines import ToldLine
 from apps.dashboard.views.published import crumbs, identity
@@ -56,7 +56,7 @@ def publication(request: HttpRequest, name: str) -> HttpResponse:
     rows = list_publications(actor=administrator(request))
     row = named(rows, name, _("There is no such publication."))
     line = published_lines.publication_line(row, clock.now())
-    initial = {"name": row.name, "expires": row.expires_after_s / 86_400, "is_open": row.is_open}
+    initial = {"name": row.name, "expires": whole(row.expires_after_s / 86_400), "is_open": row.is_open}
     return change_one(request, _publications(), line, initial)
 
 

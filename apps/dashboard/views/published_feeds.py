@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps import clock
 from apps.dashboard import published_lines
 from apps.dashboard.actor import actor_of
-from apps.dashboard.forms.published import FeedForm
+from apps.dashboard.forms.published import FeedForm, whole
 from apps.dashboard.htmx import SeeOther
 from apps.dashboard.views.published_edits import Kind, administrator, change_one, make_one, named
 from apps.federation.feeds import drop_feed, list_feeds, make_feed
@@ -32,8 +32,8 @@ def feed(request: HttpRequest, name: str) -> HttpResponse:
     row = named(list_feeds(actor=administrator(request)), name, _("There is no such usage feed."))
     line = published_lines.feed_line(row, clock.now())
     initial = {
-        "name": row.name, "capacity": row.capacity_cores, "keeps": row.keeps_days,
-        "expires": row.expires_after_s / 3_600, "tells_running": row.tells_running, "is_open": row.is_open,
+        "name": row.name, "capacity": whole(row.capacity_cores), "keeps": row.keeps_days,
+        "expires": whole(row.expires_after_s / 3_600), "tells_running": row.tells_running, "is_open": row.is_open,
     }  # fmt: skip
     return change_one(request, _feeds(), line, initial)
 

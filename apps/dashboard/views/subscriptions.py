@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -14,6 +15,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps import clock
+from apps.accounts.actor import Actor
 from apps.dashboard import lines, published_lines
 from apps.dashboard import subscription_lines as told_lines
 from apps.dashboard.actor import actor_of
@@ -28,7 +30,7 @@ from apps.dashboard.forms.subscriptions import (
 from apps.dashboard.htmx import SeeOther
 from apps.errors import DomainError
 from apps.federation import control
-from apps.federation.grid import list_grid_entries
+from apps.federation.grid import GridChoice, list_grid_entries
 from apps.federation.models import Fetch, Subscription
 from apps.federation.peers import require_federation
 from apps.federation.subscribing import FeedPreview, get_subscription, preview_feed, subscribe, unsubscribe
@@ -47,9 +49,7 @@ def new(request: HttpRequest) -> HttpResponse:
     """
     actor, at = actor_of(request), clock.now()
     require_federation(at=at, actor=actor)
-    places = [
-        (f"{one.policy_slug}:{one.path}", f"{one.path} ({one.what})") for one in list_grid_entries(actor=actor, at=at)
-    ]
+    places = _places(actor, at)
     if request.method != "POST":
         entry = f"{request.GET.get('policy', '')}:{request.GET.get('entry', '')}"
         return _address(request, AddressForm(places=places, initial={"entry": entry}))
@@ -157,8 +157,21 @@ def _number(text: str) -> float:
         return 0.0  # which no capacity is: the service says what is
 
 
+def _places(actor: Actor, at: datetime) -> list[tuple[str, str]]:
+    """Entries that other sites know, too: what is mounted, and what we publish."""
+    found = list_grid_entries(actor=actor, at=at)
+    many = len({one.policy_slug for one in found}) > 1
+
+    def label(one: GridChoice) -> str:
+        words = {"path": one.path, "what": one.what}
+        text = _("%(path)s, published as %(what)s") if one.why == "published" else _("%(path)s, of %(what)s")
+        return f"{one.policy_name}: {text % words}" if many else text % words
+
+    return [(f"{one.policy_slug}:{one.path}", label(one)) for one in found]
+
+
 def _address(request: HttpRequest, form: AddressForm, *, status: int = 200) -> HttpResponse:
-    context = {"form": form, "crumbs": crumbs(_("Take usage")), "has_places": bool(form.fields["entry"].choices)}  # type: ignore[attr-defined]
+    context = {"form": form, "crumbs": crumbs(_("Take usage")), "has_places": form.has_places}
     return render(request, "dashboard/federation_grid/subscribe.html", context, status=status)
 
 
@@ -209,7 +222,7 @@ def _page(
         "looks": told_lines.look_lines(looks),
         "agreed": told_lines.cores(row.capacity_cores),
         "capacity_words": told_lines.capacity_words(row, told),
-        "suggested": f"{told_lines.suggested_cores(row, told):g}",
+        "suggested": f"{told_lines.suggested_cores(row):g}",
         "running": told_lines.cores(told.running_cores),
         "speed": told_lines.speed(PolicySettings.from_stored(stored[0]), row.source.site) if stored else "1",
         "groups": published_lines.groups_of(row.fingerprint),

@@ -1,0 +1,150 @@
+"""What this site tells others: made, changed and dropped by administrators, with its key read out and replaced."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.models import AuditEvent, User
+from apps.federation.feeds import make_feed
+from apps.federation.models import Publication, Reading, SiteKey, UsageFeed
+from apps.federation.publications import issue, make_publication
+from apps.policies.models import Policy
+from tests.dashboard.test_grid_pages import text_of
+from tests.federation.conftest import AT, policy
+
+__all__ = ["policy"]
+PAGE = "/federation/published/"
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+
+
+@pytest.fixture
+def client(policy: Policy) -> Client:
+    found = Client()
+    found.force_login(User.objects.create_superuser("admin"))
+    return found
+
+
+def test_an_empty_page_says_what_could_be_told(client: Client) -> None:
+    said = text_of(client.get(PAGE))
+    assert "Nothing is told to others yet" in said
+    assert "The key is made with the first document that others fetch." in said
+    assert not SiteKey.objects.exists(), "looking makes nothing"
+
+
+def test_a_publication_is_made_changed_and_dropped(client: Client) -> None:
+    given = {"policy": "grid", "entry": "/VO-A", "name": "vo-a", "expires": "2"}
+    made = client.post(f"{PAGE}new/", given)
+    assert (made.status_code, made["Location"]) == (303, f"{PAGE}subtrees/vo-a/")
+    row = Publication.objects.get()
+    assert (row.expires_after_s, row.is_open) == (2 * 86_400, False)
+    client.post(made["Location"], {"name": "vo-a", "expires": "3.5", "is_open": "on"})
+    row.refresh_from_db()
+    assert (row.expires_after_s, row.is_open) == (302_400, True)
+    assert client.post(f"{made['Location']}drop/", {"reason": "It ends."}).status_code == 303
+    assert not Publication.objects.exists()
+    assert AuditEvent.objects.filter(verb="federation.unpublished", reason="It ends.").exists()
+
+
+def test_a_feed_is_made_changed_and_dropped(client: Client) -> None:
+    given = {"policy": "grid", "entry": "/VO-A", "name": "north", "capacity": "64", "keeps": "30", "expires": "12",
+             "tells_running": "on"}  # fmt: skip
+    made = client.post(f"{PAGE}new-feed/", given)
+    assert (made.status_code, made["Location"]) == (303, f"{PAGE}feeds/north/")
+    row = UsageFeed.objects.get()
+    assert (row.capacity_cores, row.keeps_days, row.expires_after_s, row.tells_running) == (64, 30, 43_200, True)
+    client.post(made["Location"], {"name": "north", "capacity": "96.5", "keeps": "30", "expires": "12"})
+    row.refresh_from_db()
+    assert (row.capacity_cores, row.tells_running) == (96.5, False)
+    assert client.post(f"{made['Location']}drop/").status_code == 303
+    assert not UsageFeed.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"name": "VO A"}, "lower-case"),
+        ({"entry": "/none"}, "There is no entry"),
+        ({"expires": "0"}, "greater than or equal to"),
+        ({"expires": "nan"}, "Enter a number"),
+        ({"name": "taken"}, "another publication"),
+    ],
+)
+def test_wrong_fields_are_refused_where_they_are(client: Client, fields: dict[str, str], said: str) -> None:
+    make_publication(policy_slug="grid", entry="/VO-B", name="taken", at=AT, actor=SYSTEM)
+    given = {"policy": "grid", "entry": "/VO-A", "name": "vo-a", "expires": "2", **fields}
+    answer = client.post(f"{PAGE}new/", given)
+    assert answer.status_code == 422
+    assert said in answer.content.decode()
+    assert Publication.objects.count() == 1
+
+
+def test_who_read_which_version_when(client: Client) -> None:
+    row = make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=SYSTEM)
+    issue(row, at=AT)
+    Reading.objects.create(publication=row, reader="east", version=0, at=AT)
+    feed = make_feed(policy_slug="grid", entry="/VO-A", name="north", capacity_cores=64, at=AT, actor=SYSTEM)
+    Reading.objects.create(feed=feed, reader="west", version=0, at=AT)
+    said = text_of(client.get(PAGE))
+    assert "Others are told of 1 subtree, and by 1 usage feed" in said
+    assert "east version 0, 0 s ago" in said
+    assert "west number 0, 0 s ago" in said
+    assert "64 cores declared, with running jobs" in said
+    assert "5 entries, good until" in said
+    one = text_of(client.get(f"{PAGE}subtrees/vo-a/"))
+    assert "1 reader" in one
+    assert "http://testserver/api/v1/publications/vo-a" in client.get(f"{PAGE}subtrees/vo-a/").content.decode()
+
+
+def test_the_link_to_tokens_fills_in_scope_and_bounds(client: Client) -> None:
+    make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=SYSTEM)
+    link = re.search(r'href="(/me/tokens/[^"#]+)#new"', client.get(PAGE).content.decode())
+    assert link is not None
+    form = client.get(link[1].replace("&amp;", "&")).content.decode()
+    assert re.search(r'value="federation" checked', form)
+    assert 'value="/VO-A"' in form
+    assert re.search(r'<option value="grid" selected', form)
+
+
+def test_the_key_is_read_out_in_sixteen_groups_and_replaced_with_a_reason(client: Client) -> None:
+    issue(make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=SYSTEM), at=AT)
+    first = SiteKey.objects.get()
+    page = client.get(PAGE).content.decode()
+    groups = [first.fingerprint[at : at + 4] for at in range(0, 64, 4)]
+    assert "".join(f"<span>{group}</span>" for group in groups) in page
+    assert "vo-a.example" in page
+    assert client.post(f"{PAGE}key/", {"reason": ""}).status_code == 422
+    assert SiteKey.objects.count() == 1
+    assert client.post(f"{PAGE}key/", {"reason": "A year is over."}).status_code == 303
+    assert SiteKey.objects.count() == 2
+    said = text_of(client.get(PAGE))
+    assert "handed over" in said
+    assert first.fingerprint[:4] in said
+
+
+def test_a_site_without_a_name_is_told_how_to_get_one(client: Client, settings: Any) -> None:
+    settings.FAIRSHARE_ISSUER = ""
+    assert "This site has no name for others yet. Set FAIRSHARE_ISSUER" in text_of(client.get(PAGE))
+
+
+@pytest.mark.parametrize("path", ["", "new/", "new-feed/", "key/", "subtrees/vo-a/", "feeds/vo-a/"])
+def test_nobody_else_sees_or_changes_it(policy: Policy, path: str) -> None:
+    stranger = Client()
+    stranger.force_login(User.objects.create_user("stranger"))
+    assert stranger.get(f"{PAGE}{path}").status_code == 403
+    if path:
+        assert stranger.post(f"{PAGE}{path}", {"reason": "x"}).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["subtrees/none/", "feeds/none/"])
+def test_what_is_not_there_is_not_found(client: Client, path: str) -> None:
+    assert client.get(f"{PAGE}{path}").status_code == 404
+    assert client.post(f"{PAGE}{path}drop/", {"reason": "x"}).status_code == 404
