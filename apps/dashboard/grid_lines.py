@@ -146,7 +146,7 @@ def csv_rows(grid: Grid) -> Iterator[Sequence[Any]]:
     """Fractions and core-hours in full; empty where something isn't told or doesn't exist."""
     for row in grid.rows:
         entry, total = row.entry, row.total_core_s
-        amounts = ["" for _site in grid.sites] if row.core_s is None else [value / 3600 for value in row.core_s]
+        amounts: list[Any] = [""] * len(grid.sites) if row.core_s is None else [value / 3600 for value in row.core_s]
         numbers = [entry.target, entry.actual, entry.deviation_points]
         yield [
             entry.path, entry.kind, row.depth, *("" if value is None else value for value in numbers), entry.state,

@@ -16,7 +16,8 @@ from apps.federation.models import Subscription
 from apps.policies.models import Policy
 from apps.priorities.models import Fallback
 from apps.usage.models import Source
-from tests.federation.test_grid import AS_OF, Site, _clock, make_site, world
+from tests.federation.test_grid import _clock, world
+from tests.priorities.conftest import AS_OF, Site, make_site
 
 __all__ = ["_clock", "make_site", "world"]
 GRID = "/federation/grid/?policy=grid&entry=/vo"

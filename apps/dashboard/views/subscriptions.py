@@ -219,7 +219,7 @@ def _page(
         "standing": told_lines.standing(row, path or row.feed, now),
         "told": told,
         "hours": told_lines.hour_lines(told),
-        "looks": told_lines.look_lines(looks),
+        "looks": told_lines.look_lines(list(looks)),
         "agreed": told_lines.cores(row.capacity_cores),
         "capacity_words": told_lines.capacity_words(row, told),
         "suggested": f"{told_lines.suggested_cores(row):g}",
