@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
+from django.conf import LazySettings, settings
 from playwright.sync_api import Page
 
 from tests.api.conftest import _fresh_process, computed, site  # noqa: F401 - fixtures
@@ -53,7 +53,8 @@ def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def world(live_server: Any, computed: Site) -> World:  # noqa: F811
+def world(live_server: Any, computed: Site, settings: LazySettings) -> World:  # noqa: F811
+    settings.FAIRSHARE_ISSUER = "vo-a.example"  # as the rights matrix has it
     return World(computed)
 
 
