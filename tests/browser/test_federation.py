@@ -1,0 +1,146 @@
+"""The federation's pages with the keyboard alone, without scripts, in both themes, wide and narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.conf import LazySettings
+from playwright.sync_api import Page, expect
+
+from apps import clock
+from apps.accounts.actor import SYSTEM
+from apps.federation.fetching import ask_for
+from apps.federation.models import Mount
+from apps.federation.mounting import make_mount
+from apps.policies.at_once import publish_operations
+from apps.runs.services import work_run_now
+from tests.browser.conftest import WIDTHS, Open
+from tests.dashboard.grid import SLUG, Grid
+from tests.federation.other_side import KEY, OtherSide, projects, serving
+
+MOST_TABS = 80
+
+
+@pytest.fixture
+def side(grid: Grid, settings: LazySettings) -> Iterator[OtherSide]:
+    """A VO that publishes, and an entry of ours for it."""
+    add = {"op": "add", "parent": "/", "name": "vo-a", "kind": "vo", "shares": 10}
+    publish_operations(policy_slug=SLUG, operations=[add], reason="granted", at=clock.now(), actor=SYSTEM)
+    settings.FAIRSHARE_ISSUER = "site.example"
+    with serving(OtherSide(at=clock.now().replace(microsecond=0))) as found:
+        settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{found.port}"]
+        found.publish()
+        yield found
+
+
+@pytest.fixture
+def mount(side: OtherSide) -> Mount:
+    """Its first version landed, its second is held."""
+    at = clock.now()
+    made = make_mount(
+        policy_slug=SLUG, entry="/vo-a", url=side.url, issuer="vo-a.example", publication="vo-a",
+        fingerprint=KEY.public.fingerprint, reason="granted", at=at, actor=SYSTEM,
+    )  # fmt: skip
+    work_run_now(ask_for(made, at=at).pk)
+    side.publish(projects(90))
+    work_run_now(ask_for(made, at=at).pk)
+    made.refresh_from_db()
+    return made
+
+
+def tab_to(page: Page, selector: str) -> None:
+    """Only by the key, as somebody without a mouse comes there."""
+    for _ in range(MOST_TABS):
+        page.keyboard.press("Tab")
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"Tab doesn't come to {selector}")
+
+
+def test_the_way_to_a_mount_by_the_keyboard_alone(side: OtherSide, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go("/federation/")
+    tab_to(page, "main a.btn.primary")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Mount a policy of others")
+    tab_to(page, "#id_url")
+    page.keyboard.type(side.url)
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Is this really vo-a.example?")
+    window.look()
+    tab_to(page, "#id_told")
+    page.keyboard.type(" ".join(KEY.public.groups))
+    tab_to(page, "button[value=key]")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Where does vo-a.example go, and how far?")
+    window.look()
+    tab_to(page, "#id_entry")
+    page.keyboard.type("/vo-a")
+    tab_to(page, "#id_reason")
+    page.keyboard.type("We granted it.")
+    tab_to(page, "button[value=place]")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Nothing of vo-a.example is in force yet")
+    assert Mount.objects.get().publication == "vo-a"
+
+
+def test_the_way_to_a_mount_without_scripts_keeps_what_was_typed(side: OtherSide, visit: Open) -> None:
+    window = visit(width=390, scripts=False)
+    window.sign_in()
+    page = window.go("/federation/mount/")
+    page.fill("#id_url", side.url.replace(".fairshare", ""))
+    side.status = 404
+    page.click("main form button[type=submit]")
+    assert "answers with status 404" in page.locator("#id_url_error").inner_text()
+    side.status = 200
+    page.fill("#id_url", side.url)
+    page.click("main form button[type=submit]")
+    page.click("button[value=key]")
+    assert "tick that you compared it" in page.locator("#id_told_error").inner_text()
+    page.check("#id_compared")
+    page.click("button[value=key]")
+    page.fill("#id_entry", "/nowhere")
+    page.fill("#id_reason", "We granted it.")
+    page.click("button[value=place]")
+    assert "There is no entry" in page.locator("#id_entry_error").inner_text()
+    assert page.input_value("#id_reason") == "We granted it."
+    page.fill("#id_entry", "/vo-a")
+    page.click("button[value=place]")
+    assert "Nothing of vo-a.example is in force yet" in page.locator("h1").inner_text()
+    window.look()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_each_page_is_sound_in_both_themes(mount: Mount, grid: Grid, visit: Open, width: int) -> None:
+    at, window = clock.now(), visit(width=width)
+    window.sign_in()
+    pages = ("/federation/", *(f"/federation/mounts/{mount.pk}/{part}" for part in ("", "looks/", "difference/")))
+    for path in (*pages, f"/policy/{SLUG}/"):
+        window.go(path)
+        window.look()
+    Mount.objects.filter(pk=mount.pk).update(
+        state="blocked", good_at=at - timedelta(hours=40), error="The document is signed with another key than the "
+        "one that is trusted: 04aae81fc6d73390…",
+    )  # fmt: skip
+    for path in pages[:2]:
+        window.go(path)
+        window.look()
+
+
+def test_the_list_refreshes_in_place_until_somebody_pauses_it(mount: Mount, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go("/federation/")
+    link = page.locator("#peers th a").first
+    link.focus()
+    Mount.objects.filter(pk=mount.pk).update(state="paused")
+    page.evaluate("htmx.ajax('GET', '/federation/_peers', "
+                  "{target: '#peers', swap: 'morph:outerHTML'})")  # fmt: skip
+    expect(page.locator("#peers .badge").first).to_have_text("paused")
+    assert page.evaluate("document.activeElement.textContent") == "vo-a.example", "the focus stays where it was"
+    page.click("[data-pause]")
+    expect(page.locator("[data-pause]")).to_have_attribute("aria-pressed", "true")
