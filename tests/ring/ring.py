@@ -29,13 +29,14 @@ class Ring:
         self.now_s = 0.0
         self.ranks: dict[str, dict[str, int]] = {}  # by site, of each leaf
         self.used: dict[str, dict[str, float]] = {}  # by site, core-seconds that an entry's siblings are compared by
+        self.inflates: dict[str, float] = {}  # by site, times as many cores as its jobs have
         self.spent_s: dict[str, float] = defaultdict(float)
 
     def run_round(self) -> None:
         self.now_s += ROUND_S
         steps = {name: one.advance(self.now_s, self.ranks[name]) for name, one in self.clusters.items()}
         self._set_clocks()
-        self.tell(self.sites, "take", lambda name: {"rows": _rows_of(steps[name], self.began_at)})
+        self.tell(self.sites, "take", lambda name: {"rows": self._rows(name, steps[name])})
         self._look()
 
     def refresh(self) -> None:
@@ -69,18 +70,18 @@ class Ring:
         """Which of these is before the others, at any site."""
         return {min(leaves, key=lambda leaf: self.ranks[name][leaf]) for name in self.sites}
 
+    def _rows(self, site: str, step: Step) -> list[list[Any]]:
+        """As the worker's `take` wants them; a job that began and ended in one round is told once."""
+        ended = {job.number for job in step.ended}
+        running = [self._row(site, job, is_over=False) for job in step.started if job.number not in ended]
+        return running + [self._row(site, job, is_over=True) for job in step.ended]
+
+    def _row(self, site: str, job: Job, *, is_over: bool) -> list[Any]:
+        began_s = self.began_at.timestamp()
+        submit_s, start_s, end_s = (round(began_s + s, 6) for s in (job.submit_s, job.start_s, job.end_s))
+        cpus = job.cpus * self.inflates.get(site, 1.0)
+        return [job.number, job.leaf, submit_s, start_s, end_s if is_over else None, cpus, round(job.requested_s, 3)]
+
     def _set_clocks(self) -> None:
         for one in self.instances.all.values():
             one.set_clock(self.began_at + timedelta(seconds=self.now_s))
-
-
-def _rows_of(step: Step, began_at: datetime) -> list[list[Any]]:
-    """As the worker's `take` wants them; a job that began and ended in one round is told once."""
-    ended = {job.number for job in step.ended}
-    running = [_row(job, began_at, is_over=False) for job in step.started if job.number not in ended]
-    return running + [_row(job, began_at, is_over=True) for job in step.ended]
-
-
-def _row(job: Job, began_at: datetime, *, is_over: bool) -> list[Any]:
-    submit_s, start_s, end_s = (round(began_at.timestamp() + s, 6) for s in (job.submit_s, job.start_s, job.end_s))
-    return [job.number, job.leaf, submit_s, start_s, end_s if is_over else None, job.cpus, round(job.requested_s, 3)]

@@ -24,7 +24,7 @@ from django.core.management import call_command  # noqa: E402 - after Django is 
 from apps import clock  # noqa: E402
 from apps.accounts.actor import COMMAND  # noqa: E402
 from apps.errors import DomainError  # noqa: E402
-from apps.federation import fetching, mounting, publications  # noqa: E402
+from apps.federation import feeds, fetching, looking, mounting, publications, subscribing  # noqa: E402
 from apps.federation.keys import load_keys  # noqa: E402
 from apps.federation.models import Fetch, Mount  # noqa: E402
 from apps.policies.at_once import publish_operations  # noqa: E402
@@ -61,7 +61,12 @@ def govern(root: dict[str, Any], settings: dict[str, Any]) -> str:
     make_policy(slug=POLICY, name=POLICY, visibility="tree", at=at, actor=COMMAND)
     document = {"settings": settings, "root": root}
     publish_document(policy_slug=POLICY, document=document, reason=_WHY, at=at, actor=COMMAND)
-    return load_keys(at=at).key.public.fingerprint
+    return fingerprint()
+
+
+@command
+def fingerprint() -> str:
+    return load_keys(at=clock.now()).key.public.fingerprint
 
 
 @command
@@ -94,6 +99,27 @@ def mount(entry: str, url: str, fingerprint: str, settings: dict[str, Any]) -> i
 
 
 @command
+def tell_usage(entry: str, name: str, cores: float) -> None:
+    feeds.make_feed(
+        policy_slug=POLICY, entry=entry, name=name, capacity_cores=cores, is_open=True, at=clock.now(), actor=COMMAND
+    )
+
+
+@command
+def subscribe(peers: list[tuple[str, str, str, float]], settings: dict[str, Any]) -> None:
+    """To each (entry, address, fingerprint, cores): after a look, and by the key that was told by another way."""
+    at = clock.now()
+    for entry, url, fingerprint, cores in peers:
+        seen = subscribing.preview_feed(url=url, policy_slug=POLICY, entry=entry, at=at, actor=COMMAND)
+        assert seen.key.fingerprint == fingerprint, "another key than its site told us"
+        head = seen.document.head
+        subscribing.subscribe(
+            policy_slug=POLICY, entry=entry, url=url, issuer=head.issuer, feed=head.feed, fingerprint=fingerprint,
+            capacity_cores=cores, settings=settings, reason=_WHY, at=at, actor=COMMAND,
+        )  # fmt: skip
+
+
+@command
 def count_usage(leaves: list[str]) -> None:
     """One source of this site's own; the user named like a leaf is mapped to it."""
     at = clock.now()
@@ -106,8 +132,18 @@ def count_usage(leaves: list[str]) -> None:
 
 @command
 def change_shares(shares: dict[str, float]) -> None:
-    operations = [{"op": "set_shares", "entry": entry, "shares": n} for entry, n in shares.items()]
+    change([{"op": "set_shares", "entry": entry, "shares": n} for entry, n in shares.items()])
+
+
+@command
+def change(operations: list[dict[str, Any]]) -> None:
     publish_operations(policy_slug=POLICY, operations=operations, reason="Times change.", at=clock.now(), actor=COMMAND)
+
+
+@command
+def wait_at_most(total_s: float) -> None:
+    """For a whole answer of a peer, where the product's own limit would make a day of faults a long one."""
+    looking.TOTAL_S = total_s
 
 
 # --- A round ----------------------------------------------------------------------------------------------------------
@@ -163,9 +199,9 @@ def recompute() -> dict[str, list[Any]]:
 def timeline() -> dict[str, dict[str, int]]:
     """How often each look ended how: `outcome` or `outcome code`, by what was looked at."""
     found: dict[str, Counter[str]] = {}
-    for one in Fetch.objects.select_related("mount").order_by("id"):
+    for one in Fetch.objects.select_related("mount", "subscription").order_by("id"):
         said = f"{one.outcome} {one.code}".strip()
-        found.setdefault(str(one.mount), Counter())[said] += 1
+        found.setdefault(str(one.mount or one.subscription), Counter())[said] += 1
     return {name: dict(counts) for name, counts in found.items()}
 
 
