@@ -85,7 +85,7 @@ class FaultyDay:
                 if peer != site:
                     for feed in ("vo-a", "vo-b"):
                         yield site, f"{peer}.example, {feed}", said
-        yield REDIRECTED_AT, "project.example, p-x", "refused refused_address"
+        yield REDIRECTED_AT, "project.example, p-x", "refused address_refused"
         yield "project", "vo-b.example, vo-b", "refused mount_loop"
 
 
