@@ -75,6 +75,14 @@ class FaultyDay:
         if hour >= _SOME_HOURS[0]:
             self.fronts["redirect"].mode = "redirect"
 
+    def expected_at_last(self, site: str) -> Iterator[tuple[str, str]]:
+        """(at what, what is still wrong with it) when the day is over: what was mended has been taken again."""
+        if site == REDIRECTED_AT:
+            yield "project.example, p-x", "address_refused"
+        if site != CLOCK_AHEAD:
+            for feed in ("vo-a", "vo-b"):
+                yield f"{CLOCK_AHEAD}.example, {feed}", "issued_ahead"
+
     def expected_codes(self) -> Iterator[tuple[str, str, str]]:
         """(who looked, at what, how the look must have ended at least once)."""
         for site in self.ring.sites:

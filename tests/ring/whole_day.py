@@ -96,11 +96,18 @@ def test_a_day_of_faults_changes_nothing_outside_of_the_faulty_mounts_and_sites(
             day.set_up()
             run_day(ring, before_round=day.before_round)
             looks = ring.tell([*ring.sites, "project"], "timeline")
+            remotes = ring.tell(ring.sites, "remotes")
             assert_nothing_failed(ring)
     sound = shares_at(ring.clusters, ring.now_s, but=(INFLATES, CLOCK_AHEAD))
     print(table({**_told, "day of faults": sound}, expected))
     missing = [(who, what, said) for who, what, said in day.expected_codes() if said not in looks[who].get(what, {})]
     assert missing == [], looks
+    for site, found in remotes.items():
+        assert {one["state"] for one in found.values()} == {"active"}, found
+        wrong = {what: one["error"] for what, one in found.items() if one["error"]}
+        assert wrong == dict(day.expected_at_last(site)), site
+        held = {what.partition(".")[0] for what, one in found.items() if one.get("held")}
+        assert held == ({INFLATES} - {site}), site
     assert_shares(sound, expected)
 
 

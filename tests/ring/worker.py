@@ -20,13 +20,14 @@ import django
 django.setup()
 
 from django.core.management import call_command  # noqa: E402 - after Django is set up
+from django.db.models import Count  # noqa: E402
 
 from apps import clock  # noqa: E402
 from apps.accounts.actor import COMMAND  # noqa: E402
 from apps.errors import DomainError  # noqa: E402
-from apps.federation import feeds, fetching, looking, mounting, publications, subscribing  # noqa: E402
+from apps.federation import fetching, looking, mounting, publications, subscribing  # noqa: E402
 from apps.federation.keys import load_keys  # noqa: E402
-from apps.federation.models import Fetch, Mount  # noqa: E402
+from apps.federation.models import Fetch, Mount, Subscription  # noqa: E402
 from apps.policies.at_once import publish_operations  # noqa: E402
 from apps.policies.models import Policy  # noqa: E402
 from apps.policies.services import make_policy, publish_document  # noqa: E402
@@ -206,14 +207,14 @@ def timeline() -> dict[str, dict[str, int]]:
 
 
 @command
-def mounts() -> dict[str, dict[str, Any]]:
-    return {
-        str(one): {
-            "state": one.state, "version": one.version, "landed": one.landed_version, "error": one.error_code,
-            "good_at": one.good_at.isoformat() if one.good_at else None, "n_failed": one.n_failed,
-        }
-        for one in Mount.objects.all()
-    }  # fmt: skip
+def remotes() -> dict[str, dict[str, Any]]:
+    """Of everything mounted or subscribed to: its state, what was wrong with the last look, and what is held."""
+    found: dict[str, dict[str, Any]] = {}
+    for mounted in Mount.objects.all():
+        found[str(mounted)] = {"state": mounted.state, "error": mounted.error_code, "landed": mounted.landed_version}
+    for row in Subscription.objects.annotate(n_held=Count("held_hours")):
+        found[str(row)] = {"state": row.state, "error": row.error_code, "held": row.n_held}
+    return found
 
 
 @command
