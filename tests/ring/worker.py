@@ -25,7 +25,7 @@ from django.db.models import Count  # noqa: E402
 from apps import clock  # noqa: E402
 from apps.accounts.actor import COMMAND  # noqa: E402
 from apps.errors import DomainError  # noqa: E402
-from apps.federation import fetching, looking, mounting, publications, subscribing  # noqa: E402
+from apps.federation import feeds, fetching, looking, mounting, publications, subscribing  # noqa: E402
 from apps.federation.keys import load_keys  # noqa: E402
 from apps.federation.models import Fetch, Mount, Subscription  # noqa: E402
 from apps.policies.at_once import publish_operations  # noqa: E402
