@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.ring.evaluation import Evaluation, usage_of
+from tests.ring.evaluation import CPUS, Evaluation, usage_of
+from tests.ring.grid import feed_at
 from tests.ring.instances import Instances, Server
 from tests.ring.peers import file_server
 from tests.ring.ring import START, Ring
@@ -46,19 +47,25 @@ def small(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[
 
 
 def set_up(small: Small, url: str) -> None:
-    """VO-A is mounted; VO-B is each site's own."""
+    """VO-A is mounted, and its usage told to each other; VO-B is each site's own."""
     evaluation, instances = small.ring.evaluation, small.ring.instances
     settings = evaluation.settings
     root = evaluation.policy_of_site()
     own = evaluation.policy_of_vo("VO-B")["children"][0]
     root["children"] = [one if one["name"] == "VO-A" else own for one in root["children"]]
     key = instances["vo-a"].tell("govern", root=evaluation.policy_of_vo("VO-A"), settings=settings)
-    instances.tell_each(SITES, "govern", lambda _: {"root": root, "settings": settings})
+    keys = instances.tell_each(SITES, "govern", lambda _: {"root": root, "settings": settings})
     assert "version 1 (new), 4 entries" in small.publish()
     there = {"entry": "/VO-A", "url": url, "fingerprint": key, "settings": {"most_points": 100}}
     instances.tell_each(SITES, "mount", lambda _: there)
     assert instances.tell_each(SITES, "look") == {name: {"mount:1": "landed"} for name in SITES}
     instances.tell_each(SITES, "count_usage", lambda _: {"leaves": evaluation.leaves})
+    instances.tell_each(SITES, "tell_usage", lambda _: {"entry": "/VO-A", "name": "vo-a", "cores": CPUS})
+    address = {name: feed_at(instances[name].address, "vo-a") for name in SITES}
+    peer = {"site-1": "site-2", "site-2": "site-1"}
+    instances.tell_each(SITES, "subscribe", lambda name: {
+        "peers": [["/VO-A", address[peer[name]], keys[peer[name]], CPUS]], "settings": {"every_s": 300},
+    })  # fmt: skip
     small.ring.recompute()
 
 
@@ -76,14 +83,20 @@ def test_each_site_compares_by_what_ran_there_and_what_the_other_one_tells(small
     ring, approach = small.ring, small.ring.evaluation.approach
     for _ in range(ROUNDS):
         ring.run_round()
+    every_job = [job for cluster in ring.clusters.values() for job in cluster.jobs]
     for name in SITES:
         jobs = ring.clusters[name].jobs
-        here, below = (usage_of(jobs, approach[scope], ring.now_s) for scope in ("local", "global"))
-        for entry in ("VO-A", "VO-B"):
-            assert ring.used[name][entry] == pytest.approx(here[entry], rel=1e-5), (name, entry)
-        for entry in ring.evaluation.leaves:
-            assert ring.used[name][entry] == pytest.approx(below[entry], rel=1e-5), (name, entry)
+        here, alone = (usage_of(jobs, approach[scope], ring.now_s) for scope in ("local", "global"))
+        together = usage_of(every_job, approach["global"], ring.now_s)
+        expected = {entry: here[entry] for entry in ("VO-A", "VO-B")}
+        expected |= {job.leaf: (together if "/VO-A/" in job.path else alone)[job.leaf] for job in every_job}
+        assert ring.used[name].keys() - expected.keys() == {"P-B1"}
+        for entry, core_s in expected.items():
+            assert ring.used[name][entry] == pytest.approx(core_s, rel=1e-5), (name, entry)
     instances = ring.instances
     assert instances.tell_each(SITES, "failed_runs") == {name: [] for name in SITES}
     looks = instances.tell_each(SITES, "timeline")
-    assert looks == {name: {"vo-a.example, vo-a": {"landed": 3, "same": ROUNDS}} for name in SITES}
+    for name in SITES:
+        assert looks[name].pop("vo-a.example, vo-a") == {"landed": 3, "same": ROUNDS}
+        (told,) = looks[name].values()
+        assert told.keys() == {"landed", "same"}, "a look at usage was refused"
