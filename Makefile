@@ -6,13 +6,14 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(firstword $(shell cksum requirements.lock))
 PIP := install --quiet --disable-pip-version-check --no-input --require-hashes --requirement requirements.lock
 
-.PHONY: help setup run test test-faults bench bench-large lint browser
+.PHONY: help setup run test test-faults test-federation bench bench-large lint browser
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run     serve on http://127.0.0.1:8000 (FAIRSHARE_PORT, FAIRSHARE_VAR)"
 	@echo "make test    the whole suite     make lint    style, types, layers, migrations"
 	@echo "make test-faults  imports of a million records while everything around them dies"
+	@echo "make test-federation  a grid of nine real instances, for a simulated day without faults and with them"
 	@echo "make bench   the measured ratios make bench-large   those that take long"
 	@echo "make setup   install into $(VENV)"
 
@@ -44,6 +45,10 @@ test: setup browser
 test-faults: setup
 	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-1000000} FUZZ_LINES=$${FUZZ_LINES:-10000} \
 		$(PY) -m pytest -n 2 --dist loadgroup tests/faults/test_import_faults.py tests/usage/test_fuzz.py $(TESTS)
+
+# Nine instances as real processes, 288 rounds a day, three days; the table of shares is printed at the end.
+test-federation: setup
+	@$(PY) -m pytest -s -v tests/ring/whole_day.py $(TESTS)
 
 bench: setup
 	@$(PY) -m bench $(BENCH)

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tests.ring.grid import publication_at
+from tests.ring.grid import REFRESH_S, publication_at
 from tests.ring.peers import FaultyFront, faulty_front
 from tests.ring.ring import Ring
 
@@ -18,7 +18,9 @@ SLOW, FORGED, REPLAYED = "site-2", "site-3", "site-4"
 FRONTS = {SLOW: "slow", FORGED: "forge", REPLAYED: "replay"}
 REDIRECTED_AT = "site-1"
 TENFOLD = 10.0
-LONGEST_S = 2.0  # that a site waits for a whole answer; the product's minute would be waited for again and again
+LONGEST_S = 5.0  # that a site waits for a whole answer; the product's minute would be waited for again and again
+# Hours of a day of 24; a shorter run has them in proportion.
+_FROM = 1.0
 _HALF_OF_THE_DAY = (4.0, 16.0)
 _SOME_HOURS = (6.0, 12.0)
 _ONE_HOUR = (6.0, 7.0)
@@ -28,6 +30,8 @@ _ONE_HOUR = (6.0, 7.0)
 class FaultyDay:
     ring: Ring
     fronts: Mapping[str, FaultyFront]
+    hours: float = 24.0
+    _is_away: bool = False
 
     @property
     def address_of(self) -> dict[str, str]:
@@ -46,7 +50,7 @@ class FaultyDay:
         project.tell("change", operations=[_add("/", "P-X"), _add("/P-X", "U-X"), _add("/", "view")])
         project.tell("publish", entry="/P-X", name="p-x")
         site.tell("change", operations=[_add("/", "elsewhere")])
-        settings = {"most_points": 100, "every_s": 300}
+        settings = {"most_points": 100, "every_s": REFRESH_S}
         site.tell(
             "mount", entry="/elsewhere", url=publication_at(self.fronts["redirect"].address, "p-x"),
             fingerprint=project.tell("fingerprint"), settings=settings,
@@ -60,15 +64,17 @@ class FaultyDay:
     def before_round(self) -> None:
         """What begins or ends at this hour."""
         ring, instances = self.ring, self.ring.instances
-        hour = ring.now_s / 3600
-        if hour == 1.0:
+        hour = ring.now_s / 3600 * 24 / self.hours
+        if hour >= _FROM:
             ring.inflates[INFLATES] = TENFOLD
             instances[CLOCK_AHEAD].clock_is_off = timedelta(hours=1)
-        if hour == _HALF_OF_THE_DAY[0]:
+        is_away = _HALF_OF_THE_DAY[0] <= hour < _HALF_OF_THE_DAY[1]
+        if is_away and not self._is_away:
             instances["vo-a"].kill_web()
-        if hour == _HALF_OF_THE_DAY[1]:
+        if self._is_away and not is_away:
             instances["vo-a"].launch_web()
             instances["vo-a"].await_web()
+        self._is_away = is_away
         for name, mode in FRONTS.items():
             begins, ends = _ONE_HOUR if mode == "slow" else _SOME_HOURS
             self.fronts[name].mode = mode if begins <= hour < ends else "pass"

@@ -18,8 +18,9 @@ from tests.ring.ring import START, Ring
 AUTHORITIES = ("project", "vo-a", "vo-b")
 USERS = ("U-B11", "U-B12", "U-B13")
 Address = Callable[[str], str]
-_MOUNTED = {"most_points": 100, "every_s": 300, "max_age_s": 7 * 86_400}  # what the VOs decide lands by itself
-_SUBSCRIBED = {"every_s": 300, "max_age_s": 7 * 86_400}
+REFRESH_S = 600  # how often a site looks at what it mounted and at its peers' usage: at half of the rounds
+_MOUNTED = {"most_points": 100, "every_s": REFRESH_S, "max_age_s": 7 * 86_400}  # what VOs decide lands by itself
+_SUBSCRIBED = {"every_s": REFRESH_S, "max_age_s": 7 * 86_400}
 
 
 @contextmanager
@@ -101,5 +102,5 @@ def feed_at(address: str, name: str) -> str:
 def change_the_project(ring: Ring, shares: dict[str, float]) -> set[str]:
     """At its own instance; who of its users comes first at the sites one refresh later."""
     ring.instances["project"].tell("change_shares", shares={f"/{PROJECT}/{name}": n for name, n in shares.items()})
-    ring.refresh()
+    ring.refresh(REFRESH_S)
     return ring.best_of(*USERS)

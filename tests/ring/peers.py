@@ -43,7 +43,7 @@ def serving(handler: Callable[..., BaseHTTPRequestHandler], port: int = 0) -> It
 class FaultyFront:
     """In front of an instance's web server: passes everything on, until `mode` is one of those below.
 
-    replay: what was answered last before it. forge: the document with another content below the same signature.
+    replay: what was answered at the very first. forge: the document with another content below the same signature.
     slow: one byte a second. redirect: to the address where clouds keep what a machine may know about itself.
     """
 
@@ -54,7 +54,7 @@ class FaultyFront:
         self.mode = "pass"
         self.target = ""
         self.n_sent_slowly = 0
-        self._last: dict[str, tuple[dict[str, str], bytes]] = {}
+        self._first: dict[str, tuple[dict[str, str], bytes]] = {}
 
     @property
     def address(self) -> str:
@@ -67,12 +67,12 @@ class FaultyFront:
             request.send_header("Location", self.METADATA)
             request.end_headers()
         elif self.mode == "replay":
-            self._send(request, 200, *self._last[place])
+            self._send(request, 200, *self._first[place])
         else:
             condition = request.headers.get("If-None-Match") if self.mode == "pass" else None
             status, headers, body = self._ask(request.path, condition)
             if status == 200 and self.mode == "pass":
-                self._last[place] = headers, body
+                self._first.setdefault(place, (headers, body))
             self._send(request, status, headers, _forged(body) if self.mode == "forge" else body)
 
     def _ask(self, path: str, condition: str | None) -> tuple[int, dict[str, str], bytes]:

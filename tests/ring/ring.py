@@ -39,10 +39,10 @@ class Ring:
         self.tell(self.sites, "take", lambda name: {"rows": self._rows(name, steps[name])})
         self._look()
 
-    def refresh(self) -> None:
-        """As a round before the first job is submitted."""
+    def refresh(self, after_s: float = ROUND_S) -> None:
+        """As a round, before the first job is submitted."""
         assert self.now_s == 0, "jobs are running"
-        self.began_at += timedelta(seconds=ROUND_S)
+        self.began_at += timedelta(seconds=after_s)
         self._set_clocks()
         self._look()
 

@@ -36,6 +36,7 @@ def expectations(shared_dir: Path) -> Mapping[str, Any]:
 
 
 def run_day(ring: Ring, *, before_round: Callable[[], None] = lambda: None) -> None:
+    ring.spent_s.clear()
     began_s = time.monotonic()
     while ring.now_s < HOURS * 3600:
         before_round()
@@ -90,7 +91,7 @@ def test_a_day_of_faults_changes_nothing_outside_of_the_faulty_mounts_and_sites(
     with fronts_of_a_faulty_day() as fronts:
         ports = [front.port for front in fronts.values()]
         with running_grid(evaluation, server, ports=ports) as ring:
-            day = FaultyDay(ring, fronts)
+            day = FaultyDay(ring, fronts, hours=HOURS)
             day.aim()
             set_up(ring, tells_usage=True, address_of=day.address_of)
             day.set_up()
