@@ -18,7 +18,7 @@ from tests.ring.ring import START, Ring
 AUTHORITIES = ("project", "vo-a", "vo-b")
 USERS = ("U-B11", "U-B12", "U-B13")
 Address = Callable[[str], str]
-REFRESH_S = 600  # how often a site looks at what it mounted and at its peers' usage: at half of the rounds
+REFRESH_S = 900  # how often a site looks at what it mounted and at its peers' usage: after every third round
 _MOUNTED = {"most_points": 100, "every_s": REFRESH_S, "max_age_s": 7 * 86_400}  # what VOs decide lands by itself
 _SUBSCRIBED = {"every_s": REFRESH_S, "max_age_s": 7 * 86_400}
 
