@@ -79,7 +79,7 @@ def _mount(ring: Ring, names: Sequence[str], entry: str, authority: str, keys: d
 
 def _exchange_usage(ring: Ring, keys: dict[str, str], address_of: dict[str, str]) -> None:
     for entry, vo in VOS.items():
-        ring.tell(ring.sites, "tell_usage", lambda _, e=entry, v=vo: {"entry": f"/{e}", "name": v, "cores": CPUS})
+        _tell_usage(ring, {"entry": f"/{entry}", "name": vo, "cores": CPUS})
 
     def peers_of(name: str) -> dict[str, Any]:
         peers = [other for other in ring.sites if other != name]
@@ -89,6 +89,10 @@ def _exchange_usage(ring: Ring, keys: dict[str, str], address_of: dict[str, str]
         ], "settings": _SUBSCRIBED}  # fmt: skip
 
     ring.tell(ring.sites, "subscribe", peers_of)
+
+
+def _tell_usage(ring: Ring, feed: dict[str, Any]) -> None:
+    ring.tell(ring.sites, "tell_usage", lambda _: feed)
 
 
 def publication_at(address: str, name: str) -> str:

@@ -62,7 +62,8 @@ def govern(root: dict[str, Any], settings: dict[str, Any]) -> str:
     make_policy(slug=POLICY, name=POLICY, visibility="tree", at=at, actor=COMMAND)
     document = {"settings": settings, "root": root}
     publish_document(policy_slug=POLICY, document=document, reason=_WHY, at=at, actor=COMMAND)
-    return fingerprint()
+    key: str = fingerprint()
+    return key
 
 
 @command
