@@ -79,15 +79,13 @@ def subscribe(
     policy, tree, i = _place(policy_slug, entry, at, actor)
     _refuse_names(issuer, feed)
     target_of(url)
-    if Subscription.objects.filter(policy=policy, entry_uid=tree.uuid(i), issuer=issuer).exists():
-        message = f"Usage of {entry} is taken from {issuer} already: unsubscribe first."
-        raise Conflict(message, code="subscribed")
+    _refuse_twice(tree, i, issuer, feed)
     given = {
         "fingerprint": clean_fingerprint(fingerprint), "capacity_cores": clean_cores(capacity_cores),
         "sealed_token": sealed_token(token), **clean_settings(settings or {}, of_usage=True),
     }  # fmt: skip
     source = make_peer_source(
-        slug=_slug_for(issuer, tree, i), name=f"{issuer}: {entry}"[:128], origin=issuer, site=issuer, at=at, actor=actor
+        slug=_slug_for(issuer, feed), name=f"{issuer}, {feed}"[:128], origin=issuer, site=issuer, at=at, actor=actor
     )
     made = Subscription.objects.create(
         policy=policy, entry_uid=tree.uuid(i), url=url, issuer=issuer, feed=feed, source=source, due_at=at,
@@ -186,9 +184,31 @@ def _refuse_names(issuer: str, feed: str) -> None:
         raise Invalid("This site is that authority: its own usage counts already.", code="mount_loop")
 
 
-def _slug_for(issuer: str, tree: TreeColumns, i: int) -> str:
-    """Readable and of its own: peer-a.example at /vo-a is peer-a-example-vo-a."""
-    plain = re.sub(r"[^a-z0-9]+", "-", f"{issuer}-{tree.name[i]}".lower()).strip("-")
+def _refuse_twice(tree: TreeColumns, i: int, issuer: str, feed: str) -> None:
+    """What one site tells counts in every policy: the same entries taken twice from it would count double.
+
+    Raises:
+        Conflict: something is subscribed to at that site that tells of some of the same entries.
+    """
+    mine = set(_uids_below(tree, i))
+    for other in Subscription.objects.filter(issuer=issuer).select_related("policy"):
+        theirs = load_tree(other.policy)
+        j = theirs.index_of_uid(other.entry_uid)
+        if other.feed == feed or (j is not None and not mine.isdisjoint(_uids_below(theirs, j))):
+            message = f"Usage of these entries is taken from {issuer} already, for {other.policy.slug}"
+            raise Conflict(f"{message}: what it tells counts in every policy.", code="subscribed")
+
+
+def _uids_below(tree: TreeColumns, i: int) -> list[bytes]:
+    return [row.tobytes() for row in tree.uid[tree.subtree_mask(i)]]
+
+
+def _slug_for(issuer: str, feed: str) -> str:
+    """Readable and of its own: the feed vo-a of peer-a.example is peer-a-example-vo-a.
+
+    It is shown to everybody as the name of a source: no name of an entry is in it.
+    """
+    plain = re.sub(r"[^a-z0-9]+", "-", f"{issuer}-{feed}".lower()).strip("-")
     base = plain[: _LONGEST_SLUG - 5].rstrip("-")
     taken = set(Source.objects.filter(slug__startswith=base).values_list("slug", flat=True))
     return next(slug for n in range(1, 10_000) if (slug := base if n == 1 else f"{base}-{n}") not in taken)

@@ -57,7 +57,7 @@ def somebody(policy: Policy, *verbs: str) -> Actor:
 def test_a_subscription_has_a_source_of_its_own_that_is_readable(feed: OtherFeed) -> None:
     made = subscribed(feed, settings={"every_s": 60, "stale_action": "local"}, fingerprint=" ".join(KEY.public.groups))
     source = made.source
-    assert (source.slug, source.kind, source.origin) == ("site-b-example-vo-a-here", "peer", "site-b.example")
+    assert (source.slug, source.kind, source.origin) == ("site-b-example-vo-a", "peer", "site-b.example")
     assert (made.every_s, made.stale_action, made.due_at, made.state) == (60, "local", AT, "active")
     assert made.fingerprint == KEY.public.fingerprint
     event = AuditEvent.objects.get(verb="federation.subscribed")
@@ -177,7 +177,16 @@ def test_usage_of_what_we_publish_is_for_administrators_to_take(policy: Policy, 
     assert subscribed(feed, entry="/VO-A").entry_uid == load_tree(policy).uuid(
         load_tree(policy).index_of_path("/VO-A") or 0
     )
-    assert subscribed(feed, entry="/VO-A/P-A1").source.slug == "site-b-example-p-a1"
+
+
+def test_the_same_entries_are_taken_from_a_site_once(policy: Policy, feed: OtherFeed) -> None:
+    make_publication(policy_slug="grid", entry="/VO-A", name="our-vo", at=AT, actor=COMMAND)
+    assert subscribed(feed, entry="/VO-A/P-A1", feed="p-a1").source.name == "site-b.example, p-a1"
+    for entry, name in (("/VO-A/P-A1", "p-a1"), ("/VO-A", "vo-a"), ("/VO-A/P-A1", "again"), ("/VO-A/P-A2", "p-a1")):
+        with pytest.raises(Conflict, match="counts in every policy"):
+            subscribed(feed, entry=entry, feed=name)
+    assert subscribed(feed, entry="/VO-A/P-A2", feed="p-a2").source.slug == "site-b-example-p-a2"
+    assert subscribed(feed, entry="/VO-A", issuer="site-c.example").source.slug == "site-c-example-vo-a"
 
 
 def test_unsubscribing_takes_all_that_was_told_away(
