@@ -18,6 +18,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from apps.api.gauges.entries import entry_families
+from apps.api.gauges.federation import federation_families
 from apps.api.gauges.policies import policy_families
 from apps.api.gauges.runs import run_families, token_families
 from apps.api.gauges.sources import source_families
@@ -60,6 +61,7 @@ def _site_families() -> Iterator[Metric]:
     yield from policy_families(snapshots)
     yield from entry_families(snapshots, settings.FAIRSHARE_METRICS_ENTRIES)
     yield from source_families()
+    yield from federation_families()
     yield from run_families()
     yield from token_families()
 

@@ -41,6 +41,8 @@ def heard(remote: Mount | Subscription, at: datetime) -> None:
 
 def let_go(remote: Mount | Subscription, at: datetime) -> None:
     """Of a fallback that no other at the same entry still needs: on a good look, and when one is taken away."""
+    if remote.entry_uid not in fallbacks.load_fallbacks(remote.policy):
+        return
     if any(other.stale_action == _LOCAL and is_stale(other, at) for other in _others(remote)):
         return
     fallbacks.recover(remote.policy, remote.entry_uid, at=at)

@@ -1,0 +1,54 @@
+"""Per mount and per usage of another site: how long since it was confirmed, against what is allowed, and what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from django.db.models import Count
+from prometheus_client.core import Metric
+
+from apps import clock
+from apps.api.gauges.family import gauge
+from apps.federation.models import HeldHour, Mount, Remote, Subscription
+from apps.federation.stale import heard_at
+
+_LABELS = ("kind", "policy", "issuer", "name")
+_MOST = 500  # of each kind: what is told stays bounded, however much somebody mounts
+
+
+def federation_families() -> Iterator[Metric]:
+    mounts = Mount.objects.select_related("policy").order_by("pk")[:_MOST]
+    subscriptions = Subscription.objects.select_related("policy").order_by("pk")[:_MOST]
+    told: list[tuple[list[str], Mount | Subscription]] = [
+        *((["mount", row.policy.slug, row.issuer, row.publication], row) for row in mounts),
+        *((["usage", row.policy.slug, row.issuer, row.feed], row) for row in subscriptions),
+    ]
+    yield from _ages(told, clock.now())
+    yield from _waiting(told)
+
+
+def _ages(told: list[tuple[list[str], Mount | Subscription]], at: datetime) -> Iterator[Metric]:
+    age = gauge("fairshare_peer_age_seconds", "Since what it tells was confirmed last", *_LABELS)
+    allowed = gauge("fairshare_peer_allowed_age_seconds", "How old that may become", *_LABELS)
+    failed = gauge("fairshare_peer_failed_looks", "Looks in a row that brought nothing good", *_LABELS)
+    blocked = gauge("fairshare_peer_blocked", "1 while somebody has to look: a fork, or another key", *_LABELS)
+    for labels, row in told:
+        age.add_metric(labels, (at - heard_at(row)).total_seconds())
+        allowed.add_metric(labels, row.max_age_s)
+        failed.add_metric(labels, row.n_failed)
+        blocked.add_metric(labels, float(row.state == Remote.State.BLOCKED))
+    yield from (age, allowed, failed, blocked)
+
+
+def _waiting(told: list[tuple[list[str], Mount | Subscription]]) -> Iterator[Metric]:
+    review = gauge("fairshare_mount_held_for_review", "1 while a document waits for a decision", *_LABELS[1:])
+    hours = gauge("fairshare_peer_held_hours", "Hours in which it tells of more than it has", *_LABELS[1:])
+    counts = HeldHour.objects.values_list("subscription_id").annotate(n=Count("pk")).order_by()
+    held: dict[int, int] = dict(counts)
+    for (_kind, *labels), row in told:
+        if isinstance(row, Mount):
+            review.add_metric(labels, float(row.held_id is not None))
+        else:
+            hours.add_metric(labels, held.get(row.pk, 0))
+    yield from (review, hours)

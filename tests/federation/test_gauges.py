@@ -1,0 +1,43 @@
+"""What Prometheus reads of mounts and of usage taken from others."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from apps.api.gauges.federation import federation_families
+from apps.federation.models import HeldHour, Mount, Subscription
+from tests.federation.conftest import AT
+
+MOUNT = ("mount", "grid", "vo-a.example", "vo-a")
+
+
+def told() -> dict[tuple[str, tuple[str, ...]], float]:
+    return {
+        (family.name, tuple(sample.labels.values())): sample.value
+        for family in federation_families()
+        for sample in family.samples
+    }
+
+
+def test_ages_and_what_waits_are_told_of_each(
+    mounted: Mount, subscription: Subscription, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(minutes=10)).isoformat())
+    usage = ("usage", "grid", subscription.issuer, subscription.feed)
+    Mount.objects.update(n_failed=3, state="blocked")
+    HeldHour.objects.create(subscription=subscription, hour_at=AT, number=1, cpu_s=2.0, most_cpu_s=1.0, found_at=AT)
+    found = told()
+    assert found["fairshare_peer_age_seconds", MOUNT] == 600
+    assert found["fairshare_peer_age_seconds", usage] == 600, "never heard: since it was set up"
+    assert found["fairshare_peer_allowed_age_seconds", MOUNT] == mounted.max_age_s
+    assert (found["fairshare_peer_failed_looks", MOUNT], found["fairshare_peer_failed_looks", usage]) == (3, 0)
+    assert (found["fairshare_peer_blocked", MOUNT], found["fairshare_peer_blocked", usage]) == (1, 0)
+    assert found["fairshare_mount_held_for_review", MOUNT[1:]] == 0
+    assert found["fairshare_peer_held_hours", usage[1:]] == 1
+
+
+def test_a_site_alone_tells_the_families_and_nothing_in_them(db: None) -> None:
+    assert told() == {}
+    assert len(list(federation_families())) == 6
