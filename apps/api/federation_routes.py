@@ -6,6 +6,7 @@ from django.urls import URLPattern, path
 
 from apps.api.v1 import documents
 from apps.api.v1 import federation_mounts as mounts
+from apps.api.v1 import federation_overview as overview
 from apps.api.v1 import federation_published as published
 from apps.api.v1 import federation_steps as steps
 from apps.api.v1 import federation_subscriptions as subscriptions
@@ -36,6 +37,8 @@ routes = [
     path("federation/publications/<str:name>", published.PublicationDetailView.as_view(), name="told-publication"),
     path("federation/feeds", published.FeedListView.as_view(), name="told-feeds"),
     path("federation/feeds/<str:name>", published.FeedDetailView.as_view(), name="told-feed"),
+    path("federation/peers", overview.PeerListView.as_view(), name="peers"),
+    path("federation/grid", overview.GridView.as_view(), name="grid"),
     path("federation/keys", published.KeyListView.as_view(), name="keys"),
     path("federation/mounts", mounts.MountListView.as_view(), name="mounts"),
     path("federation/mounts/preview", mounts.PreviewView.as_view(), name="mount-preview"),

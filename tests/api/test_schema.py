@@ -51,6 +51,7 @@ EXAMPLES = examples(
 FORM_TOKEN = "a" * 32
 # What generated data can't succeed with: operations that mean something, versions that were read, tokens that exist.
 NEEDS_SENSE = {
+    "GET /api/v1/federation/grid",
     "POST /api/v1/usage/sources",
     "PATCH /api/v1/usage/sources/{source}",
     "POST /api/v1/usage/sources/{source}/collect",
