@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import TypeVar
@@ -26,6 +26,7 @@ from apps.federation.models import (
     Subscription,
     UsageFeed,
 )
+from apps.federation.stale import is_stale
 from apps.policies.columns import Mask, TreeColumns
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.scope import EVERYBODY, Rights, Verb, rules_all
@@ -112,11 +113,6 @@ def condition_of(remote: Mount | Subscription, *, is_held: bool, at: datetime) -
 def age_of(remote: Mount | Subscription, at: datetime) -> float | None:
     """Seconds since the last good look."""
     return None if remote.good_at is None else max((at - remote.good_at).total_seconds(), 0.0)
-
-
-def is_stale(remote: Mount | Subscription, at: datetime) -> bool:
-    """No good look for longer than allowed; before the first one it counts from when it was made."""
-    return (remote.good_at or remote.made_at) + timedelta(seconds=remote.max_age_s) <= at
 
 
 def is_held(remote: Mount | Subscription) -> bool:
