@@ -215,16 +215,16 @@ ROWS = [
         for step in STEPS
     ),
     Row(FEDERATION + "subscriptions", "/api/v1/federation/subscriptions",
-        "401 200 200 200 200 200 403 200 200 401 401", word='"feed":"physics"', readers="admin"),
+        "401 200 200 200 200 200 403 200 200 401 401", word='"feed":"usage-there"', readers="admin"),
     Row(FEDERATION + "subscriptions", "/api/v1/federation/subscriptions",
         "401 404 404 404 404 409 403 403 403 401 401", "post",
         {"policy": "grid", "entry": "/physics", "url": "https://site-b.example/x", "issuer": "site-b.example",
-         "feed": "physics", "fingerprint": "ab" * 32, "capacity_cores": 10, **WHY}),
+         "feed": "usage-there", "fingerprint": "ab" * 32, "capacity_cores": 10, **WHY}),
     Row(FEDERATION + "subscriptions/preview", "/api/v1/federation/subscriptions/preview",
         "401 404 404 404 404 422 403 403 403 401 401", "post",
         {"policy": "grid", "entry": "/physics", "url": "http://169.254.169.254/"}),
     Row(REST_SUBSCRIPTION, "/api/v1/federation/subscriptions/{subscription}",
-        "401 404 404 404 404 200 403 404 404 401 401", word='"feed":"physics"', readers="admin"),
+        "401 404 404 404 404 200 403 404 404 401 401", word='"feed":"usage-there"', readers="admin"),
     Row(REST_SUBSCRIPTION, "/api/v1/federation/subscriptions/{subscription}",
         "401 404 404 404 404 200 403 403 404 401 401", "patch", {"every_s": 60, **WHY}),
     Row(REST_SUBSCRIPTION + "/held-hours", "/api/v1/federation/subscriptions/{subscription}/held-hours",
@@ -1244,7 +1244,7 @@ class World:
             return found.pk
         return subscribe(
             policy_slug="grid", entry="/physics", url="https://site-b.example/feed", issuer="site-b.example",
-            feed="physics", fingerprint="ab" * 32, capacity_cores=10, reason="agreed", at=AT, actor=SYSTEM,
+            feed="usage-there", fingerprint="ab" * 32, capacity_cores=10, reason="agreed", at=AT, actor=SYSTEM,
         ).pk  # fmt: skip
 
     def _taken(self) -> int:

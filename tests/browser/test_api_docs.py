@@ -13,6 +13,6 @@ def test_the_description_is_drawn_and_opens_without_breaking_the_policy(transact
     page = visit().go("/api/v1/docs")
     page.wait_for_selector("body[data-done]")
     operations = page.locator(".opblock-summary")
-    assert operations.count() > 25
+    expect(operations.nth(100)).to_be_attached()  # more than a hundred, drawn one after the other
     operations.first.click()
     expect(page.locator(".opblock-body").first).to_be_visible()

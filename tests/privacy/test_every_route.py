@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import LazySettings
 from django.test import Client
 from django.urls import get_resolver
 
@@ -58,8 +59,9 @@ def test_every_route_is_asked_or_exempted_with_a_reason() -> None:
 
 
 @pytest.fixture
-def known(site: Site, monkeypatch: pytest.MonkeyPatch) -> World:  # noqa: F811
+def known(site: Site, monkeypatch: pytest.MonkeyPatch, settings: LazySettings) -> World:  # noqa: F811
     """Two days of snapshots, and colleagues whose numbers are theirs alone."""
+    settings.FAIRSHARE_ISSUER = "site.example"
     add = [{"op": "add", "parent": "/physics", "name": "zorblax", "kind": "user"}]
     made = make_change_set(policy_slug="grid", operations=add, at=AT, actor=SYSTEM)
     publish_change_set(id=made.pk, version=1, reason="one more", at=AT, actor=SYSTEM)

@@ -58,7 +58,8 @@ def set_up(small: Small, url: str) -> None:
     assert "version 1 (new), 4 entries" in small.publish()
     there = {"entry": "/VO-A", "url": url, "fingerprint": key, "settings": {"most_points": 100}}
     instances.tell_each(SITES, "mount", lambda _: there)
-    assert instances.tell_each(SITES, "look") == {name: {"mount:1": "landed"} for name in SITES}
+    looked = instances.tell_each(SITES, "look")
+    assert {name: [*found.values()] for name, found in looked.items()} == {name: ["landed"] for name in SITES}
     instances.tell_each(SITES, "count_usage", lambda _: {"leaves": evaluation.leaves})
     instances.tell_each(SITES, "tell_usage", lambda _: {"entry": "/VO-A", "name": "vo-a", "cores": CPUS})
     address = {name: feed_at(instances[name].address, "vo-a") for name in SITES}
