@@ -13,6 +13,10 @@ def test_the_description_is_drawn_and_opens_without_breaking_the_policy(transact
     page = visit().go("/api/v1/docs")
     page.wait_for_selector("body[data-done]")
     operations = page.locator(".opblock-summary")
-    expect(operations.nth(100)).to_be_attached()  # more than a hundred, drawn one after the other
+    expect(operations.nth(5)).to_be_visible()  # a long description is drawn as far as the window goes
     operations.first.click()
     expect(page.locator(".opblock-body").first).to_be_visible()
+    first = operations.first.inner_text()
+    page.mouse.wheel(0, 20_000)
+    expect(operations.first).not_to_have_text(first)
+    expect(operations.nth(2)).to_be_visible()
