@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from apps import clock
 from apps.accounts.actor import COMMAND, SYSTEM
 from apps.accounts.models import AuditEvent, User
 from apps.policies.models import Policy, Revision
@@ -46,7 +47,9 @@ HEADER = "JobIDRaw|User|Account|Partition|State|Submit|Start|End|ElapsedRaw|Allo
 
 
 @pytest.fixture(autouse=True)
-def _alone() -> Iterator[None]:
+def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """At noon of the day of the samples: what is a day ago depends on no midnight."""
+    monkeypatch.setenv("FAIRSHARE_CLOCK", "2026-11-20T12:00:00Z")
     served.forget()
     yield
     served.forget()
@@ -106,7 +109,7 @@ def bring_in(client: Client, *jobs: tuple[str, str, datetime, int]) -> None:
 
 
 def days_ago(n: float) -> datetime:
-    return datetime.now(UTC).replace(microsecond=0) - timedelta(days=n)
+    return clock.now() - timedelta(days=n)
 
 
 def test_from_a_dump_and_a_log_to_a_published_policy(admin: Client, shared_dir: Path) -> None:
@@ -150,7 +153,7 @@ def test_from_a_dump_and_a_log_to_a_published_policy(admin: Client, shared_dir: 
     assert settings["algorithm"]["name"] == "slurm-fair-tree"
     assert settings["window"]["half_life_s"] == 7 * 86_400
     assert settings["window"]["length_s"] is None
-    work_run_now(request_recompute(policy_slug="demo", at=datetime.now(UTC), actor=COMMAND).pk)
+    work_run_now(request_recompute(policy_slug="demo", at=clock.now(), actor=COMMAND).pk)
     found = get_overview(policy_slug="demo", actor=SYSTEM)
     assert found is not None
     assert found.n_unmapped == 0
@@ -200,7 +203,7 @@ def test_an_account_without_entry_is_told_with_its_amount_and_placed_by_hand(adm
     assert "counts for /biology/carol, as somebody decided" in page
     assert press(admin, "publish", name="Demo", algorithm="aequus", half_life_days="3,5").status_code == 303
     assert Revision.objects.get().settings["window"]["half_life_s"] == 302_400
-    work_run_now(request_recompute(policy_slug="demo", at=datetime.now(UTC), actor=COMMAND).pk)
+    work_run_now(request_recompute(policy_slug="demo", at=clock.now(), actor=COMMAND).pk)
     found = get_overview(policy_slug="demo", actor=SYSTEM)
     assert found is not None
     assert found.n_unmapped == 1
