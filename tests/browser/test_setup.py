@@ -27,6 +27,12 @@ def eva(transactional_db: None) -> Iterator[User]:
     served.forget()
 
 
+@pytest.fixture(autouse=True)
+def _noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At noon of the day of the samples: what counts of them depends on no day on which this runs."""
+    monkeypatch.setenv("FAIRSHARE_CLOCK", "2026-11-20T12:00:00Z")
+
+
 @pytest.fixture
 def samples(shared_dir: Path) -> Path:
     return shared_dir / "vectors" / "slurm" / "samples"

@@ -22,6 +22,12 @@ DAY = timedelta(days=1)
 Stored = Callable[[], dict[str, list[tuple[Any, ...]]]]
 
 
+@pytest.fixture(autouse=True)
+def _noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is old depends on the instant of these tests, and on no day on which they run."""
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+
+
 def jobs(n: int, *, days: float = 40) -> list[RecordRow]:
     """Of all kinds, over the last days before AT; the same for the same n."""
     random = Random(n)
