@@ -71,9 +71,12 @@ def common_name(dn: str) -> str:
 
 def canonical_fqan(text: str) -> str:
     """`/atlas/Role=NULL/Capability=NULL` says no more than `/atlas`."""
-    plain = _SLASHES.sub("/", text.strip())
-    plain = _ROLE.sub(lambda found: f"/{found[1].capitalize()}=", _NOTHING_SAID.sub("", plain))
-    return plain.rstrip("/")
+    plain, before = text, None
+    while plain != before:  # what is left at the end may be blank, or say nothing, once more
+        before = plain
+        plain = _NOTHING_SAID.sub("", _SLASHES.sub("/", plain.strip()))
+        plain = _ROLE.sub(lambda found: f"/{found[1].capitalize()}=", plain).rstrip("/")
+    return plain
 
 
 def group_of_fqan(fqan: str) -> str:

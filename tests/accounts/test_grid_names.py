@@ -8,7 +8,7 @@ from importlib import import_module
 
 import pytest
 from django.apps import apps
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.accounts.grid_names import canonical_dn, canonical_fqan, common_name, group_of_fqan, is_dn
@@ -108,6 +108,8 @@ def _in_line(value: str) -> str:
 
 
 @given(st.text(max_size=80))
+@example("0\r/")
+@example("/x/Role=NULL /Capability=NULL")
 def test_any_text_at_all_has_one_spelling_and_keeps_it(text: str) -> None:
     assert canonical_dn(canonical_dn(text)) == canonical_dn(text)
     assert canonical_fqan(canonical_fqan(text)) == canonical_fqan(text)
