@@ -41,6 +41,7 @@ class ToldForm(forms.Form):
     """What publications and feeds have in common; where it is, is settled when it is made."""
 
     where: Iterable[str] = ("policy", "entry")
+    expires_unit_s: int  # in which its field counts
 
     def __init__(self, *args: Any, policies: Choices, is_new: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -55,7 +56,11 @@ class ToldForm(forms.Form):
 
     def given(self) -> dict[str, Any]:
         """What was filled in, as the services take it."""
-        raise NotImplementedError
+        cleaned = self.cleaned_data
+        return {
+            "name": cleaned["name"], "expires_after_s": round(cleaned["expires"] * self.expires_unit_s),
+            "is_open": cleaned["is_open"],
+        }  # fmt: skip
 
     def add_refusal(self, error: DomainError) -> None:
         known = {"expires_after_s": "expires", "keeps_days": "keeps", "capacity_cores": "capacity"}
@@ -69,24 +74,18 @@ class ToldForm(forms.Form):
 class PublicationForm(ToldForm):
     """A subtree, as a series of documents."""
 
+    expires_unit_s = _DAY_S
     name = text(_("Name"), 128, _("As addresses and documents have it: vo-a. Who mounted it knows it by this name."))
     expires = number(
         _("Documents expire after (days)"), 0.05, 366, _("A peer that hasn’t heard for so long is late."), initial=7
     )
     is_open = forms.BooleanField(label=_("Anybody may fetch it, without a token"), required=False)
 
-    def given(self) -> dict[str, Any]:
-        cleaned = self.cleaned_data
-        return {
-            "name": cleaned["name"],
-            "expires_after_s": round(cleaned["expires"] * _DAY_S),
-            "is_open": cleaned["is_open"],
-        }
-
 
 class FeedForm(ToldForm):
     """Its usage on this site's own sources."""
 
+    expires_unit_s = _HOUR_S
     name = text(_("Name"), 128, _("As addresses and documents have it: north-vo-a."))
     capacity = number(_("Capacity (cores)"), 1e-3, 1e9, _("What this site has for it: nobody believes more than that."))
     keeps = number(_("Days that are told"), 1, 3_660, _("Older hours aren’t told."), initial=400)
@@ -97,9 +96,8 @@ class FeedForm(ToldForm):
     def given(self) -> dict[str, Any]:
         cleaned = self.cleaned_data
         return {
-            "name": cleaned["name"], "capacity_cores": cleaned["capacity"], "keeps_days": int(cleaned["keeps"]),
-            "expires_after_s": round(cleaned["expires"] * _HOUR_S), "tells_running": cleaned["tells_running"],
-            "is_open": cleaned["is_open"],
+            **super().given(), "capacity_cores": cleaned["capacity"], "keeps_days": int(cleaned["keeps"]),
+            "tells_running": cleaned["tells_running"],
         }  # fmt: skip
 
 
