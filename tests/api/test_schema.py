@@ -22,6 +22,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 from apps.accounts.actor import SYSTEM
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import User
+from apps.api.throttling import WriteThrottle
 from apps.federation.feeds import make_feed
 from apps.federation.publications import make_publication
 from apps.federation.subscribing import subscribe
@@ -132,9 +133,13 @@ NEEDS_SENSE = {
 
 
 @pytest.fixture
-def schema(computed: Site, settings: LazySettings) -> Iterator[Any]:
-    """The real application; like Django's test client it leaves the test's transaction open after a request."""
+def schema(computed: Site, settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The real application; like Django's test client it leaves the test's transaction open after a request.
+
+    More is asked here in a minute than a person may write in one.
+    """
     settings.FAIRSHARE_ISSUER = "vo-a.example"
+    monkeypatch.setattr(WriteThrottle, "THROTTLE_RATES", {"writes": "1000000/min", "usage": "1000000/min"})
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
     yield schemathesis.openapi.from_wsgi("/api/v1/schema", application)

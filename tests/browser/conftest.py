@@ -60,6 +60,11 @@ class Visit:
         self.page.goto(f"{self.base}{path}")
         return self.page
 
+    def follow(self, selector: str) -> None:
+        """A click that leads to another page, which has come when this ends; a bare click doesn't wait for it."""
+        with self.page.expect_navigation():
+            self.page.click(selector)
+
     def sign_in(self, username: str = "admin") -> None:
         """A session without the form, which has its own test."""
         client = Client()
