@@ -46,7 +46,6 @@ class HourLine:
     possible: str
     meter: str
     is_held: bool
-    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +159,7 @@ def _look(row: Fetch) -> LookLine:
 
 def _hour(hour: ToldHour) -> HourLine:
     part = hour.told_s / hour.possible_s if hour.possible_s else 0.0
-    note = ""
-    if hour.held_s is not None and hour.counted_s:
-        note = _("%(n)s told before still count") % {"n": presentation.core_hours(hour.counted_s)}
     return HourLine(
         hour=hour, told=presentation.core_hours(hour.told_s), possible=presentation.core_hours(hour.possible_s),
-        meter=f"{min(max(part * METER * 0.65, 1.5), METER):.1f}", is_held=hour.held_s is not None, note=note,
+        meter=f"{min(max(part * METER * 0.65, 1.5), METER):.1f}", is_held=hour.held_s is not None,
     )  # fmt: skip

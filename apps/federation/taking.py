@@ -178,13 +178,17 @@ def _take_whole(row: Subscription, judged: JudgedUsage, look: Look, at: datetime
 
 
 def _land(row: Subscription, document: UsageDocument, uids: list[UUID], sifted: Sifted, at: datetime) -> None:
-    """All of it or nothing: the caller's transaction ends with the subscription's number."""
+    """All of it or nothing: the caller's transaction ends with the subscription's number.
+
+    A held hour counts as nothing, not as what was told of it before: that may be half an hour's worth of the same
+    inflated sums, and what counts would depend on when somebody looked.
+    """
     source = _named(Source.objects.get(pk=row.source_id), document.head.site)
     counted = np.isin(document.row_hour, sifted.hours)
     running = None if sifted.running_is_held else document.running
     account = _accounts(document, uids, counted, running, at)
     rows = HourSums(document.row_hour[counted], account[document.row_entry[counted]], document.amounts[counted])
-    replace_sums(source, told=sifted.hours, rows=rows, at=at)
+    replace_sums(source, told=document.hours, rows=rows, at=at)
     fault_point("federation.taking.after_sums")
     replace_running(source, _running(running, account), at=at)
     fault_point("federation.taking.after_running")
