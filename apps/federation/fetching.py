@@ -112,7 +112,7 @@ def _looked(asked: Asked, at: datetime) -> Look:
             raise asked.failure
         answer, remote = asked.answer, asked.remote
         assert answer is not None  # noqa: S101 - else there is a failure
-        look.n_bytes, look.etag = len(answer.body), answer.headers.get("etag", "")[:256]
+        look.n_bytes, look.etag = len(answer.body), looking.etag_of(answer)
         read = following.read_answer if isinstance(remote, Mount) else taking.read_answer
         read(remote, answer, look, at)
     except Unreachable as error:

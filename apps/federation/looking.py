@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,6 +26,8 @@ _KEPT = 500  # looks that a timeline shows
 _JITTER = 0.05  # of the rhythm
 _SEALED_FOR = "reading a peer"
 _MOST_TOKEN = 512
+_MOST_MESSAGE = 2_000
+_ETAG = re.compile(r"[\x21-\x7e]{1,256}")
 
 Other = Mount | Subscription
 
@@ -56,7 +59,18 @@ class Look:
     data: bytes = field(default=b"", repr=False)
 
     def refuse(self, code: str, message: str, *, outcome: str = Fetch.Outcome.REFUSED) -> None:
-        self.outcome, self.code, self.message, self.judged = outcome, code, message, None
+        """The message may repeat a place of the document: of that, only what can be kept and read."""
+        self.outcome, self.code, self.message, self.judged = outcome, code, _readable(message), None
+
+
+def _readable(message: str) -> str:
+    return "".join(each if each.isprintable() else "\ufffd" for each in message[:_MOST_MESSAGE])
+
+
+def etag_of(answer: outbound.Answer) -> str:
+    """As it can be kept and sent again; "" for none, and for one that is no mark."""
+    etag = answer.headers.get("etag", "").strip()
+    return etag if _ETAG.fullmatch(etag) else ""
 
 
 def question_of(remote: Other, *, url: str, etag: str) -> Question:
@@ -107,7 +121,7 @@ def note(remote: Other, look: Look, at: datetime, duration_s: float, *, is_behin
     mine = {kind_of(remote): remote}
     Fetch.objects.create(
         **mine, at=at, outcome=look.outcome, version=look.version, n_bytes=look.n_bytes, duration_s=duration_s,
-        code=look.code, message=look.message[:2_000],
+        code=look.code, message=look.message[:_MOST_MESSAGE],
     )  # fmt: skip
     old = Fetch.objects.filter(**mine).order_by("-id").values_list("id", flat=True)[_KEPT : _KEPT + 1]
     Fetch.objects.filter(**mine, id__lte=next(iter(old), 0)).delete()

@@ -135,7 +135,7 @@ def _read_head(document: Mapping[str, Any]) -> Head:
         raise bad_place("format", f"must be {FORMAT!r}: this is a document of another kind, or of a newer release")
     if tuple(sorted(document)) != _HEAD:
         odd = sorted(set(document) ^ set(_HEAD))[0]
-        raise bad_place(odd, "is missing" if odd in _HEAD else "is unknown")
+        raise bad_place(odd[:64], "is missing" if odd in _HEAD else "is unknown")
     issuers = document["issuers"]
     if not isinstance(issuers, list) or len(issuers) > MOST_ISSUERS:
         raise bad_place("issuers", f"must be a list of at most {MOST_ISSUERS} names")
@@ -191,12 +191,12 @@ def instant_text(at: datetime) -> str:
 
 
 def read_instant(text: object, where: str) -> datetime:
-    """To the second, in this one form: 2026-11-20T12:00:00Z."""
+    """To the second, in this one form: 2026-11-20T12:00:00Z. One of the year 9999 has no form in some zones."""
     try:
         at = datetime.strptime(text if isinstance(text, str) else "", "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError:
         at = None
-    if at is None or instant_text(at) != text:
+    if at is None or at.year > 9998 or instant_text(at) != text:
         raise bad_place(where, "must be an instant in UTC, as in 2026-11-20T12:00:00Z")
     return at
 

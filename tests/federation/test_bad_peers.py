@@ -116,12 +116,20 @@ BAD = {
     "shares for the mount": Bad("bad_document", "root.shares", lambda d: d["root"].update(shares=99)),
     "a key nobody knows": Bad("bad_document", "surprise", lambda d: d.update(surprise=1)),
     "a key of an entry nobody knows": Bad("bad_document", "/P-A1: surprise", lambda d: child(d).update(surprise=1)),
+    "a key that no database keeps": Bad("bad_document", "x\ufffdy is unknown", lambda d: d.update({"x\0y": 1})),
+    "a key of an entry that no database keeps": Bad(
+        "bad_document", "/P-A1: x\ufffd\ufffdy is unknown", lambda d: child(d).update({"x\0\u202ey": 1})
+    ),
+    "a key without end": Bad("bad_document", "xxx is unknown", lambda d: d.update({"x" * 1_000_000: 1})),
     "children that are an object": Bad("bad_document", "children", lambda d: d["root"].update(children={"a": 1})),
     "a child that is a number": Bad("bad_document", "children[", lambda d: d["root"]["children"].append(7)),
     "another format": Bad("bad_document", "format", lambda d: d.update(format="fairshare-policy/9")),
     "a version below one": Bad("bad_document", "version", lambda d: d.update(version=0)),
     "a version that is half": Bad("bad_document", "version", lambda d: d.update(version=2.5)),
     "a time that is none": Bad("bad_document", "issued_at", lambda d: d.update(issued_at="yesterday")),
+    "a time that has no form in some zones": Bad(
+        "bad_document", "expires_at", lambda d: d.update(expires_at="9999-12-31T23:59:59Z")
+    ),
     "seventy levels": Bad("bad_document", "level", _deep),
     "another authority": Bad("other_publication", "vo-z", lambda d: d.update(issuer="vo-z.example")),
     "a circle": Bad("mount_loop", "site.example", lambda d: d.update(issuers=["site.example"])),
@@ -192,6 +200,7 @@ def test_a_bad_document_is_refused_as_a_whole_and_the_last_good_one_stays(
     assert (found.outcome, found.code) == ("refused", bad.code), found.message
     assert bad.place in found.message, found.message
     assert len(found.message) <= 2_000
+    assert found.message.isprintable()
     assert _in_force() == before
     assert (mounted.version, mounted.digest, mounted.fingerprint) == trusted
     assert mounted.error == found.message
