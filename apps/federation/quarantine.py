@@ -59,11 +59,17 @@ def keep_held(subscription: Subscription, document: UsageDocument, sifted: Sifte
     mine.filter(hour_at__in=[hour_at(hour) for hour in sifted.hours.tolist()]).delete()
     known = set(mine.values_list("hour_at", flat=True))
     new = sorted(hour for hour in sifted.held_cpu_s if hour_at(hour) not in known)
-    for hour, cpu_s in sifted.held_cpu_s.items():
-        told = {"number": document.head.number, "cpu_s": cpu_s, "most_cpu_s": sifted.most_cpu_s[hour]}
-        mine.update_or_create(
-            subscription=subscription, hour_at=hour_at(hour), defaults=told, create_defaults={**told, "found_at": at}
+    rows = [
+        HeldHour(
+            subscription=subscription, hour_at=hour_at(hour), number=document.head.number, cpu_s=cpu_s,
+            most_cpu_s=sifted.most_cpu_s[hour], found_at=at,
         )
+        for hour, cpu_s in sifted.held_cpu_s.items()
+    ]  # fmt: skip
+    HeldHour.objects.bulk_create(  # a document may hold a hundred thousand of them
+        rows, batch_size=5_000, update_conflicts=True, unique_fields=["subscription", "hour_at"],
+        update_fields=["number", "cpu_s", "most_cpu_s"],
+    )  # fmt: skip
     running_is_new = sifted.running_is_held and not subscription.running_held
     subscription.running_held = sifted.running_is_held
     if new or running_is_new:
