@@ -18,10 +18,13 @@ from apps.federation.models import Fetch, Mount
 from apps.federation.publications import own_name
 from apps.federation.trust import Trusted, Verdict, judge
 from apps.federation.wire import PolicyLimits
+from apps.policies.columns import TreeColumns
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing import lock_policy
 from apps.policies.replacing import hold_mounted, land_mounted
+from apps.policies.terms import Mounted
 from apps.policies.trees import load_tree
+from apps.signing import BadDocument
 
 STILL_OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
 
@@ -84,7 +87,7 @@ def take(mount: Mount, look: Look, at: datetime) -> None:
     policy = lock_policy(mount.policy_id)
     try:
         landing = lay_over(
-            load_tree(policy), mount.entry_uid, look.judged.document,
+            _mounted_tree(policy, mount), mount.entry_uid, look.judged.document,
             lived_elsewhere=lambda uids: lived_elsewhere(policy, mount.entry_uid, uids),
         )  # fmt: skip
         _land(mount, policy, look, landing, at)
@@ -105,6 +108,19 @@ def take(mount: Mount, look: Look, at: datetime) -> None:
     mount.etag = look.etag
 
 
+def _mounted_tree(policy: Policy, mount: Mount) -> TreeColumns:
+    """
+    Raises:
+        BadDocument: the entry is a mount of it no longer; whoever changed that has taken back what is below.
+    """
+    tree = load_tree(policy)
+    at = tree.index_of_uid(mount.entry_uid)
+    if at is not None and tree.mount.get(at) != Mounted(mount.issuer, mount.publication):
+        message = f"{tree.path(at)} isn't marked as mounted from {mount} any more: unmount it, or mount it again."
+        raise BadDocument(message, code="mount_gone")
+    return tree
+
+
 def _land(mount: Mount, policy: Policy, look: Look, landing: Landing, at: datetime) -> None:
     version = look.judged.trusted.version
     if landing.is_empty:
@@ -123,14 +139,12 @@ def _land(mount: Mount, policy: Policy, look: Look, landing: Landing, at: dateti
         let_go_of_held(mount, at)
         return
     look.outcome, look.message = Fetch.Outcome.HELD, beyond
-    held = mount.held
-    if (
-        held is not None
-        and held.state in STILL_OPEN
-        and held.base_number == policy.head_number
-        and version == mount.version
-    ):
-        return
+    if mount.held is not None and version == mount.version:
+        if mount.held.state == ChangeSet.State.WITHDRAWN:  # who said no isn't asked again
+            look.message = f"{beyond} This version was withdrawn here; the next one is looked at again."
+            return
+        if mount.held.state in STILL_OPEN and mount.held.base_number == policy.head_number:
+            return
     let_go_of_held(mount, at)
     mount.held = hold_mounted(
         policy=policy, tree=landing.tree, mount_uid=mount.entry_uid, reason=f"{reason} {beyond}", at=at
