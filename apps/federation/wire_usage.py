@@ -48,6 +48,7 @@ MOST_ENTRIES = 200_000
 MOST_RUNNING = 200_000
 MOST_HOURS = 100_000
 MOST_CORES = 1e9
+MOST_SUM = 2**53 // QUANTA  # of an hour: multiples of 2⁻¹⁰ are added up exactly below it
 MOST_SITE = 64
 _HEAD = (
     "capacity", "enforces", "entries", "expires_at", "feed", "format", "hours", "issued_at", "issuer", "more", "number",
@@ -286,6 +287,7 @@ def _read_hours(value: object, n_entries: int, head: UsageHead) -> tuple[I8, I8,
     amounts = np.zeros((rows.n, len(AMOUNTS)))
     for place, name in enumerate(AMOUNTS):
         amounts[:, place] = _read_amounts(rows, name)
+        _refuse_sums(rows, name, amounts[:, place])
     return hours, np.repeat(hours, lengths), entry, amounts
 
 
@@ -326,6 +328,15 @@ def _read_running(value: object, n_entries: int) -> RunningRows:
         **{name: read_numbers(rows, name) for name in _RATES},
         requested_s=requested_s,
     )
+
+
+def _refuse_sums(rows: Rows, name: str, amounts: F8) -> None:
+    """What an hour comes to is exact, in whatever order it is added up: by that it is proved."""
+    hour = np.repeat(np.arange(len(rows.hours)), rows.ends - rows.starts)
+    sums = np.bincount(hour, weights=amounts, minlength=len(rows.hours))
+    wrong = np.flatnonzero(sums > MOST_SUM)
+    if len(wrong):
+        raise bad_place(f"hours[{wrong[0]}].{name}", f"comes to more than {MOST_SUM:,.0f} in all")
 
 
 def _read_amounts(rows: Rows, name: str) -> F8:
