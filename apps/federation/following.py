@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from datetime import datetime
+from uuid import UUID
 
 import zstandard
 
@@ -12,7 +14,7 @@ from apps.accounts.actor import SYSTEM
 from apps.accounts.audit import record
 from apps.errors import DomainError
 from apps.federation.landing import Landing, lay_over
-from apps.federation.lived import lived_elsewhere
+from apps.federation.lived import lived_elsewhere, lives_in_another_policy
 from apps.federation.looking import Look, Question, question_of
 from apps.federation.models import Fetch, Mount
 from apps.federation.publications import own_name
@@ -88,7 +90,7 @@ def take(mount: Mount, look: Look, at: datetime) -> None:
     try:
         landing = lay_over(
             _mounted_tree(policy, mount), mount.entry_uid, look.judged.document,
-            lived_elsewhere=lambda uids: lived_elsewhere(policy, mount.entry_uid, uids),
+            lived_elsewhere=lambda uids: _elsewhere(policy, mount, uids),
         )  # fmt: skip
         _land(mount, policy, look, landing, at)
     except DomainError as error:
@@ -106,6 +108,11 @@ def take(mount: Mount, look: Look, at: datetime) -> None:
     mount.fingerprint, mount.version, mount.digest = trusted.fingerprint, trusted.version, trusted.digest
     mount.issuers, mount.issued_at, mount.expires_at = list(head.issuers), head.issued_at, head.expires_at
     mount.etag = look.etag
+
+
+def _elsewhere(policy: Policy, mount: Mount, uids: Collection[UUID]) -> set[UUID]:
+    others = lives_in_another_policy(policy, Mounted(mount.issuer, mount.publication), uids)
+    return lived_elsewhere(policy, mount.entry_uid, uids) | others
 
 
 def _mounted_tree(policy: Policy, mount: Mount) -> TreeColumns:

@@ -118,7 +118,7 @@ def _refuse_strangers(
         problems.append(FieldProblem(theirs.path(i), f"has the uid of {what}, which isn't the mount's to describe"))
     fresh = {theirs.uuid(i): i for i in (1 + np.flatnonzero(here[1:] < 0)).tolist()}
     known = set(lived_elsewhere(list(fresh))) if fresh else set()
-    message = "has the uid of an entry that this policy had outside of the mount"
+    message = "has the uid of an entry that this site has or had outside of the mount"
     problems += [FieldProblem(theirs.path(i), message) for uid, i in fresh.items() if uid in known]
     if problems:
         first = problems[0]

@@ -1,4 +1,4 @@
-"""Whose entries were: what a document can't claim because this policy had it outside of the mount."""
+"""Whose entries are or were: what a document can't claim because it lies, or lay, outside of the mount."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from uuid import UUID
 from django.db import connection
 
 from apps.policies.models import Policy
+from apps.policies.mounts import mount_of
 from apps.policies.names import MAX_DEPTH
+from apps.policies.terms import Mounted
+from apps.policies.trees import load_tree
 
 # As one array: a driver reads a hundred thousand single parameters in the time of their square.
 _LAST_PLACES = """
@@ -35,4 +38,29 @@ def lived_elsewhere(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> 
             if not above:
                 break
             at_of = above
+    return found
+
+
+_THERE = "SELECT uid FROM policies_entry WHERE policy_id = %s AND until IS NULL AND uid = ANY(%s::uuid[])"
+
+
+def lives_in_another_policy(policy: Policy, mounted: Mounted | None, uids: Collection[UUID]) -> set[UUID]:
+    """Which of these are entries of other policies of this site, but for what comes there from the same
+    document: a uid is one entry at a site, and what is told of it counts in every policy.
+    """
+    found: set[UUID] = set()
+    if not uids:
+        return found
+    for other in Policy.objects.exclude(pk=policy.pk).order_by("slug"):
+        with connection.cursor() as cursor:
+            cursor.execute(_THERE, [other.pk, list(uids)])
+            there = [uid for (uid,) in cursor.fetchall()]
+        if not there:
+            continue
+        tree = load_tree(other)
+        for uid in there:
+            i = tree.index_of_uid(uid)
+            at = None if i is None else mount_of(tree, i)
+            if i is not None and (at is None or at == i or tree.mount[at] != mounted):
+                found.add(uid)
     return found

@@ -17,6 +17,7 @@ from apps.accounts.audit import record
 from apps.accounts.entry_names import entry_account
 from apps.accounts.intern import account_ids
 from apps.errors import DomainError, FieldProblem
+from apps.federation.lived import lives_in_another_policy
 from apps.federation.looking import Look, Question, question_of
 from apps.federation.models import Fetch, Mount, Publication, Subscription
 from apps.federation.quarantine import Sifted, hour_at, keep_held, sift
@@ -24,6 +25,7 @@ from apps.federation.trust import SKEW
 from apps.federation.wire_usage import RunningRows, UsageDocument, UsageHead, read_usage
 from apps.policies.adoption import indexes_of
 from apps.policies.columns import TreeColumns
+from apps.policies.mounts import mount_of
 from apps.policies.trees import load_tree
 from apps.runs.faults import fault_point
 from apps.signing import BadDocument, open_document
@@ -245,7 +247,19 @@ def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) ->
         message = "is an entry that the subscription isn't for"
         fields = [FieldProblem(tree.path(int(found[i])), message) for i in wrong[:_MOST_NAMED].tolist()]
         raise BadDocument(f"{fields[0].where} {message}.", code="foreign_uid", fields=fields)
+    unknown = [uid for uid, at_here in zip(uids, found.tolist(), strict=True) if at_here < 0]
+    _refuse_other_policies(row, tree, at, unknown)
     return uids
+
+
+def _refuse_other_policies(row: Subscription, tree: TreeColumns, at: int, unknown: list[UUID]) -> None:
+    """What is unknown here may be known next door, and an entry's account is the same in every policy."""
+    mount = mount_of(tree, at)
+    theirs = lives_in_another_policy(row.policy, None if mount is None else tree.mount[mount], unknown)
+    if theirs:
+        message = "is an entry of another policy of this site, which the subscription isn't for"
+        fields = [FieldProblem(str(uid), message) for uid in sorted(theirs, key=str)[:_MOST_NAMED]]
+        raise BadDocument(f"{fields[0].where} {message}.", code="foreign_uid", fields=fields)
 
 
 def _refuse_times(document: UsageDocument, at: datetime) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -12,13 +14,18 @@ from apps import outbound
 from apps.accounts.actor import COMMAND
 from apps.federation.control import begin_anew
 from apps.federation.models import HeldHour, Mount, Subscription
+from apps.policies import services
 from apps.policies.at_once import publish_operations
+from apps.policies.columns import Node
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.services import withdraw_change_set
 from apps.policies.trees import load_tree
+from apps.signing import canonical
+from apps.usage.models import Bucket
 from tests.federation.conftest import AT
 from tests.federation.looks import look_at
 from tests.federation.other_side import P1, OtherFeed, OtherSide, projects
+from tests.federation.test_bad_peers import signed
 
 HOUR = timedelta(hours=1)
 
@@ -99,3 +106,62 @@ def test_hours_that_are_held_are_kept_all_at_once(
     told = HeldHour.objects.filter(subscription=subscription)
     assert set(told.values_list("cpu_s", "number", "found_at")) == {(2e7, 2, AT)}
     assert told.count() == 400
+
+
+def other_policy(mounted: Mount | None = None) -> Policy:
+    """Beside the one of the mount; it has a VO of its own, or the same document at another place."""
+    services.make_policy(slug="beside", name="Beside", at=AT, actor=COMMAND)
+    vo: dict[str, Any] = {"name": "X", "kind": "vo", "shares": 1, "children": [{"name": "ann", "kind": "user"}]}
+    if mounted is not None:
+        vo = {**vo, "mount": {"issuer": mounted.issuer, "publication": mounted.publication}}
+    document = {"root": {"name": "beside", "children": [vo]}}
+    services.publish_document(policy_slug="beside", document=document, reason="s", at=AT, actor=COMMAND)
+    return Policy.objects.get(slug="beside")
+
+
+def uid_at(policy: Policy, path: str) -> UUID:
+    tree = load_tree(policy)
+    return tree.uuid(tree.index_of_path(path) or 0)
+
+
+def test_usage_of_an_entry_of_another_policy_is_refused(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = other_policy()
+    feed.tell({AT - HOUR: {uid_at(policy, "/X/ann"): 3_600, P1: 60}})
+    found = look_at(subscription, monkeypatch, AT)
+    assert (found.outcome, found.code) == ("refused", "foreign_uid")
+    assert f"{uid_at(policy, '/X/ann')} is an entry of another policy" in found.message
+    assert not Bucket.objects.exists()
+
+
+def test_usage_of_an_entry_that_another_policy_has_by_the_same_document_waits_for_ours(
+    subscription: Subscription, mounted: Mount, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = other_policy(mounted)
+    feed.tell({AT - HOUR: {uid_at(policy, "/X/ann"): 3_600}})
+    assert look_at(subscription, monkeypatch, AT).outcome == "landed"
+    feed.tell({AT - HOUR: {uid_at(policy, "/X"): 3_600}})  # the mount itself is ours
+    assert look_at(subscription, monkeypatch, AT).code == "foreign_uid"
+
+
+def test_a_document_cannot_claim_an_entry_of_another_policy(
+    vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = other_policy()
+    vo.publish([*projects(), Node(uid_at(policy, "/X/ann"), P1, "ann", "user", 1.0, is_group=False)])
+    found = look_at(mounted, monkeypatch, AT)
+    assert (found.outcome, found.code) == ("refused", "foreign_uid")
+    assert "/P-A1/ann has the uid of an entry that this site has" in found.message
+
+
+def test_an_hour_whose_sum_would_not_be_exact_is_refused(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each amount is within bounds: together they would make the proof of the buckets a matter of luck."""
+    good = feed.tell({AT - 2 * HOUR: {P1: 1}, AT - HOUR: {UUID(int=0x10000 + n): 1 for n in range(20)}})
+    document = json.loads(good.split(b"\n")[0])
+    document["hours"][1]["gpu_s"] = [10**12] * 20
+    feed.serves = signed(canonical(document))
+    found = look_at(subscription, monkeypatch, AT)
+    assert (found.outcome, "hours[1].gpu_s comes to more" in found.message) == ("refused", True)
