@@ -14,8 +14,9 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard import lines, presentation
 from apps.dashboard.source_lines import Meter
+from apps.federation.conditions import NEEDS_A_LOOK, Condition
 from apps.federation.models import Remote
-from apps.federation.peers import NEEDS_A_LOOK, Condition, Direction, Peer
+from apps.federation.peers import Direction, Peer
 from apps.policies.columns import TreeColumns
 from apps.policies.target_moves import target_moves
 
@@ -64,6 +65,7 @@ class PeerLine:
     direction: str
     age: str
     meter: Meter | None
+    took: str
     version: str
     version_note: str
     key: str
@@ -86,6 +88,7 @@ def peer_line(peer: Peer) -> PeerLine:
         direction=str(direction),
         age=age_of_allowed(peer.age_s, peer.allowed_s),
         meter=meter(peer.age_s, peer.allowed_s),
+        took="" if peer.took_s is None else _("answered in %(time)s") % {"time": took(peer.took_s)},
         version=presentation.count(peer.in_force) if peer.in_force else presentation.UNKNOWN,
         version_note=_version_note(peer),
         key=short_key(peer.fingerprint),
@@ -116,6 +119,13 @@ def allowed_words(seconds: float) -> str:
     if 86_400 <= seconds < 2 * 86_400 and seconds % 3600 == 0:
         return presentation.age(seconds)
     return presentation.duration(seconds)
+
+
+def took(seconds: float) -> str:
+    """84 ms, 1.2 s."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}{presentation.NBSP}ms"
+    return f"{seconds:.1f}{presentation.NBSP}s"
 
 
 def meter(age_s: float | None, allowed_s: float) -> Meter | None:
@@ -183,7 +193,8 @@ def consequence(peer: Peer) -> str:
         said = _("No newer document was published, the last good look is %(age)s old.") % {"age": age}
     else:
         said = _("The last good look is %(age)s old, %(allowed)s are allowed.") % {"age": age, "allowed": allowed}
-    return f"{said} {meanwhile(peer.stale_action)}"
+    is_old = peer.age_s is None or peer.age_s >= peer.allowed_s  # an expired one may have been heard in time
+    return f"{said} {meanwhile(peer.stale_action if is_old else Remote.StaleAction.KEEP.value)}"
 
 
 def meanwhile(stale_action: str) -> str:
@@ -193,6 +204,14 @@ def meanwhile(stale_action: str) -> str:
         Remote.StaleAction.FREEZE.value: _("What is in force stays, and nothing newer lands until somebody decides."),
         Remote.StaleAction.LOCAL.value: _("Its entries are compared by this site’s usage alone until it is heard."),
     }.get(stale_action, "")
+
+
+def late_words(remote: Remote, then: str) -> str:
+    """What went wrong, and what follows once it is too old. then: what is done about it."""
+    n = remote.n_failed
+    failed = ngettext("The last look failed.", "The last %(n)s looks failed.", n) % {"n": presentation.count(n)}
+    after = _("After %(allowed)s without a good one:") % {"allowed": allowed_words(remote.max_age_s)}
+    return f"{failed if n else _('It wasn’t looked at in its rhythm.')} {after} {then}"
 
 
 def _version_note(peer: Peer) -> str:

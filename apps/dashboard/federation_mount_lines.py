@@ -10,9 +10,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard import federation_lines, lines, presentation
+from apps.federation.conditions import Condition, age_of
 from apps.federation.differences import Differences, Stated
 from apps.federation.models import Fetch, Mount
-from apps.federation.peers import Condition, age_of
+from apps.federation.stale import is_stale
 
 _OUTCOMES = {
     Fetch.Outcome.SAME.value: ("ok", gettext_lazy("Nothing new")),
@@ -51,16 +52,9 @@ class StatedLine:
 def look(fetch: Fetch) -> Look:
     dot, outcome = _OUTCOMES[fetch.outcome]
     said = _("version %(n)s") % {"n": presentation.count(fetch.version)} if fetch.version else ""
-    effort = _("%(size)s in %(time)s") % {"size": size(fetch.n_bytes), "time": took(fetch.duration_s)}
+    effort = _("%(size)s in %(time)s") % {"size": size(fetch.n_bytes), "time": federation_lines.took(fetch.duration_s)}
     effort = effort if fetch.n_bytes else ""
     return Look(fetch, dot, f"{outcome}, {said}" if said else str(outcome), fetch.message, effort)
-
-
-def took(seconds: float) -> str:
-    """84 ms, 1.2 s."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f}{presentation.NBSP}ms"
-    return f"{seconds:.1f}{presentation.NBSP}s"
 
 
 def size(n_bytes: int) -> str:
@@ -104,13 +98,12 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> str:
     elif condition is Condition.HELD:
         told.append(_("A newer version changes more than lands by itself: it waits for a decision."))
     elif condition is Condition.LATE:
-        n = mount.n_failed
-        failed = ngettext("The last look failed", "The last %(n)s looks failed", n) % {"n": n}
-        then = federation_lines.meanwhile(mount.stale_action)
-        told.append(f"{failed}." if n else _("It wasn’t looked at in its rhythm."))
-        told.append(_("After %(allowed)s without a good one:") % {"allowed": allowed} + f" {then}")
+        told.append(federation_lines.late_words(mount, federation_lines.meanwhile(mount.stale_action)))
     if condition in (Condition.EXPIRED, Condition.STALE):
-        told.append(federation_lines.meanwhile(mount.stale_action))
+        action = mount.stale_action if is_stale(mount, at) else Mount.StaleAction.KEEP
+        told.append(federation_lines.meanwhile(action))
+        if mount.state == Mount.State.FROZEN and action != Mount.StaleAction.FREEZE:
+            told.append(_("It is frozen, too: nothing newer is put in force until somebody thaws it."))
     if mount.due_at is not None:
         told.append(
             _("It is looked at again at %(time)s.") % {"time": presentation.clock_time(mount.due_at, at)}

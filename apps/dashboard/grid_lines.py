@@ -10,18 +10,19 @@ from typing import Any
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard import lines, presentation
+from apps.dashboard.federation_lines import STANDINGS, Standing
 from apps.dashboard.lines import Line
 from apps.federation.grid import Grid, GridRow
-from apps.federation.grid_sites import SiteColumn
+from apps.federation.grid_sites import SiteColumn, SiteState, Unasked
 
 METER = 74.0
-STATES: dict[str, tuple[str, str]] = {
-    "here": ("", "ok"), "fresh": ("ok", "ok"), "stale": ("warn", "warn"), "waiting": ("", "off"), "paused": ("", "off"),
-    "frozen": ("warn", "warn"), "blocked": ("bad", "bad"), "untold": ("", "off"),
-}  # fmt: skip
+_UNASKED: dict[Unasked, Standing] = {
+    Unasked.HERE: Standing("", "server-2", gettext_lazy("this site")),
+    Unasked.UNTOLD: Standing("", "arrows-exchange", gettext_lazy("its records come another way")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,8 @@ class GridLine:
 class SiteLine:
     site: SiteColumn
     name: str
-    badge: str
-    dot: str
-    state: str
+    standing: Standing
+    is_old: bool
     delivered: str
     part: str
     capacity: str
@@ -65,17 +65,9 @@ class SiteLine:
     url: str
 
 
-def state_words(state: str) -> str:
-    return {
-        "here": _("this site"),
-        "fresh": _("fresh"),
-        "stale": _("stale"),
-        "waiting": _("not heard yet"),
-        "paused": _("paused"),
-        "frozen": _("frozen"),
-        "blocked": _("blocked"),
-        "untold": _("its records come another way"),
-    }[state]
+def standing_of(state: SiteState) -> Standing:
+    """As the table of peers has it, and for sites that aren't subscribed to."""
+    return _UNASKED[state] if isinstance(state, Unasked) else STANDINGS[state]
 
 
 def headline(grid: Grid) -> str:
@@ -112,10 +104,12 @@ def warnings(grid: Grid) -> list[tuple[str, str]]:
     elif grid.scope == "local" and len(grid.sites) > 1:
         rest = _("The scope of this entry is local: what other sites delivered is listed, and doesn’t count.")
         found.append((_("Compared by this site’s usage alone."), rest))
-    stale = [site.name for site in grid.sites if site.state == "stale"]
-    if stale:
-        rest = _("The last usage of %(sites)s is older than it may be; what was told before still counts.")
-        found.append((_("Not everybody is heard."), rest % {"sites": ", ".join(stale)}))
+    old = [site.name for site in grid.sites if site.is_old(grid.at)]
+    if old:
+        rest = _("What %(sites)s told last is older than it may be; it still counts.")
+        if grid.fallback_since is not None:
+            rest = _("What %(sites)s told last is older than it may be.")
+        found.append((_("Not everybody is heard."), rest % {"sites": ", ".join(old)}))
     return found
 
 
@@ -218,7 +212,6 @@ def _line(grid: Grid, row: GridRow, line: Line) -> GridLine:
 
 
 def _site_line(site: SiteColumn, at: datetime, total: float, may_open: frozenset[int]) -> SiteLine:
-    badge, dot = STATES[site.state]
     used = site.part_of_capacity
     part = presentation.percent(site.core_s / total) if site.core_s is not None and total else ""
     capacity, capacity_note = _capacity(site)
@@ -227,7 +220,7 @@ def _site_line(site: SiteColumn, at: datetime, total: float, may_open: frozenset
     opens = site.subscription_id is not None and site.subscription_id in may_open
     url = reverse("dashboard:federation-subscription", args=[site.subscription_id]) if opens else ""
     return SiteLine(
-        site=site, name=_site_name(site), badge=badge, dot=dot, state=state_words(site.state),
+        site=site, name=_site_name(site), standing=standing_of(site.state), is_old=site.is_old(at),
         delivered=presentation.core_hours(site.core_s), part=part, capacity=capacity, capacity_note=capacity_note,
         meter="" if used is None else f"{min(max(used * METER, 1.5), METER):.1f}",
         is_full=used is not None and used > 1,
@@ -255,7 +248,7 @@ def _age(site: SiteColumn, at: datetime) -> tuple[str, str]:
 
 def _version(site: SiteColumn, at: datetime) -> tuple[str, str]:
     if site.enforced is None:
-        return presentation.UNKNOWN, "" if site.is_here or site.state == "untold" else _("doesn’t say")
+        return presentation.UNKNOWN, "" if site.is_here or site.state is Unasked.UNTOLD else _("doesn’t say")
     version = _("version %(n)s") % {"n": site.enforced}
     if site.published is None:
         return version, ""

@@ -12,14 +12,14 @@ from django.db import DatabaseError
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
-from django.utils.translation import get_language
+from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
 from apps import clock
 from apps.dashboard import presentation
 from apps.dashboard.actor import actor_of
 from apps.errors import DomainError
-from apps.federation.peers import may_federate
+from apps.federation.peers import count_alarming, may_federate
 from apps.notices.reading import count_unread
 from apps.policies import selectors as policies
 from apps.policies.dividing import leads_any
@@ -51,7 +51,7 @@ _OF_A_CHANGE = ("change", "change-effect", "change-checks", "change-discussion",
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One link of the navigation; `pages` are the URL names under which it is the current one."""
+    """One link of the navigation. count: how much there is for somebody to do; counted: of what, for screen readers."""
 
     label: str
     url: str
@@ -59,6 +59,7 @@ class Item:
     current: bool = False
     count: int = 0
     alert: bool = False
+    counted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +173,16 @@ class Shell:
             self._item(_("Overview"), "layout-dashboard", "overview"),
             self._item(_("My priority"), "user-star", "my-priority"),
             *([self._item(_("My group"), "users-group", "my-group", "group", "group-ask")] if self.leads else []),
-            replace(self._item(_("Inbox"), "git-pull-request", "inbox", "request-answer"), count=self.n_waiting),
-            replace(self._item(_("Notices"), "bell", *_OF_NOTICES), count=self.n_notices),
+            replace(
+                self._item(_("Inbox"), "git-pull-request", "inbox", "request-answer"),
+                count=self.n_waiting,
+                counted=ngettext("decision waits", "decisions wait", self.n_waiting),
+            ),
+            replace(
+                self._item(_("Notices"), "bell", *_OF_NOTICES),
+                count=self.n_notices,
+                counted=_("unread"),
+            ),
             self._item(_("Job priorities"), "columns-3", "jobs"),
         ]
         sections = [Section("", first)]
@@ -223,13 +232,16 @@ class Shell:
         return [Item(_("Accounts"), address, "user-question", current=self._is_at(*_OF_THE_MAPPING))]
 
     def _federation(self) -> list[Item]:
-        """For who may mount what others maintain, or administers."""
+        """For who may mount what others maintain, or administers; with how much of it needs a look."""
+        who: dict[str, Any] = {"at": clock.now(), "actor": actor_of(self._request)}
         try:
-            if not may_federate(at=clock.now(), actor=actor_of(self._request)):
+            if not may_federate(**who):
                 return []
+            n = count_alarming(**who)
         except (DomainError, DatabaseError):
             return []
-        return [self._item(_("Federation"), "world-share", *_OF_THE_FEDERATION)]
+        item = self._item(_("Federation"), "world-share", *_OF_THE_FEDERATION)
+        return [replace(item, count=n, alert=n > 0, counted=ngettext("needs a look", "need a look", n))]
 
     @cached_property
     def leads(self) -> bool:

@@ -13,7 +13,8 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.dashboard import federation_lines, presentation
 from apps.dashboard.federation_lines import Standing
-from apps.federation.peers import Condition, Place
+from apps.federation.conditions import Condition
+from apps.federation.peers import Place
 from apps.federation.provenance import Provenance, load_provenance, provenance_of
 from apps.policies.columns import TreeColumns
 from apps.policies.models import Policy

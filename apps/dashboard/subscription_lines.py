@@ -10,10 +10,12 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.dashboard import presentation
-from apps.dashboard.grid_lines import METER, STATES, state_words
-from apps.federation.grid_sites import state_of
+from apps.dashboard import federation_lines, presentation
+from apps.dashboard.federation_lines import STANDINGS, Standing
+from apps.dashboard.grid_lines import METER
+from apps.federation.conditions import Condition, condition_of, is_held
 from apps.federation.models import Fetch, Subscription
+from apps.federation.stale import is_stale
 from apps.federation.told_hours import ToldHour, ToldUsage
 from apps.policies.settings import PolicySettings
 from apps.priorities.metric import site_factor
@@ -49,13 +51,11 @@ class HourLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """badge, dot and word of the state; the sentence that the page begins with, and what follows from it."""
+class Story:
+    """How it stands: its badge, the sentence that the page begins with, and what follows from it."""
 
-    state: str
-    badge: str
-    dot: str
-    word: str
+    condition: Condition
+    standing: Standing
     sentence: str
     follows: str
 
@@ -64,41 +64,86 @@ def site_name(row: Subscription) -> str:
     return row.source.site or row.issuer
 
 
-def standing(row: Subscription, path: str, now: datetime) -> Standing:
-    state = state_of(row, now)
-    badge, dot = STATES[state]
+def story(row: Subscription, told: ToldUsage, path: str, now: datetime) -> Story:
+    condition = condition_of(row, is_held=is_held(row), at=now)
     words = {"site": site_name(row), "path": path, "age": ""}
     if row.good_at is not None:
         words["age"] = presentation.age(presentation.seconds_between(row.good_at, now))
-    sentence = {
-        "fresh": _("%(site)s told its usage of %(path)s %(age)s ago"),
-        "stale": _("%(site)s hasn’t been heard for %(age)s"),
-        "waiting": _("%(site)s hasn’t been heard yet"),
-        "paused": _("Usage of %(site)s is paused"),
-        "frozen": _("Usage of %(site)s is frozen"),
-        "blocked": _("%(site)s is blocked: somebody has to look"),
-    }[state]
-    return Standing(state, badge, dot, state_words(state), sentence % words, _follows(row, state))
+    sentence = _heard(row, told, condition) if row.good_at is not None else _never_heard(condition)
+    return Story(condition, STANDINGS[condition], sentence % words, _follows(row, told, condition, now))
 
 
-def _follows(row: Subscription, state: str) -> str:
-    if state == "blocked":
-        return _("Its key or its line isn’t the one that is trusted. What was told before goes on counting.")
-    if state == "paused":
-        return _("It isn’t asked until somebody resumes it; what was told before goes on counting.")
-    if state == "frozen":
-        return _("It is asked and looked at; nothing new counts until somebody thaws it.")
-    if state == "waiting":
-        return _("The first look is due; nothing of it counts yet.")
-    if state == "stale":
-        return {
-            Subscription.StaleAction.KEEP: _("What was told before goes on counting, and ages."),
-            Subscription.StaleAction.FREEZE: _("Nothing new counts until somebody has looked and thaws it."),
-            Subscription.StaleAction.LOCAL: _(
-                "The entry is compared by this site’s usage alone until it is heard again."
-            ),
-        }[Subscription.StaleAction(row.stale_action)]
-    return ""
+def _heard(row: Subscription, told: ToldUsage, condition: Condition) -> str:
+    """Once it has been, as words with %(site)s, %(path)s and %(age)s."""
+    if condition is Condition.HELD and not _holds(row, told):
+        return _("%(site)s told its usage of %(path)s %(age)s ago, and declares more cores than are agreed")
+    return {
+        Condition.FRESH: _("%(site)s told its usage of %(path)s %(age)s ago"),
+        Condition.HELD: _("%(site)s told its usage of %(path)s %(age)s ago, and some of it is held"),
+        Condition.LATE: _("%(site)s told its usage of %(path)s %(age)s ago, and is late"),
+        Condition.STALE: _("%(site)s hasn’t been heard for %(age)s"),
+        Condition.EXPIRED: _("What %(site)s told of %(path)s has expired"),
+        **_chosen(),
+    }[condition]
+
+
+def _never_heard(condition: Condition) -> str:
+    if condition is Condition.LATE:
+        return _("%(site)s hasn’t been heard yet, and is late")
+    return _chosen().get(condition) or _("%(site)s hasn’t been heard yet")
+
+
+def _chosen() -> dict[Condition, str]:
+    return {
+        Condition.PAUSED: _("Usage of %(site)s is paused"),
+        Condition.FROZEN: _("Usage of %(site)s is frozen"),
+        Condition.BLOCKED: _("%(site)s is blocked: somebody has to look"),
+    }
+
+
+def _follows(row: Subscription, told: ToldUsage, condition: Condition, now: datetime) -> str:
+    if condition is Condition.EXPIRED:
+        until = presentation.clock_time(row.expires_at, now) if row.expires_at is not None else ""
+        ended = _("It was good until %(time)s, and nothing newer came.") % {"time": until}
+        return f"{ended} {_too_old(row) if is_stale(row, now) else _('It still counts.')}"
+    if condition is Condition.STALE:
+        return _too_old(row)
+    if condition is Condition.LATE:
+        return federation_lines.late_words(row, _meanwhile(row))
+    if condition is Condition.HELD and not _holds(row, told):
+        return _("All of it counts so far; agree to them if you know that it has them.")
+    return {
+        Condition.BLOCKED: _(
+            "Its key or its line isn’t the one that is trusted. What was told before goes on counting."
+        ),
+        Condition.PAUSED: _("It isn’t asked until somebody resumes it; what was told before goes on counting."),
+        Condition.FROZEN: _("It is asked and looked at; nothing new counts until somebody thaws it."),
+        Condition.NEW: _("The first look is due; nothing of it counts yet."),
+        Condition.HELD: _(
+            "What comes to more than it has doesn’t count: agree to more cores if it has them, else ask it what it "
+            "counted; told within them, it counts by itself."
+        ),
+    }.get(condition, "")
+
+
+def _too_old(row: Subscription) -> str:
+    if row.state != Subscription.State.FROZEN or row.stale_action == Subscription.StaleAction.FREEZE:
+        return _meanwhile(row)
+    return f"{_meanwhile(row)} {_('It is frozen, too: nothing new counts until somebody thaws it.')}"
+
+
+def _meanwhile(row: Subscription) -> str:
+    """What this site chose to do when it isn't heard."""
+    return {
+        Subscription.StaleAction.KEEP: _("What was told before goes on counting, and ages."),
+        Subscription.StaleAction.FREEZE: _("Nothing new counts until somebody has looked and thaws it."),
+        Subscription.StaleAction.LOCAL: _("The entry is compared by this site’s usage alone until it is heard again."),
+    }[Subscription.StaleAction(row.stale_action)]
+
+
+def _holds(row: Subscription, told: ToldUsage) -> bool:
+    """Something doesn't count, and not only would a larger capacity be declared."""
+    return bool(told.n_held) or row.running_held
 
 
 def look_lines(rows: Sequence[Fetch]) -> list[LookLine]:
@@ -111,16 +156,20 @@ def hour_lines(told: ToldUsage) -> list[HourLine]:
 
 def capacity_words(row: Subscription, told: ToldUsage) -> str:
     """What somebody may agree to, and why."""
+    found, agreed = [], cores(row.capacity_cores)
     if row.told_capacity_cores is not None and row.told_capacity_cores > row.capacity_cores:
-        words = {"told": cores(row.told_capacity_cores), "agreed": cores(row.capacity_cores)}
-        return _("It declares %(told)s now; %(agreed)s are agreed, and more isn’t believed.") % words
-    if told.n_held:
-        return ngettext(
+        words = {"told": cores(row.told_capacity_cores), "agreed": agreed}
+        found.append(_("It declares %(told)s now; %(agreed)s are agreed, and more isn’t believed.") % words)
+    elif told.n_held:
+        text = ngettext(
             "%(n)s hour comes to more than %(agreed)s can run, and isn’t counted.",
             "%(n)s hours come to more than %(agreed)s can run, and aren’t counted.",
             told.n_held,
-        ) % {"n": presentation.count(told.n_held), "agreed": cores(row.capacity_cores)}
-    return ""
+        )
+        found.append(text % {"n": presentation.count(told.n_held), "agreed": agreed})
+    if row.running_held:
+        found.append(_("What runs there now is more than %(agreed)s, and isn’t counted.") % {"agreed": agreed})
+    return " ".join(found)
 
 
 def cores(value: float) -> str:
@@ -151,10 +200,9 @@ def _look(row: Fetch) -> LookLine:
         Fetch.Outcome.REFUSED: _("refused"),
         Fetch.Outcome.UNREACHABLE: _("no answer"),
     }[Fetch.Outcome(row.outcome)]
-    took = f"{row.duration_s:.1f}" if row.duration_s < 10 else f"{row.duration_s:.0f}"
     kb = row.n_bytes / 1024
     size = "" if not row.n_bytes else _("%(n)s kB") % {"n": presentation.count(round(kb)) if kb >= 1 else "<1"}
-    return LookLine(row, badge, dot, words, f"{took}{presentation.NBSP}s", size)
+    return LookLine(row, badge, dot, words, federation_lines.took(row.duration_s), size)
 
 
 def _hour(hour: ToldHour) -> HourLine:

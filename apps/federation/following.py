@@ -13,6 +13,7 @@ from apps import outbound
 from apps.accounts.actor import SYSTEM
 from apps.accounts.audit import record
 from apps.errors import DomainError
+from apps.federation.conditions import STILL_OPEN
 from apps.federation.landing import Landing, lay_over
 from apps.federation.lived import lived_elsewhere, lives_in_another_policy
 from apps.federation.looking import Look, Question, question_of
@@ -27,8 +28,6 @@ from apps.policies.replacing import hold_mounted, land_mounted
 from apps.policies.terms import Mounted
 from apps.policies.trees import load_tree
 from apps.signing import BadDocument
-
-STILL_OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
 
 
 def question_for(mount: Mount) -> Question:

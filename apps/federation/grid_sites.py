@@ -5,21 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from enum import StrEnum
 from uuid import UUID
 
 from django.conf import settings as site_settings
 from django.db.models import Count, Max, Sum
 
+from apps.federation.conditions import Condition, condition_of, is_held, usage_with_held
 from apps.federation.models import Mount, Publication, PublishedDocument, Subscription, UsageFeed
 from apps.policies.models import Policy
 from apps.policies.trees import TreeColumns
 from apps.priorities.models import Fallback
 from apps.usage.models import Source
 
-SiteState = Literal["here", "fresh", "stale", "waiting", "paused", "frozen", "blocked", "untold"]
 _Measured = Callable[[str, float | None], tuple[float | None, float | None]]
-_OWN_STATES: Mapping[str, SiteState] = {"paused": "paused", "frozen": "frozen", "blocked": "blocked"}
+
+
+class Unasked(StrEnum):
+    """Of a site that isn't subscribed to; all others stand as conditions say."""
+
+    HERE = "here"
+    UNTOLD = "untold"  # usage of that origin without a subscription at this entry
+
+
+SiteState = Condition | Unasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +38,6 @@ class SiteColumn:
     core_s: what it delivered to the entry, None where that isn't told. possible_core_s: what its capacity allows from
     the window's beginning, or from its first hour if that is later. enforced: the version of the entry's document that
     it has in force, against the newest one, published, of published_at. heard_at: when its data was confirmed last.
-    state "untold": usage of that origin without a subscription at this entry.
     """
 
     origin: str
@@ -53,6 +61,12 @@ class SiteColumn:
     @property
     def is_here(self) -> bool:
         return not self.origin
+
+    def is_old(self, at: datetime) -> bool:
+        """What it told is older than it may be, whatever else is the matter with it."""
+        if self.heard_at is None or self.max_age_s is None:
+            return self.state is Condition.STALE
+        return self.heard_at + timedelta(seconds=self.max_age_s) <= at
 
     @property
     def is_behind(self) -> bool:
@@ -95,7 +109,8 @@ def load_sites(
         possible = capacity * hours_s if capacity is not None and hours_s > 0 else None
         return (amounts.get(origin, 0.0) if amounts else None), possible
 
-    subscriptions = list(Subscription.objects.filter(policy=policy).select_related("source").order_by("issuer", "pk"))
+    rows = Subscription.objects.filter(policy=policy).select_related("source").order_by("issuer", "pk")
+    subscriptions = list(usage_with_held(rows))
     wanted = [one for one in subscriptions if one.entry_uid in below or one.entry_uid in set(way)]
     chosen = _one_each(wanted, way, tree)
     sites = [_here(policy, way, newest, measured, at)]
@@ -124,7 +139,7 @@ def _here(
     core_s, possible = measured("", capacity)
     heard_at = Source.objects.filter(origin="").aggregate(at=Max("last_received_at"))["at"]
     return SiteColumn(
-        origin="", name=str(site_settings.FAIRSHARE_SITE), state="here", capacity_cores=capacity,
+        origin="", name=str(site_settings.FAIRSHARE_SITE), state=Unasked.HERE, capacity_cores=capacity,
         told_capacity_cores=None, core_s=core_s, possible_core_s=possible, heard_at=heard_at, max_age_s=None,
         enforced=newest.in_force, published=newest.version, published_at=newest.at,
     )  # fmt: skip
@@ -140,9 +155,10 @@ def _peer(
     there = tree.index_of_uid(one.entry_uid)
     told = one.told_capacity_cores
     return SiteColumn(
-        origin=one.source.origin, name=one.source.site or one.issuer, state=state_of(one, at),
-        capacity_cores=one.capacity_cores, told_capacity_cores=told if told and told > one.capacity_cores else None,
-        core_s=core_s, possible_core_s=possible, heard_at=one.good_at, max_age_s=one.max_age_s,
+        origin=one.source.origin, name=one.source.site or one.issuer,
+        state=condition_of(one, is_held=is_held(one), at=at), capacity_cores=one.capacity_cores,
+        told_capacity_cores=told if told and told > one.capacity_cores else None, core_s=core_s,
+        possible_core_s=possible, heard_at=one.good_at, max_age_s=one.max_age_s,
         enforced=one.enforced_version, published=newest.version if one.enforced_version is not None else None,
         published_at=newest.at if one.enforced_version is not None else None,
         n_held=int(held["n"] or 0), held_core_s=float(held["cpu_s"] or 0.0), running_held=one.running_held,
@@ -154,21 +170,10 @@ def _other(origin: str, measured: _Measured) -> SiteColumn:
     core_s, _possible = measured(origin, None)
     name = Source.objects.filter(origin=origin).exclude(site="").values_list("site", flat=True).first()
     return SiteColumn(
-        origin=origin, name=name or origin, state="untold", capacity_cores=None, told_capacity_cores=None,
+        origin=origin, name=name or origin, state=Unasked.UNTOLD, capacity_cores=None, told_capacity_cores=None,
         core_s=core_s, possible_core_s=None, enforced=None, published=None, published_at=None, max_age_s=None,
         heard_at=Source.objects.filter(origin=origin).aggregate(at=Max("last_received_at"))["at"],
     )  # fmt: skip
-
-
-def state_of(one: Subscription, at: datetime) -> SiteState:
-    """What is said of a subscription first; too old comes before what somebody chose, and blocked before all."""
-    if one.state == Subscription.State.BLOCKED:
-        return "blocked"
-    if one.good_at is None:
-        return _OWN_STATES.get(one.state, "waiting")
-    if one.good_at + timedelta(seconds=one.max_age_s) < at:
-        return "stale"
-    return _OWN_STATES.get(one.state, "fresh")
 
 
 def _newest(policy: Policy, way: Sequence[UUID]) -> _Newest:

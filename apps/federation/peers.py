@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -12,31 +12,36 @@ from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from apps.accounts.actor import Actor
 from apps.errors import NotAllowed
+from apps.federation.conditions import (
+    NEEDS_A_LOOK,
+    Condition,
+    age_of,
+    condition_of,
+    is_held,
+    mounts_with_held,
+    usage_with_held,
+)
 from apps.federation.models import (
-    HeldHour,
+    Fetch,
     Mount,
     Publication,
     PublishedDocument,
     Reading,
-    Remote,
     Subscription,
     UsageFeed,
 )
-from apps.federation.stale import is_stale
 from apps.policies.columns import Mask, TreeColumns
-from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.models import Grant, Policy
 from apps.policies.scope import EVERYBODY, Rights, Verb, rules_all
 from apps.policies.target_moves import target_moves
 from apps.policies.trees import load_tree
 
-R = TypeVar("R", Mount, Subscription)
+R = TypeVar("R", bound="Mount | Subscription")
 SCOPE = "federation"
-OPEN_STATES = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
-_LATE_AFTER = 3  # rhythms without a good look
 
 
 class Direction(StrEnum):
@@ -47,29 +52,13 @@ class Direction(StrEnum):
     READS = "reads"
 
 
-class Condition(StrEnum):
-    """How it stands, the first of these that holds."""
-
-    BLOCKED = "blocked"
-    PAUSED = "paused"
-    FROZEN = "frozen"
-    EXPIRED = "expired"
-    STALE = "stale"
-    HELD = "held"
-    LATE = "late"
-    NEW = "new"  # nothing came yet, and nothing is wrong
-    FRESH = "fresh"
-
-
-NEEDS_A_LOOK = (Condition.BLOCKED, Condition.EXPIRED, Condition.STALE, Condition.HELD)
-
-
 @dataclass(frozen=True)
 class Peer:
     """One line of the table. age_s: since the last good look, None before the first; allowed_s: how old it may be.
 
     theirs: the newest version that was told, or the number of a feed; in_force: the one that holds on the side that
-    reads. effect: the target of the entry, of the whole tree, 0..1; None where the entry is gone.
+    reads. effect: the target of the entry, of the whole tree, 0..1; None where the entry is gone. took_s: the last
+    look, from question to answer or to giving up; None before the first, and for who reads ours.
     """
 
     direction: Direction
@@ -88,40 +77,7 @@ class Peer:
     effect: float | None
     error: str = ""
     stale_action: str = ""
-
-
-def condition_of(remote: Mount | Subscription, *, is_held: bool, at: datetime) -> Condition:
-    """How something that we fetch stands at an instant."""
-    by_state = {
-        Remote.State.BLOCKED: Condition.BLOCKED, Remote.State.PAUSED: Condition.PAUSED,
-        Remote.State.FROZEN: Condition.FROZEN,
-    }  # fmt: skip
-    if remote.state in by_state:
-        return by_state[Remote.State(remote.state)]
-    age_s = age_of(remote, at)
-    if remote.expires_at is not None and remote.expires_at <= at:
-        return Condition.EXPIRED
-    if is_stale(remote, at):
-        return Condition.STALE
-    if is_held:
-        return Condition.HELD
-    if remote.n_failed or (age_s is not None and age_s > max(_LATE_AFTER * remote.every_s, 60)):
-        return Condition.LATE
-    return Condition.NEW if age_s is None else Condition.FRESH
-
-
-def age_of(remote: Mount | Subscription, at: datetime) -> float | None:
-    """Seconds since the last good look."""
-    return None if remote.good_at is None else max((at - remote.good_at).total_seconds(), 0.0)
-
-
-def is_held(remote: Mount | Subscription) -> bool:
-    """Something of it waits for a decision."""
-    if isinstance(remote, Mount):
-        return remote.held is not None and remote.held.state in OPEN_STATES
-    told = remote.told_capacity_cores
-    asks_for_more = told is not None and told > remote.capacity_cores
-    return remote.running_held or asks_for_more or HeldHour.objects.filter(subscription=remote).exists()
+    took_s: float | None = None
 
 
 def may_federate(*, at: datetime, actor: Actor) -> bool:
@@ -172,11 +128,26 @@ def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
     """
     require_federation(at=at, actor=actor)
     places: dict[int, Place] = {}
-    found = [_mounted(row, place, at) for row, place in _decided(_mounts(), places, at, actor)]
-    found += [_taken(row, place, at) for row, place in _decided(_subscriptions(), places, at, actor)]
+    mounts = _mounts().annotate(took_s=_newest_look("mount")).order_by("issuer", "publication", "id")
+    taken = _subscriptions().annotate(took_s=_newest_look("subscription")).order_by("issuer", "feed", "id")
+    found = [_mounted(row, place, at) for row, place in _decided(mounts, places, at, actor)]
+    found += [_taken(row, place, at) for row, place in _decided(taken, places, at, actor)]
     if rules_all(actor, SCOPE):
         found += _readers(places, at, actor)
     return found
+
+
+def count_alarming(*, at: datetime, actor: Actor) -> int:
+    """Of what the actor decides about and we fetch, how much needs a look; who reads ours too seldom is their matter.
+
+    Asked for on every page, by two queries: nobody's rights are looked at where nothing needs a look.
+    """
+    fetched: list[Mount | Subscription] = [*_mounts(), *_subscriptions()]
+    odd = [row for row in fetched if _condition_of(row, at) in NEEDS_A_LOOK]
+    if rules_all(actor, SCOPE) and actor.token is None:
+        return len(odd)
+    places: dict[int, Place] = {}
+    return len(_decided(odd, places, at, actor))
 
 
 class Place:
@@ -236,12 +207,26 @@ def _mount_grants(at: datetime, actor: Actor) -> QuerySet[Grant]:
     return held.filter(Q(expires_at=None) | Q(expires_at__gt=at))
 
 
-def _mounts() -> Iterable[Mount]:
-    return Mount.objects.select_related("policy", "held").defer("document").order_by("issuer", "publication", "id")
+def _mounts() -> QuerySet[Mount]:
+    return mounts_with_held(Mount.objects.select_related("policy"))
 
 
-def _subscriptions() -> Iterable[Subscription]:
-    return Subscription.objects.select_related("policy").order_by("issuer", "feed", "id")
+def _subscriptions() -> QuerySet[Subscription]:
+    return usage_with_held(Subscription.objects.select_related("policy"))
+
+
+def _condition_of(row: Mount | Subscription, at: datetime) -> Condition:
+    return condition_of(row, is_held=is_held(row), at=at)
+
+
+def _newest_look(kind: str) -> Subquery:
+    """How long it took, by the index that timelines have."""
+    return Subquery(Fetch.objects.filter(**{kind: OuterRef("pk")}).order_by("-id").values("duration_s")[:1])
+
+
+def _took_s(row: Mount | Subscription) -> float | None:
+    found: float | None = getattr(row, "took_s", None)
+    return found
 
 
 def _decided(rows: Iterable[R], places: dict[int, Place], at: datetime, actor: Actor) -> list[tuple[R, Place]]:
@@ -259,7 +244,7 @@ def _mounted(row: Mount, place: Place, at: datetime) -> Peer:
         direction=Direction.MOUNT, id=row.pk, name=row.issuer, what=row.publication, policy_slug=row.policy.slug,
         entry_uid=row.entry_uid, entry_path=path, age_s=age_of(row, at), allowed_s=row.max_age_s, theirs=row.version,
         in_force=row.landed_version, fingerprint=row.fingerprint, effect=effect, error=row.error,
-        condition=condition_of(row, is_held=is_held(row), at=at), stale_action=row.stale_action,
+        condition=_condition_of(row, at), stale_action=row.stale_action, took_s=_took_s(row),
     )  # fmt: skip
 
 
@@ -269,7 +254,7 @@ def _taken(row: Subscription, place: Place, at: datetime) -> Peer:
         direction=Direction.USAGE, id=row.pk, name=row.issuer, what=row.feed, policy_slug=row.policy.slug,
         entry_uid=row.entry_uid, entry_path=path, age_s=age_of(row, at), allowed_s=row.max_age_s, theirs=row.number,
         in_force=row.number, fingerprint=row.fingerprint, effect=effect, error=row.error,
-        condition=condition_of(row, is_held=is_held(row), at=at), stale_action=row.stale_action,
+        condition=_condition_of(row, at), stale_action=row.stale_action, took_s=_took_s(row),
     )  # fmt: skip
 
 
@@ -308,8 +293,3 @@ def _reading_condition(age_s: float, allowed_s: float, *, is_behind: bool) -> Co
     if age_s > allowed_s:
         return Condition.EXPIRED
     return Condition.LATE if is_behind else Condition.FRESH
-
-
-def count_alarming(peers: Sequence[Peer]) -> int:
-    """Of what we fetch: who reads ours too seldom is their matter."""
-    return sum(peer.condition in NEEDS_A_LOOK for peer in peers if peer.direction is not Direction.READS)

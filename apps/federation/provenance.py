@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from apps.federation.conditions import Condition, age_of, condition_of, is_held, mounts_with_held
 from apps.federation.models import Mount, Remote
-from apps.federation.peers import Condition, age_of, condition_of, is_held
+from apps.federation.stale import is_stale
 from apps.policies.columns import TreeColumns
 from apps.policies.models import Policy
 from apps.policies.mounts import mount_of
@@ -18,7 +19,8 @@ from apps.policies.mounts import mount_of
 class Provenance:
     """version 0: no document has landed yet. age_s: since it was last confirmed, None where it never was.
 
-    mount_id None: the entry is marked as a mount, and nothing is fetched for it.
+    mount_id None: the entry is marked as a mount, and nothing is fetched for it. acts: what is done about it now that
+    it is too old; "keep" as long as it isn't.
     """
 
     entry_uid: UUID
@@ -36,7 +38,7 @@ def load_provenance(policy: Policy, tree: TreeColumns, *, at: datetime) -> Mappi
     """Of each mount of a tree, by the uid of its entry; without mounts nothing is asked of the database."""
     if not tree.mount:
         return {}
-    rows = Mount.objects.filter(policy=policy).select_related("held").defer("document")
+    rows = mounts_with_held(Mount.objects.filter(policy=policy))
     mounts = {row.entry_uid: row for row in rows}
     found = [_told(tree, i, mounts.get(tree.uuid(i)), at) for i in tree.mount]
     return {each.entry_uid: each for each in found}
@@ -46,7 +48,7 @@ def mounted_at(policy: Policy, tree: TreeColumns, i: int, *, at: datetime) -> Pr
     """Of one entry that is a mount itself."""
     if i not in tree.mount:
         return None
-    rows = Mount.objects.filter(policy=policy, entry_uid=tree.uuid(i)).select_related("held").defer("document")
+    rows = mounts_with_held(Mount.objects.filter(policy=policy, entry_uid=tree.uuid(i)))
     return _told(tree, i, rows.first(), at)
 
 
@@ -62,5 +64,6 @@ def _told(tree: TreeColumns, i: int, row: Mount | None, at: datetime) -> Provena
         entry_uid=tree.uuid(i), entry_path=tree.path(i), issuer=told.issuer, publication=told.publication,
         version=row.landed_version if row else 0, age_s=age_of(row, at) if row else None,
         condition=condition_of(row, is_held=is_held(row), at=at) if row else Condition.PAUSED,
-        mount_id=row.pk if row else None, acts=row.stale_action if row else Remote.StaleAction.KEEP,
+        mount_id=row.pk if row else None,
+        acts=row.stale_action if row and is_stale(row, at) else Remote.StaleAction.KEEP,
     )  # fmt: skip

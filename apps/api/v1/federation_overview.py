@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -15,9 +15,10 @@ from apps import clock
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
 from apps.api.v1.federation_shapes import MANAGE
 from apps.api.v1.lists import asked, list_of, listed
+from apps.federation.conditions import Condition
 from apps.federation.grid import MOST_LEVELS, Grid, GridRow, load_grid
-from apps.federation.grid_sites import SiteState
-from apps.federation.peers import Condition, Direction, list_peers
+from apps.federation.grid_sites import Unasked
+from apps.federation.peers import Direction, list_peers
 
 
 class PeerSerializer(serializers.Serializer[Any]):
@@ -37,6 +38,9 @@ class PeerSerializer(serializers.Serializer[Any]):
     effect = serializers.FloatField(allow_null=True, help_text="Target of the entry, of the whole tree")
     error = serializers.CharField()
     stale_action = serializers.CharField()
+    took_s = serializers.FloatField(
+        allow_null=True, help_text="The last look, from question to answer; null before the first, and for readers"
+    )
 
 
 class GridFilterSerializer(serializers.Serializer[Any]):
@@ -48,7 +52,10 @@ class GridFilterSerializer(serializers.Serializer[Any]):
 class GridSiteSerializer(serializers.Serializer[Any]):
     origin = serializers.CharField(help_text='"" is this site')
     name = serializers.CharField()
-    state = serializers.ChoiceField(get_args(SiteState))
+    state = serializers.ChoiceField(
+        [one.value for one in (*Unasked, *Condition)],
+        help_text="A condition as peers have it; here: this site; untold: its records come without a subscription",
+    )
     capacity_cores = serializers.FloatField(allow_null=True)
     told_capacity_cores = serializers.FloatField(allow_null=True, help_text="As declared now, if it is larger")
     core_s = serializers.FloatField(allow_null=True, help_text="Delivered to the entry; null: not told")

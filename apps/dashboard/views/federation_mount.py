@@ -29,10 +29,11 @@ from apps.dashboard.forms.federation import (
 from apps.dashboard.htmx import SeeOther, fragment
 from apps.errors import DomainError, Invalid, NotAllowed, NotFound
 from apps.federation import control
+from apps.federation.conditions import Condition, age_of, condition_of, is_held
 from apps.federation.differences import load_differences
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounting import get_mount, unmount
-from apps.federation.peers import Condition, Place, age_of, condition_of, is_held
+from apps.federation.peers import Place
 from apps.policies.trees import load_tree
 from apps.runs.models import Run
 

@@ -216,7 +216,7 @@ def _page(
         "site": told_lines.site_name(row),
         "path": path,
         "entry_url": lines.entry_url(row.policy.slug, row.entry_uid, tree.name[i]) if i is not None else "",
-        "standing": told_lines.standing(row, path or row.feed, now),
+        "story": told_lines.story(row, told, path or row.feed, now),
         "told": told,
         "hours": told_lines.hour_lines(told),
         "looks": told_lines.look_lines(list(looks)),
