@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from apps.federation.conditions import age_of, condition_of, is_held
 from apps.federation.models import Mount, Remote, Subscription
 from apps.policies.trees import load_tree
 
@@ -38,22 +39,26 @@ def status_lines(mounts: list[Mount], subscriptions: list[Subscription], at: dat
     for mount in mounts:
         held = f"  change set {mount.held_id} waits for a decision" if mount.held_id else ""
         version = f"version {mount.landed_version} of {mount.version}"
-        yield f"mount {_head(mount)}  {version}  {_age(mount, at)}{held}{_wrong(mount)}"
+        yield f"mount {_head(mount, at)}  {version}  {_age(mount, at)}{held}{_wrong(mount)}"
     for row in subscriptions:
         n_held = row.held_hours.count()
         held = f"  {n_held:,} hours held" if n_held else ""
         held += "  running jobs held" if row.running_held else ""
-        yield f"usage {_head(row)}  number {row.number}  {_age(row, at)}{held}{_wrong(row)}"
+        yield f"usage {_head(row, at)}  number {row.number}  {_age(row, at)}{held}{_wrong(row)}"
 
 
-def _head(remote: Mount | Subscription) -> str:
-    return f"{remote.pk}  {_path(remote)}  {remote}  {remote.state}"
+def _head(remote: Mount | Subscription, at: datetime) -> str:
+    return f"{remote.pk}  {_path(remote)}  {remote}  {_condition(remote, at)}"
+
+
+def _condition(remote: Mount | Subscription, at: datetime) -> str:
+    return condition_of(remote, is_held=is_held(remote), at=at).value
 
 
 def _both(remote: Mount | Subscription, at: datetime) -> dict[str, Any]:
     return {
         "id": remote.pk, "policy": remote.policy.slug, "path": _path(remote), "issuer": remote.issuer,
-        "url": remote.url, "state": remote.state, "age_s": _age_s(remote, at), "max_age_s": remote.max_age_s,
+        "url": remote.url, "state": remote.state, "condition": _condition(remote, at), "age_s": age_of(remote, at), "max_age_s": remote.max_age_s,
         "good_at": remote.good_at and remote.good_at.isoformat(), "fingerprint": remote.fingerprint,
         "expires_at": remote.expires_at and remote.expires_at.isoformat(), "n_failed": remote.n_failed,
         "error": {"code": remote.error_code, "message": remote.error} if remote.error_code else None,
@@ -66,12 +71,8 @@ def _path(remote: Mount | Subscription) -> str:
     return f"{remote.policy.slug}:{'(gone)' if i is None else tree.path(i)}"
 
 
-def _age_s(remote: Remote, at: datetime) -> float | None:
-    return None if remote.good_at is None else max((at - remote.good_at).total_seconds(), 0.0)
-
-
 def _age(remote: Remote, at: datetime) -> str:
-    age_s = _age_s(remote, at)
+    age_s = age_of(remote, at)
     if age_s is None:
         return "never good yet"
     for unit_s, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):

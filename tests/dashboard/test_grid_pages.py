@@ -53,7 +53,7 @@ def test_each_site_has_a_column_and_a_row_with_capacity_age_version_and_held_hou
     rows = re.findall(r"<tr>.*?</tr>", page.content.decode(), flags=re.S)
     east = next(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", row)) for row in rows if "east.example" in row)
     east = east.replace("\xa0", " ")
-    for words in ("fresh", "17 26.6 %", "2 cores declares 20 now", "212.5 %", "4 min of 1 h", "version 40", "1 hour"):
+    for words in ("held", "17 26.6 %", "2 cores declares 20 now", "212.5 %", "4 min of 1 h", "version 40", "1 hour"):
         assert words in east, (words, east)
     said = text_of(page)
     assert "its records come another way" in said
@@ -104,10 +104,14 @@ def test_what_may_not_be_seen_is_not_found(world: Site) -> None:
 
 def test_a_site_that_is_not_heard_and_a_fallback_are_said_first(world: Site, client: Client) -> None:
     Subscription.objects.update(good_at=AS_OF - timedelta(hours=9))
-    assert "Not everybody is heard. The last usage of East is older than it may be" in text_of(client.get(GRID))
+    old = "Not everybody is heard. What East told last is older than it may be"
+    assert f"{old}; it still counts." in text_of(client.get(GRID))
+    Subscription.objects.update(state="paused")
+    assert f"{old}; it still counts." in text_of(client.get(GRID)), "whatever the reason is"
     vo = Subscription.objects.get().entry_uid
     Fallback.objects.create(policy=world.policy, entry_uid=vo, reason="not heard", since=AS_OF - timedelta(hours=1))
     assert "Compared by this site’s usage alone." in text_of(client.get(GRID))
+    assert f"{old}." in text_of(client.get(GRID))
 
 
 def test_without_a_peer_shares_are_those_of_the_others(world: Site, client: Client) -> None:

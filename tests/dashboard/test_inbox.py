@@ -55,7 +55,7 @@ def test_a_request_stands_there_with_usage_and_effect(grid: Grid, asked: ChangeS
         "Used now", "If granted", "under", "biomed −3.9", "cms −1.3", "Now under; nothing is kept of earlier weeks.",
     ):  # fmt: skip
         assert part in text, part
-    assert '<span class="count">1</span>' in text
+    assert '<span class="count">1<span class="sr"> decision waits</span></span>' in text
 
 
 def test_weeks_are_told_from_kept_snapshots(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -120,7 +121,7 @@ def url(row: Subscription, tail: str = "") -> str:
 
 def test_hours_are_told_against_what_is_possible(told: Subscription, client: Client) -> None:
     said = text_of(client.get(url(told)))
-    assert "site-b told its usage of /vo-a-here 0 s ago" in said
+    assert "site-b told its usage of /vo-a-here 0 s ago, and some of it is held" in said
     assert "It declares 250 cores now; 100 cores are agreed, and more isn’t believed." in said
     assert "With 200 cores none would be held." in said
     assert "11:00 10 100 counts" in said
@@ -140,6 +141,77 @@ def test_a_larger_capacity_is_agreed_to_and_read_anew(
     said = text_of(client.get(url(told)))
     assert "10:00 200 250 counts" in said
     assert "Agree to a capacity" not in said
+
+
+QUIET = {"told_capacity_cores": None}  # and no held hours
+CONDITIONS: list[tuple[dict[str, Any], str, str]] = [
+    ({}, "held", "told its usage of /vo-a-here 0 s ago, and some of it is held What comes to more than it has doesn’t"),
+    (
+        {"told_capacity_cores": 250.0, "number": 9}, "held",
+        "0 s ago, and declares more cores than are agreed All of it counts so far; agree to them if you know that it "
+        "has them. It declares 250 cores now; 100 cores are agreed, and more isn’t believed.",
+    ),
+    (
+        {**QUIET, "running_held": True}, "held",
+        "some of it is held What comes to more than it has doesn’t count: agree to more cores if it has them, else ask "
+        "it what it counted; told within them, it counts by itself. What runs there now is more than 100 cores",
+    ),
+    (QUIET, "fresh", "site-b told its usage of /vo-a-here 0 s ago"),
+    (
+        {**QUIET, "n_failed": 2, "stale_action": "local"}, "late",
+        "0 s ago, and is late The last 2 looks failed. After 24 h without a good one: The entry is compared by this",
+    ),
+    ({**QUIET, "good_at": AT - 2 * HOUR}, "late", "usage of /vo-a-here 2 h ago, and is late It wasn’t looked at"),
+    ({**QUIET, "good_at": None, "n_failed": 1}, "late", "hasn’t been heard yet, and is late The last look failed."),
+    ({**QUIET, "good_at": None}, "first look to come", "hasn’t been heard yet The first look is due"),
+    (
+        {"good_at": AT - 30 * HOUR}, "stale",
+        "site-b hasn’t been heard for 30 h What was told before goes on counting, and ages.",
+    ),
+    (
+        {"good_at": AT - 30 * HOUR, "state": "frozen"}, "stale",
+        "goes on counting, and ages. It is frozen, too: nothing new counts until somebody thaws it.",
+    ),
+    (
+        {"good_at": AT - 30 * HOUR, "state": "frozen", "stale_action": "freeze"}, "stale",
+        "hasn’t been heard for 30 h Nothing new counts until somebody has looked and thaws it. It declares",
+    ),
+    (
+        {"good_at": None, "made_at": AT - 30 * HOUR}, "stale",
+        "site-b hasn’t been heard yet What was told before goes on counting",
+    ),
+    (
+        {"expires_at": AT - HOUR}, "expired",
+        "What site-b told of /vo-a-here has expired It was good until 11:00, and nothing newer came. It still counts.",
+    ),
+    (
+        {"expires_at": AT - HOUR, "good_at": AT - 30 * HOUR, "stale_action": "local"}, "expired",
+        "nothing newer came. The entry is compared by this site’s usage alone until it is heard again.",
+    ),
+    ({"state": "frozen"}, "frozen", "Usage of site-b is frozen It is asked and looked at; nothing new counts until"),
+    ({"state": "paused", "good_at": AT - 30 * HOUR}, "paused", "Usage of site-b is paused It isn’t asked until"),
+    ({"state": "blocked", "expires_at": AT}, "blocked", "site-b is blocked: somebody has to look Its key or its line"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "word", "said"), CONDITIONS)
+def test_how_it_stands_is_told_in_plain_words_and_the_same_everywhere(
+    told: Subscription, client: Client, fields: dict[str, Any], word: str, said: str
+) -> None:
+    if fields.get("number") == 9 or "told_capacity_cores" in fields:
+        HeldHour.objects.all().delete()
+    Subscription.objects.update(**fields)
+    shown = text_of(client.get(url(told)))
+    assert said in shown
+    assert f"State {word} Number" in shown
+    assert re.search(rf"site-b.example vo-a {word} we take usage /vo-a-here", text_of(client.get("/federation/")))
+    grid = text_of(client.get("/federation/grid/?policy=grid&entry=/vo-a-here"))
+    assert re.search(rf"site-b site-b.example {word} ", grid)
+    peers = client.get("/api/v1/federation/peers").json()["results"]
+    (condition,) = (one["condition"] for one in peers if one["direction"] == "usage")
+    sites = client.get("/api/v1/federation/grid?policy=grid&entry=/vo-a-here").json()["sites"]
+    assert [one["state"] for one in sites] == ["here", condition]
+    assert condition == ("new" if word == "first look to come" else word)
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_capacity_age_versions_and_held_hours_of_each_site(world: Site, as_eva: 
     assert (north.enforced, north.published, north.is_behind) == (41, 41, False)
     first = AS_OF - timedelta(hours=31)
     assert north.possible_core_s == 4.0 * (AS_OF - first).total_seconds(), "from its first hour in the window"
-    assert (east.name, east.state, east.capacity_cores, east.told_capacity_cores) == ("East", "fresh", 2.0, 20.0)
+    assert (east.name, east.state, east.capacity_cores, east.told_capacity_cores) == ("East", "held", 2.0, 20.0)
     assert (east.enforced, east.published, east.is_behind) == (40, 41, True)
     assert east.published_at == AS_OF - timedelta(minutes=3)
     assert east.heard_at == AS_OF - timedelta(minutes=4)
@@ -158,19 +158,35 @@ def test_capacity_age_versions_and_held_hours_of_each_site(world: Site, as_eva: 
 @pytest.mark.parametrize(
     ("fields", "state"),
     [
-        ({"good_at": AS_OF - 2 * HOUR}, "stale"),
-        ({"good_at": None}, "waiting"),
+        ({}, "held"),
         ({"state": "paused"}, "paused"),
         ({"state": "frozen"}, "frozen"),
-        ({"state": "blocked", "good_at": None}, "blocked"),
+        ({"state": "blocked", "good_at": AS_OF - 2 * HOUR}, "blocked"),
+        ({"expires_at": AS_OF}, "expired"),
         ({"state": "frozen", "good_at": AS_OF - 2 * HOUR}, "stale"),
+        ({"told_capacity_cores": None}, "held"),
+        ({"told_capacity_cores": None, "feed": "nothing held"}, "fresh"),
+        ({"told_capacity_cores": None, "feed": "nothing held", "n_failed": 1}, "late"),
+        ({"told_capacity_cores": None, "feed": "nothing held", "good_at": None}, "new"),
     ],
 )
 def test_the_state_of_a_site_is_what_is_wrong_with_it(
     world: Site, as_eva: Actor, fields: dict[str, Any], state: str
 ) -> None:  # fmt: skip
     Subscription.objects.update(**fields)
-    assert grid_of(as_eva).sites[1].state == state
+    HeldHour.objects.filter(subscription__feed="nothing held").delete()
+    found = grid_of(as_eva)
+    assert found.sites[1].state == state
+    assert [found.sites[n].state for n in (0, 2)] == ["here", "untold"]
+
+
+def test_what_is_older_than_it_may_be_is_so_in_any_state(world: Site, as_eva: Actor) -> None:
+    Subscription.objects.update(state="paused", good_at=AS_OF - HOUR)
+    assert [site.is_old(AS_OF) for site in grid_of(as_eva).sites] == [False, True, False]
+    Subscription.objects.update(good_at=AS_OF - HOUR + timedelta(seconds=1))
+    assert not grid_of(as_eva).sites[1].is_old(AS_OF)
+    Subscription.objects.update(state="active", good_at=None, made_at=AS_OF - 2 * HOUR)
+    assert grid_of(as_eva).sites[1].is_old(AS_OF), "it was never heard, for longer than is allowed"
 
 
 def test_a_fallback_says_that_this_sites_usage_alone_counts(world: Site, as_eva: Actor) -> None:

@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.api.authentication import ADMIN, POLICIES_READ, POLICIES_WRITE, Scopes
+from apps.federation.conditions import age_of
 from apps.federation.models import Fetch, Mount, Remote, Subscription
 from apps.policies.trees import load_tree
 
@@ -64,7 +65,7 @@ class RemoteSerializer(serializers.Serializer[Any]):
 
     def get_age_s(self, remote: Remote) -> float | None:
         at: datetime = self.context["at"]
-        return None if remote.good_at is None else max((at - remote.good_at).total_seconds(), 0.0)
+        return age_of(remote, at)
 
     @extend_schema_field(TroubleSerializer(allow_null=True))
     def get_trouble(self, remote: Remote) -> dict[str, str] | None:

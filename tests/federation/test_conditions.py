@@ -1,0 +1,113 @@
+"""How another authority stands: the first that holds, the same for what is mounted and what is taken."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.federation.conditions import (
+    NEEDS_A_LOOK,
+    Condition,
+    age_of,
+    condition_of,
+    is_held,
+    mounts_with_held,
+    usage_with_held,
+)
+from apps.federation.models import HeldHour, Mount, Subscription
+from apps.policies.models import ChangeSet, Policy
+from tests.federation.conftest import AT, feed, mounted, policy, subscription, vo
+
+__all__ = ["feed", "mounted", "policy", "subscription", "vo"]
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+OLD = {"good_at": AT - 6 * HOUR}
+GONE = {"expires_at": AT}
+
+
+def remote(kind: type[Mount | Subscription], **fields: Any) -> Mount | Subscription:
+    given = {"every_s": 300, "max_age_s": 21_600, "made_at": AT - 9 * HOUR, "good_at": AT - MINUTE, **fields}
+    return kind(**given)
+
+
+@pytest.mark.parametrize("kind", [Mount, Subscription])
+@pytest.mark.parametrize(
+    ("fields", "held", "wanted"),
+    [
+        ({}, False, "fresh"),
+        ({"state": "blocked", **OLD, **GONE, "n_failed": 3}, True, "blocked"),
+        ({"state": "paused", **OLD, **GONE}, True, "paused"),
+        ({"state": "frozen"}, True, "frozen"),
+        ({"state": "frozen", **OLD}, False, "stale"),
+        ({"state": "frozen", **GONE}, False, "expired"),
+        ({**OLD, **GONE}, True, "expired"),
+        ({"expires_at": AT + MINUTE}, False, "fresh"),
+        (OLD, True, "stale"),
+        ({"good_at": AT - 6 * HOUR + MINUTE}, True, "held"),
+        ({"n_failed": 1}, True, "held"),
+        ({"n_failed": 1}, False, "late"),
+        ({"good_at": AT - 15 * MINUTE}, False, "fresh"),
+        ({"good_at": AT - 16 * MINUTE}, False, "late"),
+        ({"good_at": None, "made_at": AT - HOUR}, False, "new"),
+        ({"good_at": None, "made_at": AT - HOUR, "n_failed": 2}, False, "late"),
+        ({"good_at": None, "made_at": AT - 7 * HOUR}, False, "stale"),
+    ],
+)
+def test_the_first_that_holds_is_told(
+    kind: type[Mount | Subscription], fields: dict[str, Any], held: bool, wanted: str
+) -> None:
+    assert condition_of(remote(kind, **fields), is_held=held, at=AT) == wanted
+
+
+def test_somebody_has_to_look_where_nothing_gets_better_by_itself() -> None:
+    assert set(NEEDS_A_LOOK) == {"blocked", "expired", "stale", "held"}
+    assert len(Condition) == 9
+
+
+def test_a_clock_that_is_behind_makes_nothing_younger_than_new() -> None:
+    assert age_of(remote(Mount, good_at=AT + HOUR), AT) == 0.0
+    assert age_of(remote(Mount, good_at=None), AT) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "hours", "wanted"),
+    [
+        ({}, 0, False),
+        ({}, 1, True),
+        ({"running_held": True}, 0, True),
+        ({"told_capacity_cores": 100.0}, 0, False),
+        ({"told_capacity_cores": 100.5}, 0, True),
+    ],
+)
+def test_usage_is_held_by_an_hour_by_what_runs_or_by_a_larger_capacity(
+    subscription: Subscription, fields: dict[str, Any], hours: int, wanted: bool
+) -> None:
+    Subscription.objects.update(**fields)
+    for n in range(hours):
+        HeldHour.objects.create(
+            subscription=subscription, hour_at=AT - n * HOUR, number=1, cpu_s=9, most_cpu_s=1, found_at=AT
+        )
+    assert is_held(Subscription.objects.get()) is wanted
+    assert is_held(usage_with_held(Subscription.objects.all()).get()) is wanted
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted"),
+    [("draft", True), ("proposed", True), ("approved", True), ("published", False), ("withdrawn", False)],
+)
+def test_a_mount_is_held_as_long_as_its_change_set_waits(
+    mounted: Mount, policy: Policy, state: str, wanted: bool
+) -> None:
+    assert not is_held(mounted)
+    mounted.held = ChangeSet.objects.create(
+        policy=policy, base_number=1, state=state, author_name="x", created_at=AT, updated_at=AT
+    )
+    mounted.save()
+    assert is_held(mounts_with_held(Mount.objects.all()).get()) is wanted
+
+
+def test_of_many_it_is_one_question(subscription: Subscription, mounted: Mount, django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(2):
+        rows = [*mounts_with_held(Mount.objects.all()), *usage_with_held(Subscription.objects.all())]
+        assert [is_held(row) for row in rows] == [False, False]
