@@ -58,7 +58,8 @@ def _condition(remote: Mount | Subscription, at: datetime) -> str:
 def _both(remote: Mount | Subscription, at: datetime) -> dict[str, Any]:
     return {
         "id": remote.pk, "policy": remote.policy.slug, "path": _path(remote), "issuer": remote.issuer,
-        "url": remote.url, "state": remote.state, "condition": _condition(remote, at), "age_s": age_of(remote, at), "max_age_s": remote.max_age_s,
+        "url": remote.url, "state": remote.state, "condition": _condition(remote, at),
+        "age_s": age_of(remote, at), "max_age_s": remote.max_age_s,
         "good_at": remote.good_at and remote.good_at.isoformat(), "fingerprint": remote.fingerprint,
         "expires_at": remote.expires_at and remote.expires_at.isoformat(), "n_failed": remote.n_failed,
         "error": {"code": remote.error_code, "message": remote.error} if remote.error_code else None,

@@ -88,7 +88,7 @@ def peer_line(peer: Peer) -> PeerLine:
         direction=str(direction),
         age=age_of_allowed(peer.age_s, peer.allowed_s),
         meter=meter(peer.age_s, peer.allowed_s),
-        took="" if peer.took_s is None else _("took %(time)s") % {"time": took(peer.took_s)},
+        took="" if peer.took_s is None else _("last look took %(time)s") % {"time": took(peer.took_s)},
         version=presentation.count(peer.in_force) if peer.in_force else presentation.UNKNOWN,
         version_note=_version_note(peer),
         key=short_key(peer.fingerprint),

@@ -120,8 +120,8 @@ def _follows(row: Subscription, told: ToldUsage, condition: Condition, now: date
         Condition.FROZEN: _("It is asked and looked at; nothing new counts until somebody thaws it."),
         Condition.NEW: _("The first look is due; nothing of it counts yet."),
         Condition.HELD: _(
-            "What comes to more than it has doesn’t count: agree to more cores if it has them, else ask it what it "
-            "counted; told within them, it counts by itself."
+            "What is more than it has doesn’t count, and the rest does. Agree to more cores if it has them, or ask it "
+            "to correct what it told."
         ),
     }.get(condition, "")
 

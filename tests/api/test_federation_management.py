@@ -158,6 +158,8 @@ def test_it_is_mounted_with_limits_and_follows_by_the_run_that_is_asked_for(
     place()
     body = mounting(side, most_points=2.5, every_s=60, token="their-secret")
     made = said(admin.post("federation/mounts", body), 201)
+    (peer,) = said(admin.get("federation/peers"))["results"]
+    assert (peer["condition"], peer["took_s"]) == ("new", None)
     assert (made["path"], made["most_points"], made["every_s"], made["has_token"]) == ("/vo", 2.5, 60, True)
     assert "their-secret" not in str(made)
     where = f"federation/mounts/{made['id']}"
@@ -168,6 +170,9 @@ def test_it_is_mounted_with_limits_and_follows_by_the_run_that_is_asked_for(
     assert (now["version"], now["landed_version"], now["held"], now["trouble"], now["age_s"]) == (1, 1, None, None, 0.0)
     (fetch,) = said(admin.get(f"{where}/fetches"))["results"]
     assert (fetch["outcome"], fetch["version"]) == ("landed", 1)
+    (peer,) = said(admin.get("federation/peers"))["results"]
+    assert (peer["condition"], peer["took_s"]) == ("fresh", fetch["duration_s"])
+    assert peer["took_s"] > 0
     assert said(admin.get("federation/mounts"))["results"] == [now]
 
 

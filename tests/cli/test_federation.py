@@ -77,7 +77,7 @@ def test_it_is_mounted_fetched_and_told_of(policy: Policy, side: OtherSide, said
     assert "never good yet" in said("status")
     assert "landed: 4 new" in said("fetch", "--mount", str(mount.pk))
     line = said("status")
-    assert "grid:/here  vo-a.example, vo-a  active  version 1 of 1  0 s old" in line
+    assert "grid:/here  vo-a.example, vo-a  fresh  version 1 of 1  0 s old" in line
     found = json.loads(said("status", "--json"))
     assert found["subscriptions"] == []
     assert (found["mounts"][0]["landed_version"], found["mounts"][0]["age_s"], found["mounts"][0]["error"]) == (
@@ -88,6 +88,7 @@ def test_it_is_mounted_fetched_and_told_of(policy: Policy, side: OtherSide, said
     side.status, side.knows_etags = 500, False
     with pytest.raises(CommandError, match="1 of 1 could not be taken"):
         said("fetch")
+    assert "vo-a  late" in said("status")
     assert "bad_status" in said("status")
     assert json.loads(said("status", "--json"))["mounts"][0]["error"]["code"] == "bad_status"
 
@@ -113,9 +114,10 @@ def test_usage_of_another_site_is_taken_and_held_hours_are_told(
         assert row.capacity_cores == 100
         assert "0 hours told" in said("fetch", "--usage", str(row.pk))
         HeldHour.objects.create(subscription=row, hour_at=AT, number=1, cpu_s=1e9, most_cpu_s=1, found_at=AT)
-        assert f"usage {row.pk}  grid:/VO-A  site-b.example, vo-a  active" in said("status")
+        assert f"usage {row.pk}  grid:/VO-A  site-b.example, vo-a  held" in said("status")
         assert "1 hours held" in said("status")
         (found,) = json.loads(said("status", "--json"))["subscriptions"]
+        assert (found["state"], found["condition"]) == ("active", "held")
         assert (found["held_hours"], found["feed"], found["capacity_cores"]) == (1, "vo-a", 100.0)
 
 

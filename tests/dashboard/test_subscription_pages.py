@@ -145,7 +145,7 @@ def test_a_larger_capacity_is_agreed_to_and_read_anew(
 
 QUIET = {"told_capacity_cores": None}  # and no held hours
 CONDITIONS: list[tuple[dict[str, Any], str, str]] = [
-    ({}, "held", "told its usage of /vo-a-here 0 s ago, and some of it is held What comes to more than it has doesn’t"),
+    ({}, "held", "told its usage of /vo-a-here 0 s ago, and some of it is held What is more than it has doesn’t count"),
     (
         {"told_capacity_cores": 250.0, "number": 9}, "held",
         "0 s ago, and declares more cores than are agreed All of it counts so far; agree to them if you know that it "
@@ -153,8 +153,8 @@ CONDITIONS: list[tuple[dict[str, Any], str, str]] = [
     ),
     (
         {**QUIET, "running_held": True}, "held",
-        "some of it is held What comes to more than it has doesn’t count: agree to more cores if it has them, else ask "
-        "it what it counted; told within them, it counts by itself. What runs there now is more than 100 cores",
+        "some of it is held What is more than it has doesn’t count, and the rest does. Agree to more cores if it has "
+        "them, or ask it to correct what it told. What runs there now is more than 100 cores",
     ),
     (QUIET, "fresh", "site-b told its usage of /vo-a-here 0 s ago"),
     (
