@@ -109,5 +109,8 @@ def test_a_mount_is_held_as_long_as_its_change_set_waits(
 
 def test_of_many_it_is_one_question(subscription: Subscription, mounted: Mount, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(2):
-        rows = [*mounts_with_held(Mount.objects.all()), *usage_with_held(Subscription.objects.all())]
+        rows: list[Mount | Subscription] = [
+            *mounts_with_held(Mount.objects.all()),
+            *usage_with_held(Subscription.objects.all()),
+        ]
         assert [is_held(row) for row in rows] == [False, False]

@@ -338,7 +338,7 @@ def test_the_command_looks_now_and_says_what_became_of_it(
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     call_command("federation", "fetch")
     call_command("federation", "status")
-    assert f"mount {mount.pk}  grid:/vo-a-here  vo-a.example, vo-a  active  version 1 of 1" in capsys.readouterr().out
+    assert f"mount {mount.pk}  grid:/vo-a-here  vo-a.example, vo-a  fresh  version 1 of 1" in capsys.readouterr().out
     side.serves = b"<html>"
     with pytest.raises(CommandError, match="1 of 1"):
         call_command("federation", "fetch", "--mount", str(mount.pk))

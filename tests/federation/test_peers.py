@@ -24,7 +24,7 @@ HOUR = timedelta(hours=1)
 
 
 def looked(of: Mount | Subscription, took_s: float, at: datetime = AT, outcome: str = "same") -> None:
-    which = {"mount": of} if isinstance(of, Mount) else {"subscription": of}
+    which: dict[str, Mount | Subscription] = {"mount": of} if isinstance(of, Mount) else {"subscription": of}
     Fetch.objects.create(**which, at=at, outcome=outcome, duration_s=took_s)
 
 
