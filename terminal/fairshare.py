@@ -534,6 +534,10 @@ def _levels(page: Page, steps: Sequence[Json]) -> None:
     page.table(["  level", "target", "actual", "points", "", "ahead"], rows, numbers=(1, 2, 3, 5), grows=0)
     if any(step.get("decides") for step in steps):
         page.note("* the level that decides")
+    for step in steps:
+        for said in step.get("sentences") or []:
+            if str(said.get("key", "")).startswith("walk.local_only"):
+                page.paragraph("{}: {}".format(clean(step["name"]), said.get("text", "")))
 
 
 def tell_tree(page: Page, found: Json) -> None:

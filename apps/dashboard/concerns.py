@@ -11,14 +11,16 @@ import numpy as np
 from django.conf import settings
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.actor import Actor
-from apps.dashboard import lines, presentation
+from apps.dashboard import federation_lines, lines, notice_lines, presentation
 from apps.dashboard.figures.bullet import State
 from apps.dashboard.group_lines import long_day
 from apps.dashboard.lines import Line
 from apps.dashboard.overview_words import compared, distance
+from apps.federation.models import Mount, Remote, Subscription
+from apps.federation.peers import Condition, Place, age_of, condition_of
 from apps.notices.reading import list_open_notices
 from apps.policies.access import name_of
 from apps.policies.boosts import is_boost
@@ -30,6 +32,7 @@ from apps.priorities.claims import list_claims
 from apps.priorities.map_rights import MapRights
 from apps.priorities.rulebook import load_rulebook
 from apps.priorities.selectors import Overview
+from apps.priorities.selectors.fallen import list_local_only
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.selectors.upcoming import get_ending_soon
 from apps.runs.models import Run
@@ -40,7 +43,13 @@ ENDING_DAYS = 60
 _RECENT = timedelta(days=7)
 _MOST_EACH = 3
 # Kinds of notices that nothing above tells already.
-_ONLY_NOTICES = ("drift", "failing_collection", "silenced_webhook")
+_ONLY_NOTICES = ("drift", "failing_collection", "silenced_webhook", "blocked_peer", "held_usage")
+# How what is fetched from others may stand, and everybody who sees the entry reads it beside its numbers.
+_OLD = {
+    Condition.STALE: gettext_lazy("%(name)s: what %(issuer)s tells is stale"),
+    Condition.EXPIRED: gettext_lazy("%(name)s: what %(issuer)s tells has expired"),
+    Condition.FROZEN: gettext_lazy("%(name)s: what %(issuer)s tells is frozen"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,7 @@ def list_concerns(
         *_decisions(inbox),
         *_claims(view, at, actor),
         *_late(view, actor),
+        *_others(view, at, actor),
         *_failed(at, actor),
         *_unmapped(overview, actor),
         *_held(actor),
@@ -113,6 +123,40 @@ def _late(view: PolicyView, actor: Actor) -> Iterator[Concern]:
     fresh = selectors.freshness(policy_slug=view.policy.slug, actor=actor)
     for problem in fresh.problems:
         yield Concern("clock", problem[:1].upper() + problem[1:], "", reverse("dashboard:sources"), _("Look"), "warn")
+
+
+def _others(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
+    """Where this site's usage alone counts because others aren't heard; else who isn't heard, or not followed."""
+    fallen = list_local_only(view)
+    for each in fallen[:_MOST_EACH]:
+        url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])
+        yield Concern("world", str(each), "", url, _("Look"), "warn")
+    told = {each.uid for each in fallen}
+    place = Place(view.policy, at, actor)
+    found = [_old(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in told]
+    yield from [concern for concern in found if concern][:_MOST_EACH]
+
+
+def _remotes(view: PolicyView) -> list[Mount | Subscription]:
+    mounts = Mount.objects.filter(policy=view.policy).defer("document").order_by("pk")
+    return [*mounts, *Subscription.objects.filter(policy=view.policy).order_by("pk")]
+
+
+def _old(view: PolicyView, place: Place, remote: Mount | Subscription, at: datetime) -> Concern | None:
+    """Whoever decides about it is led to it, everybody else who sees the entry to that."""
+    i = view.tree.index_of_uid(remote.entry_uid)
+    condition = condition_of(remote, is_held=False, at=at)
+    if i is None or condition not in _OLD or not view.visibility.may_see(i):
+        return None
+    name, kind = view.tree.name[i], "mount" if isinstance(remote, Mount) else "subscription"
+    url = lines.entry_url(view.policy.slug, remote.entry_uid, name)
+    if place.decides(remote.entry_uid):
+        url = reverse(f"dashboard:federation-{kind}", args=[remote.pk])
+    title = _OLD[condition] % {"name": view.tree.path(i), "issuer": remote.issuer}
+    age_s = age_of(remote, at)
+    age = _("It was never heard.") if age_s is None else _("Last heard %(age)s ago.") % {"age": presentation.age(age_s)}
+    acts = Remote.StaleAction.FREEZE if condition is Condition.FROZEN else remote.stale_action
+    return Concern("world", title, f"{age} {federation_lines.meanwhile(acts)}", url, _("Look"), "warn")
 
 
 def _failed(at: datetime, actor: Actor) -> Iterator[Concern]:
@@ -183,6 +227,8 @@ def _noticed(at: datetime, actor: Actor) -> Iterator[Concern]:
         if notice.policy is not None and notice.entry_uid is not None:
             where = {"policy": notice.policy.slug, "uid": notice.entry_uid}
             url = reverse("dashboard:entry-find", kwargs=where)
+        if one.kind.leads_to == "remote":
+            url = notice_lines.url_of(one) or url
         icon, css = ("alert-octagon", "bad") if notice.level == "bad" else ("alert-triangle", "warn")
         yield Concern(icon, one.sentence.text, str(one.kind.title), url, _("Look"), css)
 

@@ -1,8 +1,7 @@
-"""Where an entry's terms come from, and whose usage it is compared by, as pages say it beside the numbers."""
+"""Where an entry's terms come from, as pages say it beside the numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -20,7 +19,6 @@ from apps.policies.columns import TreeColumns
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.policies.trees import load_tree
-from apps.priorities.fallen_back import list_fallen_back
 
 _QUIET = (Condition.FRESH, Condition.LATE, Condition.NEW, Condition.HELD)  # what is in force is as its authority says
 
@@ -40,8 +38,13 @@ class Origin:
     meanwhile: str
 
 
-def origins_of(policy: Policy, tree: TreeColumns, *, at: datetime) -> dict[UUID, Origin]:
-    """Of each mount of a tree, by the uid of its entry; for rows, which lead to the entry and not to the mount."""
+def origins_of(policy: Policy, tree: TreeColumns, *, at: datetime, is_past: bool = False) -> dict[UUID, Origin]:
+    """Of each mount of a tree, by the uid of its entry; for rows, which lead to the entry and not to the mount.
+
+    is_past: a tree of then, of which nobody knows how old its documents were.
+    """
+    if is_past:
+        return {tree.uuid(i): _of_then(told.issuer, tree.path(i)) for i, told in tree.mount.items()}
     found = load_provenance(policy, tree, at=at)
     return {uid: _origin(each, "") for uid, each in found.items()}
 
@@ -60,17 +63,6 @@ def origin_of(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> Ori
     return _origin(found, reverse("dashboard:federation-mount", args=[found.mount_id]) if may_open else "")
 
 
-def fallback_notes(*, policy_slug: str, names: Mapping[UUID, str], actor: Actor) -> list[str]:
-    """Below which of some entries this site's usage alone counts, and why. names: of entries that the page shows."""
-    fallen = list_fallen_back(get_policy(slug=policy_slug, actor=actor))
-    return [
-        _("Below %(name)s this site’s usage alone counts for now: %(reason)s")
-        % {"name": names[each.uid], "reason": each.reason}
-        for each in fallen
-        if each.uid in names
-    ]
-
-
 def words_of(found: Provenance) -> str:
     """From vo-a.example, version 41, 3 min old."""
     if not found.version:
@@ -79,6 +71,11 @@ def words_of(found: Provenance) -> str:
     if found.age_s is None:
         return _("from %(name)s, version %(n)s") % said
     return _("from %(name)s, version %(n)s, %(age)s old") % {**said, "age": presentation.age(found.age_s)}
+
+
+def _of_then(issuer: str, path: str) -> Origin:
+    words = _("from %(name)s") % {"name": issuer}
+    return Origin(words=words, short=issuer, at=path, url="", standing=None, meanwhile="")
 
 
 def _origin(found: Provenance, url: str) -> Origin:

@@ -34,6 +34,7 @@ class Level:
     label: str
     decides: bool
     ahead: str
+    fallen: str  # that others' usage doesn't count here, since when and why
     step: WalkStep
     vector: str
     own: Sequence[OwnNumber | None]
@@ -92,6 +93,7 @@ def _level(mine: MyPriority, level: LevelStory, index: int, moment: str) -> Leve
         label=lines.bar_label(known, step.target, USUAL_TOLERANCE),
         decides=level.decides,
         ahead=level.ahead.text,
+        fallen=level.fallen.text if level.fallen else "",
         step=step,
         vector=str(mine.vector[index]) if index < len(mine.vector) else presentation.UNKNOWN,
         own=_own_numbers(mine, step),

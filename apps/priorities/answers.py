@@ -91,6 +91,11 @@ class ServedSnapshot:
                 found.update((i, one) for i in level if scopes[int(code[i])][0] == "global")
         return found
 
+    @cached_property
+    def fallen_tops(self) -> tuple[FallenBack, ...]:
+        """Those of them that decide about any entry, each once."""
+        return tuple({one.uid: one for one in self.fallen.values()}.values())
+
     @property
     def n_ranked(self) -> int:
         return int(self.meta["n_ranked"])

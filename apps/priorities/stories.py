@@ -9,7 +9,7 @@ from typing import Any
 from apps.priorities.advice import Outlook, advise
 from apps.priorities.selectors.me import MyPriority
 from apps.priorities.sentences import Said, say, text_of
-from apps.priorities.walk import WalkStep, ahead_said, level_said
+from apps.priorities.walk import WalkStep, ahead_said, fallen_said, level_said
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,12 @@ class LevelStory:
     ahead: Said
     decides: bool
     is_you: bool
+    fallen: Said | None = None  # that others' usage doesn't count here
+
+    @property
+    def said(self) -> list[Said]:
+        """All of it."""
+        return [self.standing, self.ahead, *([self.fallen] if self.fallen else [])]
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,8 @@ def _own(mine: MyPriority, deciding: WalkStep | None) -> Said | None:
 def _level(mine: MyPriority, step: WalkStep, at: int) -> LevelStory:
     is_you, decides = at == len(mine.walk) - 1, at == mine.deciding
     standing = level_said(step, is_you=is_you, decides=decides)[0]
-    return LevelStory(step, standing, ahead_said(step, is_you=is_you, is_yours=not is_you), decides, is_you)
+    ahead = ahead_said(step, is_you=is_you, is_yours=not is_you)
+    return LevelStory(step, standing, ahead, decides, is_you, fallen_said(step.fallen) if step.fallen else None)
 
 
 _BY_ALGORITHM = {

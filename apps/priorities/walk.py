@@ -11,6 +11,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from apps.policies.columns import Mask
 from apps.priorities.answers import ServedSnapshot, instant
 from apps.priorities.fallen_back import FallenBack
 from apps.priorities.ordering import json_number, own_numbers
@@ -110,8 +111,18 @@ def level_said(step: WalkStep, *, is_you: bool = False, decides: bool = False) -
 
 
 def fallen_said(fallen: FallenBack) -> Said:
-    """That others' usage doesn't count here for now, since when and why."""
+    """That others' usage doesn't count here for now, since when and, as far as it may be told, why."""
+    if not fallen.reason:
+        return say("walk.local_only_above", at=fallen.since)
     return say("walk.local_only", at=fallen.since, reason=fallen.reason)
+
+
+def without_reason(snapshot: ServedSnapshot, step: WalkStep, told: Mask) -> WalkStep:
+    """For whom the entry that fell back isn't told: its reason names what lies there."""
+    i = None if step.fallen is None else snapshot.tree.index_of_uid(step.fallen.uid)
+    if step.fallen is None or (i is not None and told[i]):
+        return step
+    return replace(step, fallen=replace(step.fallen, reason=""))
 
 
 def ahead_said(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) -> Said:

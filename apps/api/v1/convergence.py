@@ -109,6 +109,9 @@ class ConvergenceSerializer(serializers.Serializer[Any]):
     revisions = serializers.ListField(child=serializers.IntegerField(), help_text="In force at each day's end")
     before_first = serializers.ListField(child=serializers.BooleanField(), help_text="Nothing was published yet")
     missing = MissingDaySerializer(many=True)
+    local_only = SentenceSerializer(
+        many=True, help_text="Which days are compared by this site's usage alone, though others' would count"
+    )
     published = PublishedSerializer(many=True)
     n_all = serializers.IntegerField(help_text="Of very many the ones with the largest targets are told")
     results = MemberSeriesSerializer(many=True)
@@ -169,6 +172,7 @@ def _answer(found: Convergence, step: str, start: int) -> dict[str, Any]:
         "revisions": shown.days.revision.tolist(),
         "before_first": shown.days.is_before_first.tolist(),
         "missing": [{"on": day, "sources": list(sources)} for day, sources in sorted(found.gaps.items())],
+        "local_only": [sentence.json() for sentence in found.local_only],
         "published": [{"revision": one.number, "at": one.at, "on": one.on} for one in found.published],
         "n_all": found.n_all,
         "results": [_member(shown, row) for row in rows],

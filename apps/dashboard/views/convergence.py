@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 
 from apps import clock
 from apps.dashboard import convergence_asks as asks
-from apps.dashboard import convergence_figures, lines, presentation
+from apps.dashboard import convergence_figures, lines, origins, presentation
 from apps.dashboard import convergence_lines as drawing
 from apps.dashboard.actor import actor_of
 from apps.dashboard.convergence_asks import Asked, read_asked
@@ -23,6 +23,7 @@ from apps.dashboard.downloads import csv_response
 from apps.dashboard.htmx import SeeOther, fragment
 from apps.priorities.convergence.period import DAILY_UP_TO, there_are
 from apps.priorities.convergence.reading import Convergence, by_weeks, get_convergence, get_series_state
+from apps.priorities.convergence.words import Sentence
 from apps.priorities.series.columns import SeriesState
 
 _MOST_LISTED = 40
@@ -97,6 +98,8 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
         "asked": asked,
         "title": drawing.scope_words(found),
         "verdict": [sentence.text for sentence in found.verdict],
+        "local_only": found.local_only,
+        "origin": origins.origin_of(policy_slug=policy, uid=found.entry.uid, at=clock.now(), actor=actor_of(request)),
         "kpis": convergence_figures.kpis(found),
         "periods": asks.periods(asked),
         "views": asks.ways_to_count(asked),
@@ -163,9 +166,15 @@ def _of_itself(request: HttpRequest, asked: Asked, found: Convergence, uid: UUID
         "own_small": small,
         "own_verdict": [sentence.text for sentence in own.verdict],
         "own_days": drawing.day_rows(drawn),
+        "local_only": _once([*own.local_only, *found.local_only]),
         "parent": parent,
         "up": f"{up}?{asked.query()}" if asked.query() else up,
     }
+
+
+def _once(said: list[Sentence]) -> list[Sentence]:
+    """What holds for the entry and for its children is one sentence."""
+    return list({sentence.text: sentence for sentence in said}.values())
 
 
 def _building(request: HttpRequest, policy: str, state: SeriesState) -> dict[str, Any]:

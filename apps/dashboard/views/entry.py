@@ -158,23 +158,15 @@ def _preview_context(request: HttpRequest, policy: str, uid: UUID, shares: Share
 
 def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: Any) -> HttpResponse:
     context = {**entry_context(page), "time_bar": time_travel.time_bar(request, page.moment), **extra}
-    context |= {} if page.moment else _others(request, page)
+    context["origin"] = None if page.moment else origins.origin_of(
+        policy_slug=page.policy_slug, uid=page.entry.uid, at=clock.now(), actor=actor_of(request)
+    )  # fmt: skip
     form = context.get("form")
     context["typed"] = form.data.get("shares", "") if form else presentation.shares(page.entry.shares)
     context["typed_reason"] = form.data.get("reason", "") if form else ""
     uid = page.entry.uid
     context["is_pinned"] = uid in pinned_among(policy_slug=page.policy_slug, uids=[uid], actor=actor_of(request))
     return render(request, "dashboard/entry/entry.html", context, status=status)
-
-
-def _others(request: HttpRequest, page: EntryPage) -> dict[str, Any]:
-    """Which authority its terms come from, and whether others' usage counts."""
-    slug, actor = page.policy_slug, actor_of(request)
-    names = {row.uid: row.path for row in [*page.ancestors, page.entry, *page.children]}
-    return {
-        "origin": origins.origin_of(policy_slug=slug, uid=page.entry.uid, at=clock.now(), actor=actor),
-        "fallbacks": origins.fallback_notes(policy_slug=slug, names=names, actor=actor),
-    }
 
 
 def entry_context(page: EntryPage) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -22,6 +23,7 @@ from apps.dashboard.trends import draw_trends
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.priorities import selectors
 from apps.priorities.selectors import EntryPage, TreePage
+from apps.priorities.selectors.fallen import LocalOnly, local_only_among
 
 MAX_QUERY = 128
 
@@ -50,7 +52,7 @@ def tree(request: HttpRequest, policy: str) -> HttpResponse:
         "time_bar": time_travel.time_bar(request, page.moment),
         "at": "" if at is None else time_travel.written(at),
         "carried": json.dumps(_carried(of, at)),
-        "fallbacks": [] if page.moment else _fallbacks(request, page),
+        "local_only": _local_only(page),
         "crumbs": [
             {"label": page.policy_name, "url": reverse("dashboard:overview")},
             {"label": gettext("Policy tree")},
@@ -113,7 +115,7 @@ def rows_context(page: TreePage, *, of: str) -> dict[str, Any]:
         algorithm=page.algorithm,
         moment=moment,
         trends=draw_trends(page.view, page.rows, of=of) if has_trend and page.view is not None else {},
-        origins=origins.origins_of(page.view.policy, page.view.tree, at=clock.now()) if page.view is not None else {},
+        origins=_origins(page),
     )
     return {
         "page": page,
@@ -149,9 +151,14 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
     }  # fmt: skip
 
 
-def _fallbacks(request: HttpRequest, page: TreePage) -> list[str]:
-    names = {row.uid: row.path for row in page.rows}
-    return origins.fallback_notes(policy_slug=page.policy_slug, names=names, actor=actor_of(request))
+def _origins(page: TreePage) -> Mapping[UUID, origins.Origin]:
+    if page.view is None:
+        return {}
+    return origins.origins_of(page.view.policy, page.view.tree, at=clock.now(), is_past=page.moment is not None)
+
+
+def _local_only(page: TreePage) -> list[LocalOnly]:
+    return [] if page.view is None else local_only_among(page.view, [row.uid for row in page.rows])
 
 
 def _large(page: EntryPage, moment: str = "") -> lines.Line | None:

@@ -17,6 +17,7 @@ from apps.policies.selectors import READ, get_policy
 from apps.policies.settings import PolicySettings
 from apps.priorities.convergence import counting as counts
 from apps.priorities.convergence.counting import Counting
+from apps.priorities.convergence.local_only import local_only
 from apps.priorities.convergence.measuring import Figures, measure, slack_of, states_of
 from apps.priorities.convergence.members import Found, Member, find_members
 from apps.priorities.convergence.period import Period
@@ -73,6 +74,7 @@ class Convergence:
     verdict: list[Sentence]
     published: list[Published]
     gaps: Mapping[date, Sequence[str]] = field(default_factory=dict)
+    local_only: list[Sentence] = field(default_factory=list)  # days compared by this site's usage alone
 
     @property
     def on(self) -> tuple[date, ...]:
@@ -125,11 +127,12 @@ def get_convergence(
     days = shown.days
     quiet = told & shown.competes & (shown.used == 0) & (shown.waited_core_s == 0)
     zone = ZoneInfo(settings.TIME_ZONE)
+    state = series_state(view.policy)
     n_hidden = int((~told.any(axis=1)).sum()) if shares.on else 0
     return Convergence(
         policy_slug=view.policy.slug, policy_name=view.policy.name, revision=view.revision, settings=view.settings,
         entry=view.row(at), way=view.rows(i for i in view.tree.ancestors(at) if view.visibility.may_see(i)),
-        itself=alone, period=period, counting=counting, state=series_state(view.policy),
+        itself=alone, period=period, counting=counting, state=state,
         members=found.members, n_all=found.n_all, days=days, told=told,
         idle=quiet & shown.knows_waiting, idle_inferred=quiet & ~shown.knows_waiting,
         actual=shares.actual, target=shares.target, slack=shares.slack, states=shares.states,
@@ -137,7 +140,16 @@ def get_convergence(
         verdict=verdict_of_one(shares) if alone and not n_hidden else verdict(shares, n_not_told=n_hidden),
         published=_published(view, period, days.on, zone),
         gaps=_gaps(period, days.on, view.now, zone, actor) if days.on else {},
+        local_only=local_only(
+            view, _compared_in(view, at, alone=alone), [] if alone else [one.uid for one in found.members],
+            state.local_since, days.on[-1], zone,
+        ) if days.on else [],
     )  # fmt: skip
+
+
+def _compared_in(view: PolicyView, at: int, *, alone: bool) -> int:
+    """The entry whose children are compared: an entry alone is one of its parent's."""
+    return max(int(view.tree.parent[at]), 0) if alone else at
 
 
 def _within(on: Sequence[date], period: Period) -> Mask:

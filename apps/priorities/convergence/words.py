@@ -78,6 +78,16 @@ _TEXTS: Mapping[str, Callable[[int], str]] = {
         "%(n)s are not shown: fewer than five active members, or not yours to see.",
         n,
     ),
+    "local_only": lambda _n: _(
+        "Below %(name)s the days from %(since)s on are compared by this site’s usage alone: %(reason)s"
+    ),
+    "local_only_until": lambda _n: _(
+        "Below %(name)s the days from %(since)s on are compared by this site’s usage alone, until they are worked out"
+        " again."
+    ),
+    "local_only_above": lambda _n: _(
+        "The days from %(since)s on are compared by this site’s usage alone, because others weren’t heard."
+    ),
     "nobody_used": lambda _n: _("Nobody has used anything in this period."),
     "no_days": lambda _n: _("There are no days in this period yet."),
     "one_on": lambda _n: _("%(name)s is at its target."),

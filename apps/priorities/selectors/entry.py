@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.policies.selectors import last_change, last_seen
 from apps.policies.settings import PolicySettings
+from apps.priorities.selectors.fallen import LocalOnly, local_only_among
 from apps.priorities.selectors.history import HistoryLine, history_lines
 from apps.priorities.selectors.moments import Moment, moment_of
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
@@ -47,6 +48,7 @@ class EntryPage:
     algorithm: dict[str, Any] = field(default_factory=dict)  # that the numbers were computed with
     moment: Moment | None = None  # of the past
     archived_in: int | None = None  # the revision with which it left, seen from the past
+    local_only: list[LocalOnly] = field(default_factory=list)  # by whose usage it and its children are compared
 
 
 def get_entry_page(
@@ -59,6 +61,7 @@ def get_entry_page(
     children = view.visible_children(i)
     siblings = view.visible_children(int(view.tree.parent[i])) if i else [0]
     start = offset(cursor)
+    shown = _numbered(view, children, start)
     return EntryPage(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
@@ -67,7 +70,7 @@ def get_entry_page(
         settings=view.settings,
         entry=entry,
         ancestors=view.rows(above for above in view.tree.ancestors(i) if view.visibility.may_see(above)),
-        children=_numbered(view, children, start),
+        children=shown,
         n_children=len(children),
         siblings=_numbered(view, _around(siblings, i)),
         usage_core_s=entry.usage_core_s,
@@ -80,6 +83,7 @@ def get_entry_page(
         algorithm=view.snapshot.algorithm if view.snapshot else view.settings.algorithm,
         moment=moment_of(view),
         archived_in=_archived_in(view, uid),
+        local_only=local_only_among(view, [uid, *(row.uid for row in shown)]),
     )
 
 

@@ -12,7 +12,7 @@ from apps.priorities.selectors.looking import Look, look_at
 from apps.priorities.selectors.me import unranked_said
 from apps.priorities.selectors.moments import Moment
 from apps.priorities.sentences import Said, say, text_of
-from apps.priorities.walk import Walk, WalkStep, level_said, step_json, walk_to
+from apps.priorities.walk import Walk, WalkStep, level_said, step_json, walk_to, without_reason
 
 
 def explain(
@@ -70,9 +70,10 @@ def scope_of(actor: Actor) -> str:
 def _explained(look: Look, result: dict[str, Any], entry: int) -> dict[str, Any]:
     """A token that is bound to a subtree is told nothing of the levels above it."""
     walk: Walk = walk_to(look.snapshot, entry)
-    shown = [step for step, i in zip(walk.steps, walk.chain, strict=True) if look.told[i]]
+    steps = [without_reason(look.snapshot, step, look.told) for step in walk.steps]
+    shown = [step for step, i in zip(steps, walk.chain, strict=True) if look.told[i]]
     is_told = walk.deciding is not None and bool(look.told[walk.chain[walk.deciding]])
-    deciding = walk.steps[walk.deciding] if is_told and walk.deciding is not None else None
+    deciding = steps[walk.deciding] if is_told and walk.deciding is not None else None
     said = rank_said(result["rank"], result["of"], deciding, unranked_said(look.snapshot, result, entry))
     return {
         **result,

@@ -26,6 +26,7 @@ from apps.policies.scope import Verb
 from apps.policies.settings import PolicySettings
 from apps.policies.terms import Dates
 from apps.policies.trees import TreeColumns
+from apps.priorities.selectors.fallen import LocalOnly, local_only_among
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
 from apps.priorities.states import State, state_of
@@ -67,6 +68,7 @@ class GroupPage:
     may_reshape: bool  # add and archive at once
     view: PolicyView
     at: datetime
+    local_only: list[LocalOnly]  # by whose usage the group and its members are compared
 
     @cached_property
     def decides_own_shares(self) -> bool:
@@ -103,6 +105,7 @@ def get_group_page(
         may_reshape=all(holding.until(verb, lineage) for verb in (Verb.EDIT_STRUCTURE, Verb.PUBLISH)),
         view=view,
         at=at,
+        local_only=local_only_among(view, [uid, *(view.tree.uuid(j) for j in shown)]),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -10,6 +11,7 @@ import numpy as np
 
 from apps.accounts.actor import Actor
 from apps.policies.settings import PolicySettings
+from apps.priorities.selectors.fallen import LocalOnly, local_only_among
 from apps.priorities.selectors.moments import Moment, moment_of
 from apps.priorities.selectors.rows import F8, EntryRow, PolicyView, open_view
 
@@ -44,6 +46,7 @@ class IciclePage:
     n_entries: int
     n_shown: int
     moment: Moment | None = None
+    local_only: list[LocalOnly] = field(default_factory=list)  # by whose usage what is drawn is compared
 
 
 def get_icicle(
@@ -71,7 +74,16 @@ def get_icicle(
         n_entries=int(view.visibility.mask.sum()),
         n_shown=picture.n_shown,
         moment=moment_of(view),
+        local_only=local_only_among(view, list(_uids(drawn))),
     )
+
+
+def _uids(sector: Sector) -> Iterator[UUID]:
+    """At most five levels deep."""
+    if sector.row is not None:
+        yield sector.row.uid
+    for child in sector.children:
+        yield from _uids(child)
 
 
 class _Picture:

@@ -25,7 +25,7 @@ from apps.priorities.selectors.moments import Moment, moment_of
 from apps.priorities.selectors.rows import newest_or_none, open_view
 from apps.priorities.sentences import Said, say
 from apps.priorities.sight import own_queries
-from apps.priorities.walk import WalkStep, walk_to, why_unranked
+from apps.priorities.walk import WalkStep, walk_to, why_unranked, without_reason
 
 
 @dataclass(frozen=True)
@@ -168,11 +168,12 @@ def _of_entry(
         raise NotFound("There is no such entry in this policy.")
     walk = walk_to(snapshot, entry)
     shown = [at for at, i in enumerate(walk.chain) if told is None or told[i]]
+    steps = walk.steps if told is None else [without_reason(snapshot, step, told) for step in walk.steps]
     return about(
         entry_uid=snapshot.tree.uuid(entry),
         entry_name=snapshot.tree.name[entry],
         entry_path=result["entry"],
-        walk=tuple(walk.steps[at] for at in shown),
+        walk=tuple(steps[at] for at in shown),
         deciding=shown.index(walk.deciding) if walk.deciding in shown else None,
         rank=result["rank"],
         of=result["of"],

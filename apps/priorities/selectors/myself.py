@@ -79,7 +79,7 @@ def _line(mine: MyPriority, story: Story) -> dict[str, Any]:
 def _explained(mine: MyPriority, story: Story) -> dict[str, Any]:
     steps = []
     for level in story.levels:
-        steps.append({**step_json(level.step, [level.standing, level.ahead]), "decides": level.decides})
+        steps.append({**step_json(level.step, level.said), "decides": level.decides})
     return {
         **_line(mine, story),
         "algorithm": mine.settings or None,

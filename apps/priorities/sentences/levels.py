@@ -58,6 +58,11 @@ TEXTS = {
         "too few people are in it to tell their sum without telling one of them."
     ),
     "walk.local_only": _("Compared by this site’s usage alone since %(at)s: %(reason)s"),
+    "walk.local_only_above": _("Compared by this site’s usage alone since %(at)s, because others weren’t heard."),
+    "fallback.below": _("Below %(name)s this site’s usage alone counts since %(at)s: %(reason)s"),
+    "fallback.below_then": _("Below %(name)s this site’s usage alone counted then, since %(at)s: %(reason)s"),
+    "fallback.above": _("This site’s usage alone counts here since %(at)s, because others aren’t heard."),
+    "fallback.above_then": _("This site’s usage alone counted here then, since %(at)s, because others weren’t heard."),
     "ahead.alone": _("Nobody else is at this level."),
     "ahead.nobody": _("Nobody beside it is ahead."),
     "ahead.some": ngettext_lazy(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from uuid import UUID
 
 import numpy as np
@@ -66,7 +67,8 @@ class SeriesState:
     """How far a policy's series is built: `through_on` the last day that is there, None before the first build.
 
     stale_from_on: the first day whose inputs have changed since, None where all are as they were. run_id: the build
-    that runs or waits; progress: 0..1 of it.
+    that runs or waits; progress: 0..1 of it. local_since: since when the days of what is below an entry, by its uid,
+    are built of this site's usage alone.
     """
 
     first_on: date | None = None
@@ -75,3 +77,4 @@ class SeriesState:
     run_id: int | None = None
     progress: float | None = None
     missing: tuple[str, ...] = field(default_factory=tuple)
+    local_since: Mapping[UUID, datetime] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from uuid import UUID
 
 import numpy as np
@@ -72,7 +72,8 @@ def series_state(policy: Policy) -> SeriesState:
         return SeriesState(run_id=run_id, progress=progress)
     zone = site_zone()
     stale_on = stale_from(policy, series, read_inputs(policy, zone), zone)
-    return SeriesState(series.first_on, series.through_on, stale_on, run_id, progress)
+    fallen = {UUID(uid): datetime.fromisoformat(since) for uid, since in series.inputs.get("fallbacks", {}).items()}
+    return SeriesState(series.first_on, series.through_on, stale_on, run_id, progress, local_since=fallen)
 
 
 def _days(policy: Policy, from_on: date, to_on: date) -> SeriesDays:
