@@ -22,7 +22,6 @@ from apps.policies.at_once import publish_operations
 from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.trees import load_tree
-from apps.priorities.fallbacks import fall_back
 from apps.runs.services import work_run_now
 from apps.signing import SigningKey
 from tests.api.conftest import AT, _fresh_process, computed, site  # noqa: F401 - fixtures
@@ -415,14 +414,6 @@ def test_a_member_reads_where_terms_come_from_and_gets_no_link_that_fails(mount:
     page = signed_in(place.alice).get(f"/policy/grid/n/{place.uid('/vo-a/P-A1')}/p-a1/")
     assert "from vo-a.example, version 1" in text_of(page)
     assert path_of(mount) not in page.content.decode()
-
-
-def test_pages_say_where_this_sites_usage_alone_counts(mount: Mount, admin: Client, place: Site) -> None:
-    fall_back(place.policy, place.uid("/vo-a"), reason="vo-a.example isn’t heard since noon.", at=AT)
-    said = "Below /vo-a this site’s usage alone counts for now: vo-a.example isn’t heard since noon."
-    assert said in text_of(admin.get("/policy/grid/"))
-    assert said in text_of(admin.get(f"/policy/grid/n/{place.uid('/vo-a/P-A1')}/p-a1/"))
-    assert said not in text_of(admin.get(f"/policy/grid/n/{place.uid('/physics')}/physics/"))
 
 
 def test_the_tree_by_rest_tells_of_its_mounts(mount: Mount, admin: Client) -> None:

@@ -19,6 +19,8 @@ from django.test import Client
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import Token
 from apps.accounts.services import revoke_token
+from apps.policies.at_once import publish_operations
+from apps.priorities.fallbacks import fall_back
 from tests.api.conftest import AT
 from tests.terminal.conftest import Terminal
 
@@ -95,6 +97,18 @@ def test_a_person_is_told_where_they_stand_why_and_what_to_do(terminal: Terminal
         ["policy", "account", "entry", "rank", "factor"],
         ["grid", "alice", "/physics/alice", "3 of 3", "0.3333"],
     ]
+
+
+def test_why_says_at_which_level_this_sites_usage_alone_counts(terminal: Terminal, alice: str) -> None:
+    assert "usage alone" not in terminal.run("why", token=alice).out
+    shared = {"op": "set_scope", "entry": "/physics", "scope": "global"}
+    publish_operations(policy_slug="grid", operations=[shared], reason="Shared.", at=AT, actor=SYSTEM)
+    fall_back(terminal.site.policy, terminal.site.uid("/physics"), reason="R2 wasn’t heard for a day.", at=AT)
+    terminal.site.recompute()
+    told = " ".join(terminal.run("why", token=alice).out.split())
+    said = "alice: Compared by this site’s usage alone since Fri 20 Nov 2026, 12:00: R2 wasn’t heard for a day."
+    assert told.count(said) == 1
+    assert "physics: Compared" not in told
 
 
 def test_json_is_what_the_site_says(terminal: Terminal, alice: str) -> None:

@@ -1,0 +1,248 @@
+"""Wherever numbers depend on it: that this site's usage alone counts, since when and why; of then in the past."""
+
+from __future__ import annotations
+
+import html
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.actor import SYSTEM
+from apps.dashboard import cards
+from apps.federation.models import Mount, Remote
+from apps.notices.evaluating import evaluate
+from apps.policies.at_once import publish_operations
+from apps.priorities.fallbacks import fall_back, recover
+from apps.priorities.models import Series
+from apps.priorities.series.columns import SeriesState
+from apps.priorities.series.reading import series_state
+from apps.priorities.series.runs import ask_for_series
+from apps.runs.services import work_run_now
+from tests.api.conftest import AT, Caller, _fresh_process, computed, site  # noqa: F401 - fixtures
+from tests.api.small_site import Site
+from tests.dashboard.test_federation_pages import admin, mount, path_of, place, side, signed_in, text_of  # noqa: F401
+from tests.series_by_hand import HandMade, put_in_place
+
+HOUR = timedelta(hours=1)
+HTMX = {"HX-Request": "true"}
+REASON = "vo-a.example, vo-a: Not confirmed since noon."
+SINCE = "Fri 20 Nov 2026, 12:00"
+SAID = f"Below /physics this site’s usage alone counts since {SINCE}: {REASON}"
+ATTENTION = "/_attention?policy=grid"
+
+
+@pytest.fixture
+def alone(computed: Site) -> Site:  # noqa: F811
+    """Everybody's usage counts below /physics, and nobody else was heard since noon."""
+    cards.last_good.clear()
+    make_global(computed, "/physics")
+    fall_back(computed.policy, computed.uid("/physics"), reason=REASON, at=AT)
+    computed.recompute()
+    return computed
+
+
+def make_global(site: Site, path: str) -> None:  # noqa: F811
+    operation = {"op": "set_scope", "entry": path, "scope": "global"}
+    publish_operations(policy_slug="grid", operations=[operation], reason="Shared.", at=AT, actor=SYSTEM)
+
+
+def page_of(site: Site, path: str, what: str = "") -> str:  # noqa: F811
+    return f"/policy/grid/n/{site.uid(path)}/{path.rpartition('/')[2]}/{what}"
+
+
+def test_the_tree_the_picture_and_entries_say_it_where_their_numbers_depend_on_it(alone: Site) -> None:
+    client = signed_in(alone.admin)
+    for path in ("/policy/grid/", "/policy/grid/icicle/", page_of(alone, "/physics"), page_of(alone, "/physics/bob")):
+        assert text_of(client.get(path)).count(SAID) == 1, path
+    for path in (page_of(alone, "/biology"), page_of(alone, "/biology/carol")):
+        assert "usage alone" not in text_of(client.get(path)), path
+
+
+def test_what_is_compared_by_this_site_anyway_says_nothing(computed: Site) -> None:  # noqa: F811
+    fall_back(computed.policy, computed.uid("/physics"), reason=REASON, at=AT)
+    computed.recompute()
+    assert "usage alone" not in text_of(signed_in(computed.admin).get("/policy/grid/"))
+
+
+def test_the_past_says_what_held_then_and_nothing_of_now(alone: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    recover(alone.policy, alone.uid("/physics"), at=AT + HOUR)
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + HOUR).isoformat())
+    alone.at = AT + HOUR
+    alone.recompute()
+    client = signed_in(alone.admin)
+    then = f"Below /physics this site’s usage alone counted then, since {SINCE}: {REASON}"
+    pages = ("/policy/grid/", "/policy/grid/icicle/", page_of(alone, "/physics"))
+    for path in pages:
+        assert "usage alone" not in text_of(client.get(path)), path
+        assert then in text_of(client.get(f"{path}?at=2026-11-20T12:30:00Z")), path
+    fall_back(alone.policy, alone.uid("/biology"), reason="not now", at=AT + HOUR)
+    assert "not now" not in text_of(client.get("/policy/grid/?at=2026-11-20T12:30:00Z"))
+    mine = signed_in(alone.alice)
+    assert f"Compared by this site’s usage alone since {SINCE}" in text_of(
+        mine.get("/me/priority/?at=2026-11-20T12:30:00Z")
+    )
+    assert "usage alone" not in text_of(mine.get("/me/priority/"))
+
+
+def test_the_overview_tells_it_to_whom_the_entry_is_shown_and_leads_there(alone: Site) -> None:
+    for person in (alone.admin, alone.pia, alone.alice):
+        card = signed_in(person).get(ATTENTION, headers=HTMX)
+        assert text_of(card).count(SAID) >= 1, person
+        assert f'href="{page_of(alone, "/physics")}"' in card.content.decode(), person
+    assert "usage alone" not in text_of(signed_in(alone.ben).get(ATTENTION, headers=HTMX))
+
+
+def test_the_group_says_it_to_whoever_leads_it(alone: Site) -> None:
+    led = signed_in(alone.pia).get(f"/policy/grid/group/{alone.uid('/physics')}/")
+    assert text_of(led).count(SAID) == 1
+    assert "usage alone" not in text_of(signed_in(alone.ben).get(f"/policy/grid/group/{alone.uid('/biology')}/"))
+
+
+def test_my_way_says_it_at_the_level_where_it_holds(alone: Site) -> None:
+    page = html.unescape(signed_in(alone.alice).get("/me/priority/").content.decode())
+    _head, physics, alice, *_rest = page.split('<ol class="walk">')[1].split("<li")
+    assert ("to physics" in physics, "usage alone" in physics) == (True, False)
+    assert "physics to you" in alice
+    assert f"Compared by this site’s usage alone since {SINCE}: {REASON}" in alice
+    assert page.count("usage alone") == 1
+
+
+def test_rest_says_it_by_key_at_that_level_and_no_reason_to_whom_the_entry_is_not_told(alone: Site) -> None:
+    (told,) = Caller(user=alone.alice).get("me/explain").json()["accounts"]
+    keys = [[one["key"] for one in step["sentences"]] for step in told["steps"]]
+    assert [["walk.local_only" in each for each in keys]] == [[False, True]]
+    (said,) = [one for one in told["steps"][1]["sentences"] if one["key"] == "walk.local_only"]
+    assert said["values"] == {"at": "2026-11-20T12:00:00Z", "reason": REASON}
+    bound: dict[str, Any] = {"policy_slug": "grid", "subtree_uid": alone.uid("/physics/alice")}
+    caller = Caller(token=alone.token("priorities:read", **bound))
+    answer = caller.get("policies/grid/explain", {"account": "alice"})
+    (step,) = answer.json()["results"][0]["steps"]
+    assert step["sentences"][-1]["key"] == "walk.local_only_above"
+    mine = Caller(token=alone.token("self:read", user=alone.alice, **bound)).get("me/explain")
+    assert mine.json()["accounts"][0]["steps"][-1]["sentences"][-1]["key"] == "walk.local_only_above"
+    for each in (answer, mine):
+        assert "vo-a.example" not in each.content.decode()
+
+
+# --- Days -------------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def days(alone: Site, monkeypatch: pytest.MonkeyPatch) -> HandMade:
+    """Twenty days, of which the last two are of this site's usage alone below /physics."""
+    used = {"/physics/alice": [6.0] * 20, "/physics/bob": [1.0] * 20, "/biology/carol": [3.0] * 20}
+    made = HandMade(date(2026, 11, 21), used)
+    made.state = SeriesState(made.on[0], made.to_on, local_since={alone.uid("/physics"): AT})
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + 48 * HOUR).isoformat())
+    return put_in_place(made, monkeypatch)
+
+
+DAYS = f"Below /physics the days from 20 Nov 2026 on are compared by this site’s usage alone: {REASON}"
+
+
+def test_convergence_says_which_days_it_holds_of(alone: Site, days: HandMade) -> None:
+    client = signed_in(alone.admin)
+    for path in ("/policy/grid/convergence/", page_of(alone, "/physics", "convergence/")):
+        text = text_of(client.get(path))
+        assert text.count(DAYS) == 1, path
+        assert text.index(DAYS) < text.index("5 % and more"), path
+    assert DAYS in text_of(client.get(page_of(alone, "/physics/bob", "convergence/")))
+    for path in (
+        page_of(alone, "/biology", "convergence/"), "/policy/grid/convergence/?from=2026-11-02&to=2026-11-19",
+    ):  # fmt: skip
+        assert "usage alone" not in text_of(client.get(path)), path
+
+
+def test_days_of_a_fallback_that_is_over_say_that_they_will_be_made_again(alone: Site, days: HandMade) -> None:
+    recover(alone.policy, alone.uid("/physics"), at=AT + HOUR)
+    text = text_of(signed_in(alone.admin).get("/policy/grid/convergence/"))
+    assert "the days from 20 Nov 2026 on are compared by this site’s usage alone, until they are worked out" in text
+    assert REASON not in text
+
+
+def test_convergence_by_rest_says_it_by_key_without_the_name_of_what_is_not_seen(alone: Site, days: HandMade) -> None:
+    path = "policies/grid/convergence"
+    (said,) = Caller(user=alone.admin).get(path, {"entry": "/physics"}).json()["local_only"]
+    assert (said["key"], said["text"]) == ("local_only", DAYS)
+    assert said["values"] == {"name": "/physics", "since": "2026-11-20", "reason": REASON}
+    assert Caller(user=alone.admin).get(path, {"entry": "/biology"}).json()["local_only"] == []
+    assert Caller(user=alone.ben).get(path).json()["local_only"] == [], "what a sibling does is not ben's to see"
+    token = alone.token("policies:read", policy_slug="grid", subtree_uid=alone.uid("/physics/alice"))
+    (hidden,) = Caller(token=token).get(path).json()["local_only"]
+    assert (hidden["key"], hidden["values"]) == ("local_only_above", {"since": "2026-11-20"})
+
+
+def test_the_state_of_the_days_is_what_they_were_built_of(alone: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + 24 * HOUR).isoformat())
+    work_run_now(ask_for_series(alone.policy, at=AT + 24 * HOUR).pk)
+    assert series_state(alone.policy).local_since == {alone.uid("/physics"): AT}
+    recover(alone.policy, alone.uid("/physics"), at=AT + 24 * HOUR)
+    state = series_state(alone.policy)
+    assert (state.local_since, state.stale_from_on) == ({alone.uid("/physics"): AT}, date(2026, 11, 20))
+    work_run_now(ask_for_series(alone.policy, at=AT + 24 * HOUR).pk)
+    assert series_state(alone.policy).local_since == {}
+    Series.objects.update(inputs={})  # as before anything was written of it
+    assert series_state(alone.policy).local_since == {}
+
+
+# --- Mounts -----------------------------------------------------------------------------------------------------------
+def test_what_is_too_old_is_a_concern_with_what_holds_meanwhile_said_once(mount: Mount, place: Site) -> None:  # noqa: F811
+    cards.last_good.clear()
+    rows = Mount.objects.filter(pk=mount.pk)
+    administrator = signed_in(place.admin)
+    assert "vo-a.example tells" not in text_of(administrator.get(ATTENTION, headers=HTMX))
+    rows.update(good_at=AT - 30 * HOUR)
+    card = administrator.get(ATTENTION, headers=HTMX)
+    assert "/vo-a: what vo-a.example tells is stale" in text_of(card)
+    assert "Last heard 30 h ago. What is in force stays." in text_of(card)
+    assert f'href="{path_of(mount)}"' in card.content.decode()
+    assert "vo-a.example" not in text_of(signed_in(place.ben).get(ATTENTION, headers=HTMX)), "he doesn't see /vo-a"
+    rows.update(good_at=AT, expires_at=AT - HOUR)
+    assert "what vo-a.example tells has expired" in text_of(administrator.get(ATTENTION, headers=HTMX))
+    rows.update(expires_at=None, state=Remote.State.FROZEN)
+    assert "tells is frozen Last heard 0 s ago. What is in force stays, and nothing newer lands" in text_of(
+        administrator.get(ATTENTION, headers=HTMX)
+    )
+    rows.update(state=Remote.State.ACTIVE, good_at=AT - 30 * HOUR, stale_action="local")
+    make_global(place, "/vo-a")
+    fall_back(place.policy, place.uid("/vo-a"), reason=REASON, at=AT)
+    place.recompute()
+    text = text_of(administrator.get(ATTENTION, headers=HTMX))
+    assert f"Below /vo-a this site’s usage alone counts since {SINCE}: {REASON}" in text
+    assert "is stale" not in text
+
+
+def test_whoever_sees_the_entry_is_led_there_and_not_to_the_mount(mount: Mount, place: Site) -> None:  # noqa: F811
+    cards.last_good.clear()
+    Mount.objects.filter(pk=mount.pk).update(good_at=AT - 30 * HOUR)
+    type(place.policy).objects.filter(slug="grid").update(visibility="tree")
+    card = signed_in(place.alice).get(ATTENTION, headers=HTMX).content.decode()
+    assert page_of(place, "/vo-a") in card
+    assert path_of(mount) not in card
+
+
+def test_a_blocked_peer_is_a_concern_of_whoever_decides_about_it(mount: Mount, place: Site) -> None:  # noqa: F811
+    cards.last_good.clear()
+    Mount.objects.filter(pk=mount.pk).update(state=Remote.State.BLOCKED, error_code="forked")
+    evaluate(at=AT)
+    card = signed_in(place.admin).get(ATTENTION, headers=HTMX)
+    assert (
+        text_of(card).count("vo-a.example, vo-a told two different things as one") == 2
+    )  # and as the name of its button
+    assert f'href="{path_of(mount)}"' in card.content.decode()
+    assert "told two" not in text_of(signed_in(place.pia).get(ATTENTION, headers=HTMX))
+
+
+def test_the_mounts_age_stands_beside_its_days_and_its_group(
+    mount: Mount, place: Site, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:  # fmt: skip
+    put_in_place(HandMade(date(2026, 11, 19), {"/physics/alice": [6.0] * 5}), monkeypatch)
+    Mount.objects.filter(pk=mount.pk).update(good_at=AT - timedelta(minutes=3))
+    client: Client = signed_in(place.admin)
+    words = "from vo-a.example, version 1, 3 min old"
+    assert words in text_of(client.get(page_of(place, "/vo-a", "convergence/")))
+    assert words not in text_of(client.get(page_of(place, "/physics", "convergence/")))
+    assert words in text_of(client.get(f"/policy/grid/group/{place.uid('/vo-a')}/"))
+    tree = client.get("/policy/grid/?at=2026-11-20T12:00:00Z").content.decode().replace("\N{NO-BREAK SPACE}", " ")
+    assert 'title="from vo-a.example"' in tree
+    assert "min old" not in tree
