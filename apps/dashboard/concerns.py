@@ -19,8 +19,9 @@ from apps.dashboard.figures.bullet import State
 from apps.dashboard.group_lines import long_day
 from apps.dashboard.lines import Line
 from apps.dashboard.overview_words import compared, distance
+from apps.federation.conditions import Condition, age_of, condition_of
 from apps.federation.models import Mount, Remote, Subscription
-from apps.federation.peers import Condition, Place, age_of, condition_of
+from apps.federation.peers import Place
 from apps.notices.reading import list_open_notices
 from apps.policies.access import name_of
 from apps.policies.boosts import is_boost
