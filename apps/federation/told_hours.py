@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import connection
-from django.db.models import Count, Sum
+from django.db.models import Count, Max, Sum
 
 from apps.federation.models import HeldHour, Subscription
 from apps.usage.models import Record
@@ -55,14 +55,15 @@ class ToldUsage:
 def load_told(subscription: Subscription) -> ToldUsage:
     """The caller has asked whether the actor may see the subscription."""
     possible_s = subscription.capacity_cores * HOUR_S
-    held = {row.hour_at: row for row in HeldHour.objects.filter(subscription=subscription).order_by("-hour_at")}
+    mine = HeldHour.objects.filter(subscription=subscription)
+    held = {row.hour_at: row for row in mine.order_by("-hour_at")[:MOST_HOURS]}
+    all_held = mine.aggregate(n=Count("pk"), most=Max("cpu_s"))
     with connection.cursor() as cursor:
         cursor.execute(_COUNTED, [subscription.source_id, MOST_HOURS])
         counted = dict(cursor.fetchall())
         cursor.execute(_ALL, [subscription.source_id])
         n_hours, counted_s, first_at, last_at = cursor.fetchone()
-    newest_held = sorted(held, reverse=True)[:MOST_HOURS]
-    shown = [*newest_held, *(at for at in sorted(counted, reverse=True) if at not in held)][:MOST_HOURS]
+    shown = [*held, *(at for at in sorted(counted, reverse=True) if at not in held)][:MOST_HOURS]
     running = Record.objects.filter(source_id=subscription.source_id, state=Record.State.RUNNING)
     found = running.aggregate(n=Count("pk"), cores=Sum("cpus"))
     return ToldUsage(
@@ -70,7 +71,7 @@ def load_told(subscription: Subscription) -> ToldUsage:
             ToldHour(at, counted.get(at), held[at].cpu_s if at in held else None, possible_s)
             for at in sorted(shown, reverse=True)
         ],
-        n_hours=int(n_hours), counted_s=float(counted_s or 0.0), first_at=first_at, last_at=last_at, n_held=len(held),
-        needed_cores=max((row.cpu_s for row in held.values()), default=0.0) / HOUR_S,
+        n_hours=int(n_hours), counted_s=float(counted_s or 0.0), first_at=first_at, last_at=last_at,
+        n_held=int(all_held["n"]), needed_cores=float(all_held["most"] or 0.0) / HOUR_S,
         n_running=int(found["n"] or 0), running_cores=float(found["cores"] or 0.0),
     )  # fmt: skip
