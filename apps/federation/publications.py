@@ -18,7 +18,7 @@ from apps.accounts.actor import Actor
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.federation.keys import OwnKeys, load_keys
 from apps.federation.models import Mount, Publication, PublishedDocument, SiteKey
-from apps.federation.wire import Head, write_policy
+from apps.federation.wire import MOST_ISSUERS, Head, write_policy
 from apps.policies.models import Policy
 from apps.policies.mounts import mount_of
 from apps.policies.selectors import get_policy
@@ -137,8 +137,10 @@ def issuers_below(policy: Policy, tree: TreeColumns, entry: int) -> tuple[str, .
     around = mount_of(tree, entry)
     found = {tree.mount[i].issuer for i in mounted} | ({tree.mount[around].issuer} if around is not None else set())
     uids = [tree.uuid(i) for i in mounted]
-    for nested in Mount.objects.filter(policy=policy, entry_uid__in=uids).values_list("issuers", flat=True):
-        found.update(nested)
+    nested = Mount.objects.filter(policy=policy, entry_uid__in=uids).order_by("pk").values_list("issuers", flat=True)
+    for names in sorted(nested, key=len):  # who names more than there is room for is left out, and nobody else
+        if len(found.union(names)) <= MOST_ISSUERS:
+            found.update(names)
     return tuple(sorted(found))
 
 

@@ -28,7 +28,7 @@ from apps.policies.terms import clean_authority
 from apps.signing import BadDocument
 
 FORMAT = "fairshare-policy/1"
-MOST_ISSUERS = 64
+MOST_ISSUERS = 512
 _HEAD = ("expires_at", "format", "issued_at", "issuer", "issuers", "previous", "publication", "root", "version")
 _MOST_VERSION = 2**53
 _DIGEST = re.compile(r"[0-9a-f]{64}")

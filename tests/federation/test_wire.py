@@ -99,7 +99,7 @@ def changed(place: str, value: object) -> dict[str, Any]:
         ("issued_at", "2026-11-20T12:00:61Z", "issued_at"),
         ("expires_at", "2026-11-20T12:00:00Z", "expires_at"),
         ("issuers", "project.example", "issuers"),
-        ("issuers", ["x"] * 65, "issuers"),
+        ("issuers", ["x"] * 513, "issuers"),
         ("issuers", ["ok.example", 7], "issuers[1]"),
         ("root.shares", 30, "root.shares"),
         ("root.children.0.shares", -1, "/P-A1: shares"),
