@@ -34,6 +34,7 @@ from apps.usage.models import SiteDay, Source
 from apps.usage.sums import HourSums, Running, replace_running, replace_sums
 
 _MB = 1024.0  # in a GB
+_MOST_REQUESTED_S = 31 * 86_400.0  # capacity says how many cores a job may have, and nothing else says for how long
 _MOST_NAMED = 50
 
 
@@ -219,7 +220,7 @@ def _running(running: RunningRows | None, account: I8) -> Running:
         return Running(none, none, *[nothing] * 6)
     return Running(
         account[running.entry], running.start_us, running.cpus, running.gpus, running.mem_gb * _MB, running.nodes,
-        running.billing, running.requested_s,
+        running.billing, np.minimum(running.requested_s, _MOST_REQUESTED_S),
     )  # fmt: skip
 
 

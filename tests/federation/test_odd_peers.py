@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,14 +15,17 @@ from apps import outbound
 from apps.accounts.actor import COMMAND
 from apps.federation.control import begin_anew
 from apps.federation.models import HeldHour, Mount, Subscription
+from apps.federation.publications import Issued, issue, make_publication
+from apps.federation.told_hours import load_told
+from apps.federation.wire import PolicyLimits, read_policy
 from apps.policies import services
 from apps.policies.at_once import publish_operations
 from apps.policies.columns import Node
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.services import withdraw_change_set
 from apps.policies.trees import load_tree
-from apps.signing import canonical
-from apps.usage.models import Bucket
+from apps.signing import canonical, open_document
+from apps.usage.models import Bucket, Record
 from tests.federation.conftest import AT
 from tests.federation.looks import look_at
 from tests.federation.other_side import P1, OtherFeed, OtherSide, projects
@@ -165,3 +169,39 @@ def test_an_hour_whose_sum_would_not_be_exact_is_refused(
     feed.serves = signed(canonical(document))
     found = look_at(subscription, monkeypatch, AT)
     assert (found.outcome, "hours[1].gpu_s comes to more" in found.message) == ("refused", True)
+
+
+def test_a_running_job_that_asked_for_ages_counts_for_no_more_than_31_days(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its cores are within what the site has: else one job would outweigh all that anybody ever used."""
+    good = feed.tell({}, [(P1, AT - HOUR, 100.0), (P1, AT - HOUR, 0.5), (P1, AT - HOUR, 0.25)])
+    document = json.loads(good.split(b"\n")[0])
+    document["running"]["requested_s"] = [10**12, 3_600, None]
+    feed.serves = signed(canonical(document))
+    assert look_at(subscription, monkeypatch, AT).outcome == "landed"
+    asked = set(Record.objects.filter(source=subscription.source).values_list("cpus", "requested_s"))
+    assert asked == {(100.0, 31 * 86_400.0), (0.5, 3_600.0), (0.25, None)}
+
+
+def test_one_that_names_more_authorities_than_there_is_room_for_spoils_nobody_elses_document(mounted: Mount) -> None:
+    """What we publish names those that our mounts name: with more than a document takes, nobody would take ours."""
+    made = make_publication(policy_slug="grid", entry="/", name="all", at=AT, actor=COMMAND)
+    Mount.objects.update(issuers=[f"p{n}.example" for n in range(511)])
+    assert len(read_policy(opened(issue(made, at=AT)), PolicyLimits()).head.issuers) == 512
+    Mount.objects.update(issuers=[f"p{n}.example" for n in range(512)])
+    assert read_policy(opened(issue(made, at=AT)), PolicyLimits()).head.issuers == ("vo-a.example",)
+
+
+def opened(issued: Issued) -> Mapping[str, Any]:
+    return open_document(issued.data, trusted=None).document
+
+
+def test_of_very_many_held_hours_the_newest_are_shown_and_all_are_counted(subscription: Subscription) -> None:
+    told = {"subscription": subscription, "number": 1, "most_cpu_s": 1.0, "found_at": AT}
+    HeldHour.objects.bulk_create(
+        HeldHour(hour_at=AT - n * HOUR, cpu_s=3_600.0 * (1_000 if n == 90 else 1), **told) for n in range(1, 101)
+    )
+    found = load_told(subscription)
+    assert (found.n_held, found.needed_cores) == (100, 1_000.0)
+    assert [hour.hour_at for hour in found.hours] == [AT - n * HOUR for n in range(1, 49)]
