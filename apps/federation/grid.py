@@ -145,7 +145,7 @@ def load_grid(*, policy_slug: str, entry: str, actor: Actor, at: datetime, level
     listed, n_more = _listed(view, top, levels)
     since = _window_start(view)
     found = None if view.as_of is None else _load(view, since)
-    below = found.below(view.tree) if found is not None else np.zeros((1, len(view.tree)))
+    below = found.below if found is not None else np.zeros((1, len(view.tree)))
     told = _told(view, found)
     amounts = dict(zip(found.origins, below[:, top].tolist(), strict=True)) if found is not None and told[top] else {}
     sites, fallback_since = load_sites(

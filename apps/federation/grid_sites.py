@@ -13,8 +13,8 @@ from django.db.models import Count, Max, Sum
 
 from apps.federation.conditions import Condition, condition_of, is_held, usage_with_held
 from apps.federation.models import Mount, Publication, PublishedDocument, Subscription, UsageFeed
+from apps.policies.columns import Mask, TreeColumns
 from apps.policies.models import Policy
-from apps.policies.trees import TreeColumns
 from apps.priorities.models import Fallback
 from apps.usage.models import Source
 
@@ -99,7 +99,7 @@ def load_sites(
     is compared by this site's usage alone because others weren't heard.
     """
     way = [tree.uuid(i) for i in (*tree.ancestors(entry), entry)]
-    below = {tree.uuid(i) for level in tree.subtree(entry) for i in level} if len(tree) > 1 else set(way)
+    below = tree.subtree_mask(entry)
     newest = _newest(policy, way)
 
     def measured(origin: str, capacity: float | None) -> tuple[float | None, float | None]:
@@ -111,7 +111,7 @@ def load_sites(
 
     rows = Subscription.objects.filter(policy=policy).select_related("source").order_by("issuer", "pk")
     subscriptions = list(usage_with_held(rows))
-    wanted = [one for one in subscriptions if one.entry_uid in below or one.entry_uid in set(way)]
+    wanted = [one for one in subscriptions if one.entry_uid in way or _is_in(tree, below, one.entry_uid)]
     chosen = _one_each(wanted, way, tree)
     sites = [_here(policy, way, newest, measured, at)]
     sites += [_peer(one, tree, entry, newest, measured, since, at) for one in chosen]
@@ -119,6 +119,11 @@ def load_sites(
     sites += [_other(origin, measured) for origin, core_s in amounts.items() if origin not in known and core_s > 0]
     fallback = Fallback.objects.filter(policy=policy, entry_uid__in=way).order_by("since").first()
     return tuple(sites), None if fallback is None else fallback.since
+
+
+def _is_in(tree: TreeColumns, part: Mask, uid: UUID) -> bool:
+    place = tree.index_of_uid(uid)
+    return place is not None and bool(part[place])
 
 
 def _one_each(found: Sequence[Subscription], way: Sequence[UUID], tree: TreeColumns) -> list[Subscription]:

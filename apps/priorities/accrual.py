@@ -91,9 +91,13 @@ def usage_of_accounts(
     open_order = np.lexsort((remaining, elapsed, open_cell))
     active = historical + gather(open_cell[open_order], elapsed[open_order])
     predictive = active + gather(open_cell[open_order], remaining[open_order])
-    has_demand = np.zeros(shape[0], dtype=np.bool_)
+    return demanded(dict(zip(APPROACHES, (historical, active, predictive), strict=True)), opened, account_ids)
+
+
+def demanded(by_approach: Mapping[str, F8], opened: OpenRecords, account_ids: I8) -> AccountUsage:
+    """What accounts used, with what their open jobs ask for."""
+    has_demand = np.zeros(len(account_ids), dtype=np.bool_)
     has_demand[np.searchsorted(account_ids, opened.account_id)] = True
-    by_approach = dict(zip(APPROACHES, (historical, active, predictive), strict=True))
     return AccountUsage(by_approach, has_demand, _asked_for(opened, account_ids))
 
 

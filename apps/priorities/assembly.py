@@ -135,7 +135,12 @@ def load_inputs(
 
 def compute(inputs: Inputs) -> Computed:
     """A pure function of its inputs: the same ones give the same bits."""
-    accounts = usage_of_accounts(
+    return compute_from(inputs, used_by_accounts(inputs))
+
+
+def used_by_accounts(inputs: Inputs) -> AccountUsage:
+    """What counts of each account's usage at the instant, by source."""
+    return usage_of_accounts(
         usage=inputs.usage,
         opened=inputs.opened,
         account_ids=inputs.account_ids,
@@ -145,7 +150,6 @@ def compute(inputs: Inputs) -> Computed:
         window=window_of(inputs.settings.window),
         as_of_s=inputs.as_of.timestamp(),
     )
-    return compute_from(inputs, accounts)
 
 
 def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:

@@ -2,35 +2,37 @@
 
 As `delivered` counts them: no aging, no metric, no scope; hours that are held don't count. A site is an origin of
 sources: "" is this one, all its sources together; any other is a peer.
+
+Asked again, it is worked out anew only where something of what it depends on is otherwise: an hour of usage, an
+account, a rule, the tree, or whose a source is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from django.db import connection
 
-from apps.accounts.intern import AccountKey
-from apps.accounts.models import Account
+from apps.accounts.roll import Roll, load_roll
 from apps.engine import sweep
 from apps.policies.models import Policy
 from apps.policies.trees import TreeColumns
+from apps.priorities.assembly import one_view
 from apps.priorities.mapping import UNMAPPED
-from apps.priorities.rulebook import load_rulebook
-from apps.usage.held_hours import NOT_HELD
+from apps.priorities.placing import place_accounts
+from apps.priorities.rulebook import Rulebook, load_rulebook
+from apps.usage import account_sums
+from apps.usage.account_sums import Piece, first_hour, hour_from
 from apps.usage.models import Source
 
 F8 = npt.NDArray[np.float64]
-
-_USED = f"""
-SELECT account_id, source_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS stretch, sum(cpu_s), min(hour_at)
-FROM usage_bucket WHERE (%(from_at)s::timestamptz IS NULL OR hour_at >= %(from_at)s) AND hour_at < %(to_at)s{NOT_HELD}
-GROUP BY account_id, source_id, stretch
-"""  # noqa: S608 - constants only
+_MOST_BYTES = 128 * 1024**2
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +42,20 @@ class BySite:
     first_at: the first hour in which a site delivered anything at all, mapped or not.
     """
 
+    tree: TreeColumns = field(repr=False)
     origins: tuple[str, ...]
     own: F8
     first_at: Mapping[str, datetime]
 
-    def below(self, tree: TreeColumns) -> F8:
+    @cached_property
+    def below(self) -> F8:
         """(origins, entries), of each entry and all below it, over the whole time."""
-        own = self.own.sum(axis=0)
-        return np.stack([sweep.sum_up(tree.engine_tree(), row)[0] for row in own])
+        own, tree = self.own.sum(axis=0), self.tree.engine_tree()
+        return np.stack([sweep.sum_up(tree, row)[0] for row in own])
+
+    @property
+    def n_bytes(self) -> int:
+        return int(self.own.nbytes + self.own[0].nbytes)
 
 
 def load_by_site(
@@ -57,26 +65,81 @@ def load_by_site(
 
     The caller has checked what of the tree may be told.
     """
-    inner = sorted({cut for cut in cuts if cut < to_at and (from_at is None or cut > from_at)})
-    with connection.cursor() as cursor:
-        # one edge at the end, so that there is one; no hour begins there or later
-        cursor.execute(_USED, {"edges": [*inner, to_at], "from_at": from_at, "to_at": to_at})
-        rows = cursor.fetchall()
-    origin_of = dict(Source.objects.values_list("pk", "origin"))
-    origins = ("", *sorted({origin for origin in origin_of.values() if origin}))
-    entry_of = _places(policy, tree, {row[0] for row in rows})
-    own = np.zeros((len(inner) + 1, len(origins), len(tree)))
-    first_at: dict[str, datetime] = {}
-    for account_id, source_id, stretch, cpu_s, hour_at in rows:  # sums of whole 2⁻¹⁰ s are exact in any order
-        origin = origin_of.get(source_id, "")
-        first_at[origin] = min(hour_at, first_at.get(origin, hour_at))
-        if entry_of[account_id] != UNMAPPED:
-            own[stretch, origins.index(origin), entry_of[account_id]] += cpu_s
-    return BySite(origins, own, first_at)
+    sums = account_sums.remembered
+    with sums.lock, one_view() as is_settled:
+        edges = _edges(from_at, to_at, cuts)
+        stretches = sums.between(edges, remembers=is_settled)
+        origin_of = dict(Source.objects.values_list("pk", "origin"))
+        book, roll = load_rulebook(policy, tree), load_roll(remembers=is_settled)
+    return _remembered.of(_Asked(tree, book, roll, stretches, origin_of), keeps=is_settled and bool(tree.digest))
 
 
-def _places(policy: Policy, tree: TreeColumns, account_ids: set[int]) -> dict[int, int]:
-    """The entry of each of these accounts by the rules of now."""
-    accounts = list(Account.objects.filter(pk__in=account_ids).values_list("id", *AccountKey._fields))
-    entries = load_rulebook(policy, tree).on(tree).resolve_many([AccountKey(*row[1:]) for row in accounts])
-    return dict(zip((row[0] for row in accounts), entries.tolist(), strict=True))
+def _edges(from_at: datetime | None, to_at: datetime, cuts: Sequence[datetime]) -> list[int]:
+    inner = {cut for cut in cuts if cut < to_at and (from_at is None or cut > from_at)}
+    end = hour_from(to_at)
+    begin = first_hour(end) if from_at is None else min(hour_from(from_at), end)
+    return [begin, *sorted(min(max(hour_from(cut), begin), end) for cut in inner), end]
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """All that an answer depends on, read in one transaction."""
+
+    tree: TreeColumns
+    book: Rulebook
+    roll: Roll
+    stretches: Sequence[Sequence[Piece]]
+    origin_of: Mapping[int, str]
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Of pieces by their numbers, which never come again; of the roll by its keys, see _Remembered."""
+        numbers = tuple(tuple(piece.number for piece in stretch) for stretch in self.stretches)
+        known = self.tree.digest, self.book.rules, self.book.known.digest
+        return *known, id(self.roll.keys), numbers, tuple(sorted(self.origin_of.items()))
+
+    def work_out(self) -> BySite:
+        entry, _joins = place_accounts(self.tree, self.book.rules, self.book.known, self.roll.keys)
+        origins = ("", *sorted({origin for origin in self.origin_of.values() if origin}))
+        own = np.zeros((len(self.stretches), len(origins), len(self.tree)))
+        first: dict[str, int] = {}
+        for stretch, pieces in enumerate(self.stretches):
+            for piece in pieces:
+                self._add(piece, entry, origins, own[stretch])
+                for source_id, hour in zip(piece.first_sources.tolist(), piece.first_hours.tolist(), strict=True):
+                    origin = self.origin_of.get(source_id, "")
+                    first[origin] = min(hour, first.get(origin, hour))
+        first_at = {origin: datetime.fromtimestamp(hour * 3600, UTC) for origin, hour in first.items()}
+        return BySite(self.tree, origins, own, first_at)
+
+    def _add(self, piece: Piece, entry: npt.NDArray[np.int32], origins: tuple[str, ...], own: F8) -> None:
+        """Sums of whole 2⁻¹⁰ s are exact in any order."""
+        sources = piece.first_sources
+        column = np.array([origins.index(self.origin_of.get(one, "")) for one in sources.tolist()], np.int64)
+        at = entry[np.searchsorted(self.roll.ids, piece.account_id)]
+        counts = at != UNMAPPED
+        cell = column[np.searchsorted(sources, piece.source_id[counts])] * len(self.tree) + at[counts]
+        own += np.bincount(cell, weights=piece.cpu_s[counts], minlength=own.size).reshape(own.shape)
+
+
+class _Remembered:
+    """The last answers, bounded by their bytes; each holds on to its roll, so that no other gets its identity."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Hashable, tuple[Roll, BySite]] = OrderedDict()
+
+    def of(self, asked: _Asked, *, keeps: bool) -> BySite:
+        if not keeps:
+            return asked.work_out()
+        with self._lock:  # who asks for the same meanwhile waits for it
+            known = self._known.get(asked.key)
+            found = known[1] if known is not None else asked.work_out()
+            self._known[asked.key] = asked.roll, found
+            self._known.move_to_end(asked.key)
+            while sum(one.n_bytes for _roll, one in self._known.values()) > _MOST_BYTES:
+                self._known.popitem(last=False)
+        return found
+
+
+_remembered = _Remembered()

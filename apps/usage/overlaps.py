@@ -225,6 +225,7 @@ def forget_hours(source_id: int, *, from_at: datetime, to_at: datetime) -> None:
             settled[held_id] = min(settled.get(held_id, since_at), since_at)
     for held_id, since_at in sorted(settled.items()):
         changed_hours.note_change(held_id, since_at)
+    bump(settled.keys() - {source_id})  # which the caller counts up itself
 
 
 def _hour(at: datetime) -> int:

@@ -57,6 +57,22 @@ def test_what_stays_is_bit_for_bit_what_a_recompute_without_the_source_finds(bot
     assert pack_result(before, compute(before))[1] != pack_result(really, compute(really))[1]
 
 
+def test_leaving_out_one_of_many_sources_is_the_same_as_never_having_read_it(both: Site, peer: Source) -> None:
+    aged = {"window": {"length_s": None, "aging": "exponential", "half_life_s": 90_000}}
+    both.publish(GLOBAL, aged)
+    for n in range(9):  # with eight and more, sums over sources are made in another order than one after the other
+        more = make_source(slug=f"s{n}", name="s", namespace="c1", origin=f"s{n}.example", at=AS_OF, actor=COMMAND)
+        for ago_h in (1, 5, 17):
+            both.job("alice", "physics", 0.1 + n / 7, ago_h=ago_h + n, source=more)
+            both.job("carol", "biology", 0.3 + n / 3, ago_h=ago_h * n, source=more)
+    both.running("carol", "biology", cpus=4, since_h=2)
+    inputs = load_inputs(both.policy, as_of=AS_OF)
+    found = compute_both(inputs, {peer.pk})
+    rest = left_out(inputs, {peer.pk})
+    assert pack_result(rest, found.without_them) == pack_result(rest, compute(rest))
+    assert pack_result(inputs, found.with_them) == pack_result(inputs, compute(inputs))
+
+
 def test_nothing_left_out_changes_nothing(both: Site) -> None:
     inputs = load_inputs(both.policy, as_of=AS_OF)
     found = compute_both(inputs, ())

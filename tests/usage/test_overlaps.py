@@ -10,12 +10,13 @@ import pytest
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.errors import Invalid, NotAllowed, NotFound
+from apps.usage.changed_hours import earliest_change
 from apps.usage.collectors.base import RecordRow
 from apps.usage.held_hours import list_held_hours
 from apps.usage.ingest import ingest_batch
-from apps.usage.models import Overlap, SiteDay, Source
-from apps.usage.overlaps import decide_overlap
-from apps.usage.selectors import load_usage
+from apps.usage.models import Bucket, Overlap, SiteDay, Source
+from apps.usage.overlaps import decide_overlap, forget_hours
+from apps.usage.selectors import load_usage, watermarks
 from apps.usage.services import make_source
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -159,3 +160,15 @@ def test_every_hour_of_every_day_is_known_by_site(upload: Source) -> None:
     bring(upload, 22.5, 25.5)
     found = SiteDay.objects.order_by("day").values_list("site", "day", "hours")
     assert list(found) == [("north", MIDNIGHT.date(), 0b11 << 22), ("north", hour(24).date(), 0b11)]
+
+
+def test_what_counts_again_because_the_other_was_taken_away_is_a_change_of_its_source(
+    upload: Source, peer: Source
+) -> None:
+    bring(upload, 22.5, 25.5)
+    bring(peer, 22.5, 25.5)
+    known = watermarks()
+    Bucket.objects.filter(source=upload).delete()
+    forget_hours(upload.pk, from_at=hour(22), to_at=hour(25))
+    assert not Overlap.objects.exists()
+    assert earliest_change(known) == hour(22)

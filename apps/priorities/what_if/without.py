@@ -18,8 +18,9 @@ from apps.accounts.actor import Actor
 from apps.errors import NotFound, TooLarge
 from apps.policies.columns import Mask, TreeColumns
 from apps.policies.settings import PolicySettings
+from apps.priorities.accrual import AccountUsage, demanded
 from apps.priorities.answers import ServedSnapshot
-from apps.priorities.assembly import Computed, Inputs, compute, load_inputs, oldest
+from apps.priorities.assembly import Computed, Inputs, compute_from, load_inputs, oldest, used_by_accounts
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Source
 from apps.usage.selectors import OpenRecords
@@ -103,7 +104,17 @@ def left_out(inputs: Inputs, source_ids: Collection[int]) -> Inputs:
 
 def compute_both(inputs: Inputs, source_ids: Collection[int]) -> BothWays:
     """A pure function: what stays is, bit for bit, what a recompute without those sources would find."""
-    return BothWays(inputs.tree, compute(inputs), compute(left_out(inputs, source_ids)))
+    accounts = used_by_accounts(inputs)
+    rest = left_out(inputs, source_ids)
+    return BothWays(inputs.tree, compute_from(inputs, accounts), compute_from(rest, _less(accounts, inputs, rest)))
+
+
+def _less(accounts: AccountUsage, inputs: Inputs, rest: Inputs) -> AccountUsage:
+    """Of the sources that are left; each has a column of its own, so that nothing of theirs is summed again."""
+    stays = {source.id for source in rest.sources}
+    chosen = np.array([source.id in stays for source in sorted(inputs.sources, key=lambda one: one.id)], dtype=np.bool_)
+    kept = {name: np.ascontiguousarray(used[:, chosen]) for name, used in accounts.by_approach.items()}
+    return demanded(kept, rest.opened, rest.account_ids)
 
 
 def leave_out(
@@ -124,10 +135,11 @@ def leave_out(
         raise NotFound(_("There is no usage source %(slug)s.") % {"slug": repr(missing[0][:80])})
     both = _remembered.of(view, view.snapshot, frozenset(ids.values()))
     told = _told_there(view, both.tree)
-    rows, n_moved = _differences(both, told)
+    order, n_moved = _differences(both, told)
     return Without(
         policy_slug=view.policy.slug, policy_name=view.policy.name, settings=view.settings,
-        as_of=view.snapshot.as_of, sources=tuple(sorted(ids)), rows=tuple(rows[:most]), n_more=max(len(rows) - most, 0),
+        as_of=view.snapshot.as_of, sources=tuple(sorted(ids)), n_more=max(len(order) - most, 0),
+        rows=tuple(_difference(both, int(i)) for i in order[:most]),
         n_moved=n_moved, n_told=int(told.sum()), n_untold=int(len(told) - told.sum()),
     )  # fmt: skip
 
@@ -153,7 +165,8 @@ def _told_there(view: PolicyView, tree: TreeColumns) -> Mask:
     return np.array([place is not None and bool(view.told[place]) for place in places], dtype=np.bool_)
 
 
-def _differences(both: BothWays, told: Mask) -> tuple[list[Difference], int]:
+def _differences(both: BothWays, told: Mask) -> tuple[npt.NDArray[np.int64], int]:
+    """Entries that would stand elsewhere, largest differences first; how many of them by another rank."""
     one, other = both.with_them.result, both.without_them.result
     compared = one.competes & told
     compared[0] = False
@@ -163,7 +176,7 @@ def _differences(both: BothWays, told: Mask) -> tuple[list[Difference], int]:
     by_rank = np.where(ranked, np.abs(other.rank.astype(np.int64) - one.rank.astype(np.int64)), 0)
     differs = np.flatnonzero((by_share > _LEAST) | (by_priority > _LEAST) | (by_rank > 0))
     order = differs[np.lexsort((differs, -by_rank[differs], -np.round(by_share[differs], 12)))]
-    return [_difference(both, int(i)) for i in order], int((by_rank > 0).sum())
+    return order, int((by_rank > 0).sum())
 
 
 def _difference(both: BothWays, i: int) -> Difference:
