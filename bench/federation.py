@@ -1,5 +1,6 @@
 """Sites that follow each other: a mounted policy of 100,000 entries, looked at unchanged and landed when it changed; a
-day's usage of 10,000 entries, told and taken. With --large it is the usage of 100,000 entries.
+day's usage of 10,000 entries, told and taken. With --large it is the usage of 100,000 entries, and the grid view of a
+year of it.
 
 Both sides are in this process, with a real HTTP server on this machine between them. Ratios are seconds over the
 seconds that the goal allows.
@@ -19,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from bench import grid_view
 from bench.report import BenchLine
 
 if TYPE_CHECKING:
@@ -40,9 +42,9 @@ def measure() -> list[BenchLine]:
 
 
 def measure_large() -> list[BenchLine]:
-    """The usage of as many entries as the policy has."""
+    """The usage of as many entries as the policy has, and what the grid view makes of a year of it."""
     with _served() as served:
-        return list(_usage(served, N_ENTRIES, LARGE_S))
+        return [*_usage(served, N_ENTRIES, LARGE_S), *grid_view.measure_at(_AT)]
 
 
 class _Served:
