@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import urlencode, urlsplit, urlunsplit
@@ -289,12 +290,18 @@ def _named(source: Source, site: str) -> Source:
             raise _refused("other_site", "site", f"is {site}; so far this feed was of {source.site}")
         return source
     others = Source.objects.exclude(origin=source.origin)
-    tells = SiteDay.objects.filter(site=site, source__in=others).exists() or others.filter(site=site).exists()
-    if tells or site == settings.FAIRSHARE_SITE:
+    tells = SiteDay.objects.filter(site__iexact=site, source__in=others).exists()
+    known = {settings.FAIRSHARE_SITE, *others.values_list("site", flat=True)}
+    if tells or _spelled(site) in map(_spelled, known):
         raise _refused("other_site", "site", f"is {site}, of which others here tell: each site needs a name of its own")
     source.site = site
     source.save(update_fields=["site"])
     return source
+
+
+def _spelled(site: str) -> str:
+    """Names that read alike are one name to whoever reads them."""
+    return unicodedata.normalize("NFKC", site).casefold()
 
 
 def _enforced_version(row: Subscription, tree: TreeColumns, head: UsageHead) -> int | None:
