@@ -15,7 +15,7 @@ from apps.policies.adoption import differs, indexes_of
 from apps.policies.columns import Mask, TreeColumns
 from apps.policies.names import MAX_DEPTH, MOST_ENTRIES
 from apps.policies.reshape import breadth_first, only_used
-from apps.policies.target_moves import target_moves
+from apps.policies.target_moves import TargetMoves, target_moves
 from apps.signing import BadDocument
 
 LivedElsewhere = Callable[[Collection[UUID]], Collection[UUID]]
@@ -141,4 +141,14 @@ def _compared(head: TreeColumns, tree: TreeColumns, at: int, below: Mask) -> Lan
     n_kept = int(was_theirs.sum())
     n_changed = int((says_else & (was_theirs | (moves.place == at))).sum())
     n_added = int((moves.place < 0).sum())
-    return Landing(tree, n_added, int(below.sum()) - n_kept, n_changed, moves.furthest)
+    return Landing(tree, n_added, int(below.sum()) - n_kept, n_changed, max(moves.furthest, _emptied(moves, tree, at)))
+
+
+def _emptied(moves: TargetMoves, tree: TreeColumns, at: int) -> float:
+    """Points by which targets move that leave nobody behind who gains by it: those of the whole; of a mount that is
+    left without anything, all.
+    """
+    mount = int(np.flatnonzero(moves.place == at)[0])
+    if len(moves.gone) and not tree.n_children[mount]:
+        return 100.0
+    return 100.0 * float(np.nan_to_num(moves.gone_old_global).max(initial=0.0))

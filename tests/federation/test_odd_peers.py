@@ -28,7 +28,7 @@ from apps.signing import canonical, open_document
 from apps.usage.models import Bucket, Record
 from tests.federation.conftest import AT
 from tests.federation.looks import look_at
-from tests.federation.other_side import P1, OtherFeed, OtherSide, projects
+from tests.federation.other_side import ANNA, P1, ROOT, OtherFeed, OtherSide, projects
 from tests.federation.test_bad_peers import signed
 
 HOUR = timedelta(hours=1)
@@ -205,3 +205,30 @@ def test_of_very_many_held_hours_the_newest_are_shown_and_all_are_counted(subscr
     found = load_told(subscription)
     assert (found.n_held, found.needed_cores) == (100, 1_000.0)
     assert [hour.hour_at for hour in found.hours] == [AT - n * HOUR for n in range(1, 49)]
+
+
+@pytest.mark.parametrize("left", [[], projects()[3:], [Node(UUID(int=0x900), ROOT, "else", "project", 1.0)]])
+def test_a_document_that_leaves_nothing_or_nobody_is_held(
+    vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch, left: list[Node]
+) -> None:
+    """No target of anybody who stays moves by it."""
+    before = load_tree(Policy.objects.get(slug="grid")).digest
+    vo.publish([replace(node, parent_uid=ROOT) if node.uid == ANNA else node for node in left])
+    assert look_at(mounted, monkeypatch, AT).outcome == "held"
+    assert load_tree(Policy.objects.get(slug="grid")).digest == before
+
+
+def test_a_project_that_loses_everybody_is_held_by_its_weight(
+    vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vo.publish(projects()[:3])  # anna has P-A1 for herself: 50 of 100 shares of the VO's 30 of 130
+    found = look_at(mounted, monkeypatch, AT)
+    assert (found.outcome, "11.5 points" in found.message) == ("held", True)
+
+
+@pytest.mark.parametrize("site", ["site-a", "Site-A", "\uff53ite-a"])
+def test_a_site_that_reads_like_ours_is_refused(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, site: str
+) -> None:
+    feed.tell({AT - HOUR: {P1: 60}}, site=site)
+    assert look_at(subscription, monkeypatch, AT).code == "other_site"
