@@ -72,7 +72,7 @@ def usage_of_accounts(
     shape = (len(account_ids), len(source_ids))
 
     def cells(accounts: I8, of_sources: I8) -> I8:
-        return _places(account_ids, accounts) * shape[1] + _places(source_ids, of_sources)
+        return places_among(account_ids, accounts) * shape[1] + places_among(source_ids, of_sources)
 
     def gather(cell: I8, amount: F8) -> F8:
         return np.bincount(cell, weights=amount, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
@@ -114,7 +114,7 @@ def usage_of_scope(
     return total
 
 
-def _places(ids: I8, wanted: I8) -> I8:
+def places_among(ids: I8, wanted: I8) -> I8:
     """Where each of `wanted` is in the ascending `ids`; by a table, which beats a search where numbers lie close."""
     if not len(ids) or ids[-1] > 8 * len(ids) + 10_000:
         return np.searchsorted(ids, wanted)

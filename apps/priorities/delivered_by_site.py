@@ -15,6 +15,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from apps.accounts.roll import Roll, load_roll
 from apps.engine import sweep
 from apps.policies.models import Policy
 from apps.policies.trees import TreeColumns
+from apps.priorities.accrual import places_among
 from apps.priorities.assembly import one_view
 from apps.priorities.mapping import UNMAPPED
 from apps.priorities.placing import place_accounts
@@ -104,22 +106,27 @@ class _Asked:
         own = np.zeros((len(self.stretches), len(origins), len(self.tree)))
         first: dict[str, int] = {}
         for stretch, pieces in enumerate(self.stretches):
-            for piece in pieces:
-                self._add(piece, entry, origins, own[stretch])
-                for source_id, hour in zip(piece.first_sources.tolist(), piece.first_hours.tolist(), strict=True):
-                    origin = self.origin_of.get(source_id, "")
-                    first[origin] = min(hour, first.get(origin, hour))
+            own[stretch] = self._own(pieces, entry, origins)
+            for source_id, hour in chain.from_iterable(
+                zip(piece.first_sources.tolist(), piece.first_hours.tolist(), strict=True) for piece in pieces
+            ):
+                origin = self.origin_of.get(source_id, "")
+                first[origin] = min(hour, first.get(origin, hour))
         first_at = {origin: datetime.fromtimestamp(hour * 3600, UTC) for origin, hour in first.items()}
         return BySite(self.tree, origins, own, first_at)
 
-    def _add(self, piece: Piece, entry: npt.NDArray[np.int32], origins: tuple[str, ...], own: F8) -> None:
-        """Sums of whole 2⁻¹⁰ s are exact in any order."""
-        sources = piece.first_sources
-        column = np.array([origins.index(self.origin_of.get(one, "")) for one in sources.tolist()], np.int64)
-        at = entry[np.searchsorted(self.roll.ids, piece.account_id)]
-        counts = at != UNMAPPED
-        cell = column[np.searchsorted(sources, piece.source_id[counts])] * len(self.tree) + at[counts]
-        own += np.bincount(cell, weights=piece.cpu_s[counts], minlength=own.size).reshape(own.shape)
+    def _own(self, pieces: Sequence[Piece], entry: npt.NDArray[np.int32], origins: tuple[str, ...]) -> F8:
+        """(origins, entries). Sums of whole 2⁻¹⁰ s are exact in any order."""
+        shape, cells, amounts = (len(origins), len(self.tree)), [np.zeros(0, np.int64)], [np.zeros(0)]
+        for piece in pieces:
+            sources = piece.first_sources
+            row = np.array([origins.index(self.origin_of.get(one, "")) for one in sources.tolist()], np.int64)
+            at = entry[places_among(self.roll.ids, piece.account_id)]
+            counts = np.flatnonzero(at != UNMAPPED)
+            cells.append(row[np.searchsorted(sources, piece.source_id[counts])] * shape[1] + at[counts])
+            amounts.append(piece.cpu_s[counts])
+        found = np.bincount(np.concatenate(cells), weights=np.concatenate(amounts), minlength=shape[0] * shape[1])
+        return found.astype(np.float64, copy=False).reshape(shape)
 
 
 class _Remembered:
