@@ -181,7 +181,7 @@ def _usage(served: _Served, n: int, goal_s: float) -> Iterator[BenchLine]:
     while not n_documents or row.is_left_behind:
         settings.FAIRSHARE_ISSUER, settings.FAIRSHARE_SITE = "others.example", "others"
         began = time.perf_counter()
-        told = tell(feed, since=row.number, at=_AT)
+        told = tell(feed, since=row.number, seen=row.seen_number, at=_AT)
         told_s += time.perf_counter() - began
         if told is None:
             raise RuntimeError("There is nothing to tell.")

@@ -13,6 +13,7 @@ from apps.accounts.actor import Actor
 from apps.errors import Conflict, FieldProblem, Invalid
 from apps.federation import stale
 from apps.federation.fetching import ask_for
+from apps.federation.lines import read_from_0
 from apps.federation.looking import NOT_ASKED, Other, sealed_token
 from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.mounting import clean_fingerprint, clean_settings, get_mount
@@ -131,6 +132,8 @@ def change_settings(
 def trust_key(*, kind: Kind, remote_id: int, fingerprint: str, reason: str, at: datetime, actor: Actor) -> Other:
     """From now on by another key, which somebody compared by another way; one that was blocked is asked at once.
 
+    Usage is read from 0 by it: that the numbers go on as under the key before can't be known.
+
     Raises:
         Invalid: no reason, or no fingerprint.
     """
@@ -140,6 +143,8 @@ def trust_key(*, kind: Kind, remote_id: int, fingerprint: str, reason: str, at: 
     if plain == before:
         raise Conflict("This key is the one that is trusted already.", code="same_key")
     remote.fingerprint, remote.etag = plain, ""
+    if isinstance(remote, Subscription):
+        read_from_0(remote)
     _unblock(remote, at)
     remote.save()
     _note(remote, "federation.key_trusted", reason, at, actor, {"from": before, "to": plain})
@@ -162,7 +167,8 @@ def begin_anew(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: 
         remote.version, remote.digest = 0, ""
     else:
         details = {"number": remote.number, "root": str(remote.root_uid or "")}
-        remote.number, remote.root_uid, remote.issued_at = 0, None, None
+        read_from_0(remote)
+        remote.root_uid, remote.issued_at = None, None
     remote.etag = ""
     _unblock(remote, at)
     remote.save()
@@ -180,7 +186,7 @@ def agree_capacity(*, subscription: int, cores: float, reason: str, at: datetime
     _require_reason(reason)
     row = get_subscription(subscription_id=subscription, actor=actor, at=at, lock=True)
     before, row.capacity_cores = row.capacity_cores, clean_cores(cores)
-    row.number, row.etag = 0, ""
+    read_from_0(row)
     if row.state not in NOT_ASKED:
         row.due_at = at
     row.save()

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from apps.errors import NotFound
+from apps.federation.feed_marks import add_marks
 from apps.federation.feed_sums import (
     EMPTY,
     Places,
@@ -117,6 +118,7 @@ def bring_up_to_date(view: View, *, since: int) -> None:
     if digest != row.running_digest:
         number = max(number, row.number + 1)
         row.running_digest, row.running_number = digest, number
+    add_marks(row.pk, after=row.number, upto=number)
     row.number = number
     row.basis = view.basis | {
         "places": places.digest(places.last_account),

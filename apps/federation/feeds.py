@@ -24,6 +24,7 @@ from apps.accounts import audit
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
+from apps.federation.feed_marks import add_marks, load_states
 from apps.federation.feed_states import View, bring_up_to_date, read_view
 from apps.federation.feed_sums import hour_of, load_running, load_sums
 from apps.federation.keys import load_keys
@@ -60,9 +61,12 @@ class Told:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A reader's question. key: fingerprint of the key that will sign the answer."""
+    """A reader's question. seen: the newest number that it has heard of, from `since` on. key: fingerprint of the key
+    that will sign the answer.
+    """
 
     since: int
+    seen: int
     known_etag: str
     key: str
     at: datetime
@@ -97,6 +101,8 @@ def make_feed(
         policy=policy, entry_uid=tree.uuid(i), defaults=values,
         create_defaults={**values, "made_at": at, "number": _number_before(name)},
     )  # fmt: skip
+    if is_new and found.number:  # who has that number of the one before is told that this is another line
+        add_marks(found.pk, after=found.number - 1, upto=found.number)
     verb = "federation.feed_made" if is_new else "federation.feed_changed"
     details = {"entry": entry, **values}
     audit.record(actor=actor, verb=verb, at=at, policy_slug=policy.slug, subject=name, details=details)
@@ -127,19 +133,28 @@ def list_feeds(*, actor: Actor) -> list[UsageFeed]:
     return list(UsageFeed.objects.select_related("policy").order_by("name"))
 
 
-def tell(feed: UsageFeed, *, since: int, known_etag: str = "", at: datetime) -> Told | None:
+def tell(
+    feed: UsageFeed, *, since: int, seen: int | None = None, known_etag: str = "", at: datetime
+) -> Told | None:  # fmt: skip
     """What has changed since a number, or all that is told for 0; None where the caller has just that already.
 
+    seen: the newest number that the reader has heard of, where that is past `since` because there was more to tell.
+
     Raises:
-        Invalid, Conflict: `since` is no number, or one that this feed hasn't come to (code since_ahead).
+        Invalid, Conflict: these are no such numbers, or some that this feed hasn't come to (code since_ahead), or came
+            to so long ago that it doesn't know how (code since_forgotten).
         NotFound: the feed or its entry is gone (code entry_gone).
         TooLarge: more entries or running jobs than a document may have.
         Unavailable: too many readers at once; ask again.
     """
     if type(since) is not int or since < 0:
         raise Invalid("since must be a whole number from 0.", fields=[FieldProblem("since", "must be from 0")])
+    seen = since if seen is None else seen
+    if type(seen) is not int or seen < since or (seen and not since):
+        message = "must be a whole number from since on, and 0 for 0"
+        raise Invalid(f"seen {message}.", fields=[FieldProblem("seen", message)])
     key = SiteKey.objects.order_by("-number").values_list("fingerprint", flat=True).first()
-    asked = _Asked(since, known_etag, key or load_keys(at=at).key.public.fingerprint, at)
+    asked = _Asked(since, seen, known_etag, key or load_keys(at=at).key.public.fingerprint, at)
     for _ in range(_MOST_TRIES):
         with one_view() as is_outermost:
             view = read_view(feed.pk, at=at, remembers=is_outermost)
@@ -168,9 +183,13 @@ def _signed(document: UsageDocument, etag: str, at: datetime) -> Told:
 def _answer(view: View, asked: _Asked) -> tuple[UsageDocument, str] | None:
     """The document of a view whose feed is up to date, and its mark; None where the mark is known."""
     row, since, at = view.row, asked.since, asked.at
-    if since > row.number:
-        message = f"The feed {row.name} has come to {row.number}, not to {since}: it was begun anew. Read it from 0."
-        raise Conflict(message, code="since_ahead")
+    if asked.seen > row.number:
+        message = f"The feed {row.name} has come to {row.number}, not to {asked.seen}: it was set back to an older"
+        raise Conflict(f"{message} state, or begun anew. Read it from 0.", code="since_ahead")
+    states = load_states(row.pk, [row.number, asked.seen])
+    if asked.seen and asked.seen not in states:
+        message = f"The feed {row.name} doesn't know any more how it came to {asked.seen}. Read it from 0."
+        raise Conflict(message, code="since_forgotten")
     number = row.number if since == row.number else _upto(row, since, int(row.basis["most_rows"]))
     head = UsageHead(
         issuer=own_name(),
@@ -179,6 +198,8 @@ def _answer(view: View, asked: _Asked) -> tuple[UsageDocument, str] | None:
         number=number,
         since=since,
         more=number < row.number or not view.is_complete,
+        newest=states[row.number],
+        seen=states.get(asked.seen),
         issued_at=at.replace(microsecond=0),
         expires_at=at.replace(microsecond=0) + timedelta(seconds=row.expires_after_s),
         site=settings.FAIRSHARE_SITE,
@@ -196,8 +217,8 @@ def _state_of(head: UsageHead, row: UsageFeed, asked: _Asked) -> str:
     """A mark of all that a reader has who took this document; it is made anew when half of its time is over."""
     enforces = head.enforces and [head.enforces.issuer, head.enforces.publication, head.enforces.version]
     said = [
-        head.issuer, head.feed, str(head.root), head.number, row.number, head.more, head.site, head.capacity_cores,
-        enforces, asked.key, row.tells_running, row.expires_after_s, row.made_at.isoformat(),
+        head.issuer, head.feed, str(head.root), head.number, row.number, head.newest.mark, head.more, head.site,
+        head.capacity_cores, enforces, asked.key, row.tells_running, row.expires_after_s, row.made_at.isoformat(),
         int(asked.at.timestamp()) // (row.expires_after_s // 2),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
@@ -262,7 +283,7 @@ def _one_change() -> Iterator[bool]:
 
 
 def _number_before(name: str) -> int:
-    """A feed that is made anew goes on where the one of its name ended: readers notice that all of it is new."""
+    """A feed that is made anew goes on where the one of its name ended, in another line: its readers notice that."""
     dropped = AuditEvent.objects.filter(verb="federation.feed_dropped", subject=name).order_by("-id")
     return int((dropped.values_list("details", flat=True).first() or {}).get("number", 0))
 

@@ -152,6 +152,9 @@ class Subscription(Remote):
     running_held = models.BooleanField(default=False)  # more cores run there at once than it has: they don't count
     checked_number = models.PositiveIntegerField(default=0)  # revision for which strangers were looked for last
     is_left_behind = models.BooleanField(default=False)  # it has more to tell than one document holds: ask at once
+    seen_number = models.PositiveBigIntegerField(default=0)  # the newest that was heard of: past `number` in between
+    seen_mark = models.CharField(max_length=32, blank=True, default="")  # of that number, in the line that we follow
+    untold = models.JSONField(default=list)  # hours that we have and that a reading from 0 hasn't told yet
 
     class Meta:
         constraints = [
@@ -224,6 +227,20 @@ class FeedHour(models.Model):
 
     def __str__(self) -> str:
         return f"{self.feed_id} at {self.hour_at}"
+
+
+class FeedMark(models.Model):
+    """A number that a feed came to, and a random mark. The same number come to by another way has another mark."""
+
+    feed = models.ForeignKey(UsageFeed, on_delete=models.CASCADE, related_name="marks")
+    number = models.PositiveBigIntegerField()
+    mark = models.UUIDField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["feed", "number"], name="federation_feedmark_once")]
+
+    def __str__(self) -> str:
+        return f"{self.feed_id} at {self.number}"
 
 
 class Reading(models.Model):

@@ -53,10 +53,15 @@ def sift(document: UsageDocument, capacity_cores: float) -> Sifted:
     )
 
 
-def keep_held(subscription: Subscription, document: UsageDocument, sifted: Sifted, at: datetime) -> None:
-    """What is held is listed until it is told within the capacity; what is new is in the audit log once."""
+def keep_held(
+    subscription: Subscription, document: UsageDocument, sifted: Sifted, empty: I8, at: datetime
+) -> None:  # fmt: skip
+    """What is held is listed until it is told within the capacity; what is new is in the audit log once.
+
+    empty: hours since 1970 that aren't told any more.
+    """
     mine = HeldHour.objects.filter(subscription=subscription)
-    mine.filter(hour_at__in=[hour_at(hour) for hour in sifted.hours.tolist()]).delete()
+    mine.filter(hour_at__in=[hour_at(hour) for hour in [*sifted.hours.tolist(), *empty.tolist()]]).delete()
     known = set(mine.values_list("hour_at", flat=True))
     new = sorted(hour for hour in sifted.held_cpu_s if hour_at(hour) not in known)
     rows = [

@@ -18,12 +18,13 @@ from apps.accounts.audit import record
 from apps.accounts.entry_names import entry_account
 from apps.accounts.intern import account_ids
 from apps.errors import DomainError, FieldProblem
+from apps.federation.lines import hours_left_out, refuse_other_line
 from apps.federation.lived import lives_in_another_policy
 from apps.federation.looking import Look, Question, question_of
 from apps.federation.models import Fetch, Mount, Publication, Subscription
 from apps.federation.quarantine import Sifted, hour_at, keep_held, sift
 from apps.federation.trust import SKEW
-from apps.federation.wire_usage import RunningRows, UsageDocument, UsageHead, read_usage
+from apps.federation.wire_usage import RunningRows, State, UsageDocument, UsageHead, read_usage
 from apps.policies.adoption import indexes_of
 from apps.policies.columns import TreeColumns
 from apps.policies.mounts import mount_of
@@ -41,7 +42,9 @@ _MOST_NAMED = 50
 
 @dataclass(frozen=True)
 class TrustedFeed:
-    """What is known of the other side. number 0: everything is read anew; root: of the entry over there."""
+    """What is known of the other side. number 0: everything is read anew; root: of the entry over there; seen: the
+    newest state that was heard of in the line that `number` is of, None where that isn't known.
+    """
 
     issuer: str
     feed: str
@@ -49,6 +52,7 @@ class TrustedFeed:
     number: int = 0
     root: UUID | None = None
     issued_at: datetime | None = None
+    seen: State | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,21 +64,24 @@ class JudgedUsage:
 
 
 def trusted_of(row: Subscription) -> TrustedFeed:
-    return TrustedFeed(row.issuer, row.feed, row.fingerprint, row.number, row.root_uid, row.issued_at)
+    seen = State(row.seen_number, row.seen_mark) if row.number and row.seen_mark else None
+    return TrustedFeed(row.issuer, row.feed, row.fingerprint, row.number, row.root_uid, row.issued_at, seen)
 
 
 def question_for(row: Subscription) -> Question:
     """From where we are. Without a condition once what we have has expired: it takes a signature to be confirmed."""
-    url = address_since(row.url, row.number)
+    url = address_since(row.url, row.number, row.seen_number)
     return question_of(row, url=url, etag=row.etag)
 
 
-def address_since(url: str, number: int) -> str:
+def address_since(url: str, number: int, seen: int = 0) -> str:
+    """seen: the newest number that was heard of, named where it isn't the same."""
+    asked = {"since": number, "seen": seen} if seen > number > 0 else {"since": number}
     try:
         parts = urlsplit(url)
     except ValueError:
         return url  # whoever asks refuses it
-    query = "&".join(part for part in (parts.query, urlencode({"since": number})) if part)
+    query = "&".join(part for part in (parts.query, urlencode(asked)) if part)
     return urlunsplit(parts._replace(query=query))
 
 
@@ -92,8 +99,10 @@ def read_answer(row: Subscription, answer: outbound.Answer, look: Look, at: date
             raise BadDocument(message, code="expired")
         return
     if answer.status == 409 and row.number:
-        message = f"It doesn't know its own number {row.number} any more: if it was set up anew, begin anew."
-        raise BadDocument(message, code="older_version")
+        number = max(row.number, row.seen_number)
+        message = f"It doesn't know its own number {number}: it hasn't come to it, or not by any way that it remembers."
+        remedy = "If it was restored from a backup or set up anew, or wasn't asked for very long, begin anew."
+        raise BadDocument(f"{message} {remedy}", code="older_version")
     if answer.status != 200:
         raise outbound.Unreachable(f"It answers with status {answer.status}, and no document.", code="bad_status")
     look.judged = judge_usage(answer.body, trusted_of(row), at=at)
@@ -105,7 +114,7 @@ def judge_usage(data: bytes, trusted: TrustedFeed, *, at: datetime) -> JudgedUsa
 
     Raises:
         BadDocument: codes of signing and of the format, and other_feed, other_root, issued_ahead, expired,
-            older_version, other_question, hour_ahead.
+            older_version, forked, other_question, hour_ahead.
     """
     opened = open_document(data, trusted={trusted.fingerprint})
     document = read_usage(opened.document)
@@ -129,9 +138,11 @@ def judge_usage(data: bytes, trusted: TrustedFeed, *, at: datetime) -> JudgedUsa
         raise _refused("other_question", "since", message)
     if head.more and head.number <= trusted.number:
         raise _refused("other_question", "more", "says that there is more, and leads no further")
+    refuse_other_line(head, trusted.seen)
     now = replace(
-        trusted, fingerprint=opened.key.fingerprint, number=head.number, root=head.root, issued_at=head.issued_at
-    )
+        trusted, fingerprint=opened.key.fingerprint, number=head.number, root=head.root, issued_at=head.issued_at,
+        seen=head.newest,
+    )  # fmt: skip
     return JudgedUsage(document, now)
 
 
@@ -179,24 +190,28 @@ def _take_whole(row: Subscription, judged: JudgedUsage, look: Look, at: datetime
         look.outcome = Fetch.Outcome.HELD if is_held else Fetch.Outcome.LANDED
         look.message = _told(document, sifted)
     row.root_uid, row.number, row.is_left_behind, row.etag = head.root, head.number, head.more, look.etag
+    row.seen_number, row.seen_mark = head.newest.number, head.newest.mark
 
 
 def _land(row: Subscription, document: UsageDocument, uids: list[UUID], sifted: Sifted, at: datetime) -> None:
     """All of it or nothing: the caller's transaction ends with the subscription's number.
 
     A held hour counts as nothing, not as what was told of it before: that may be half an hour's worth of the same
-    inflated sums, and what counts would depend on when somebody looked.
+    inflated sums, and what counts would depend on when somebody looked. What is read from 0 takes the place of all that
+    was told before, once all of it is read: hours that weren't told again are empty.
     """
     source = _named(Source.objects.get(pk=row.source_id), document.head.site)
     counted = np.isin(document.row_hour, sifted.hours)
     running = None if sifted.running_is_held else document.running
     account = _accounts(document, uids, counted, running, at)
     rows = HourSums(document.row_hour[counted], account[document.row_entry[counted]], document.amounts[counted])
-    replace_sums(source, told=document.hours, rows=rows, at=at)
+    untold = hours_left_out(row, document)
+    empty, row.untold = (untold[:0], untold.tolist()) if document.head.more else (untold, [])
+    replace_sums(source, told=np.concatenate([document.hours, empty]), rows=rows, at=at)
     fault_point("federation.taking.after_sums")
     replace_running(source, _running(running, account), at=at)
     fault_point("federation.taking.after_running")
-    keep_held(row, document, sifted, at)
+    keep_held(row, document, sifted, empty, at)
 
 
 def _accounts(

@@ -2,9 +2,14 @@
 
 Version 1 of the format, as canonical JSON (see apps/signing.py); no names of accounts, groups or jobs are in it:
 
-`{"format":"fairshare-usage/1", "issuer", "feed", "root", "number", "since", "more", "issued_at", "expires_at", "site",
-"capacity":{"cores"}, "enforces":null or {"issuer","publication","version"}, "entries":[uid…], "hours":[…],
-"running":null or {…}}`
+`{"format":"fairshare-usage/1", "issuer", "feed", "root", "number", "since", "more", "newest":{"number","mark"},
+"seen":null or {"number","mark"}, "issued_at", "expires_at", "site", "capacity":{"cores"}, "enforces":null or
+{"issuer","publication","version"}, "entries":[uid…], "hours":[…], "running":null or {…}}`
+
+Each number gets a random mark (32 hexadecimal digits) when the feed comes to it, and another one when it comes to it
+again, because the site was restored from an older state. `newest` is the state of the feed when this was told; it is
+`number` where all was told, and later where there is more. `seen` is the newest state that the reader had heard of when
+it asked (null for a reader of nothing): where its mark is another one, what the reader took is of another line.
 
 An hour: `{"hour":"2026-11-20T12:00:00Z", "entry":[…], "cpu_s":[…], …}`: its sums are all there is of this hour, so an
 hour without rows says that it is empty. `entry` holds indexes into `entries`, ascending; gpu_s, mem_gb_s, node_s,
@@ -51,12 +56,13 @@ MOST_CORES = 1e9
 MOST_SUM = 2**53 // QUANTA  # of an hour: multiples of 2⁻¹⁰ are added up exactly below it
 MOST_SITE = 64
 _HEAD = (
-    "capacity", "enforces", "entries", "expires_at", "feed", "format", "hours", "issued_at", "issuer", "more", "number",
-    "root", "running", "since", "site",
+    "capacity", "enforces", "entries", "expires_at", "feed", "format", "hours", "issued_at", "issuer", "more", "newest",
+    "number", "root", "running", "seen", "since", "site",
 )  # fmt: skip
 _HOUR_NEEDS = ("hour", "entry", AMOUNTS[0])
 _RATES = ("cpus", "gpus", "mem_gb", "nodes", "billing")
 _RUNNING_NEEDS = ("entry", "start", "cpus", "requested_s")
+_MARK = re.compile(r"[0-9a-f]{32}")
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR = timedelta(hours=1)
@@ -72,9 +78,18 @@ class Enforced:
 
 
 @dataclass(frozen=True)
+class State:
+    """A number that a feed came to, with the random mark that it got then: come to again, it has another one."""
+
+    number: int
+    mark: str
+
+
+@dataclass(frozen=True)
 class UsageHead:
     """What stands over the sums. number: the state that it brings a reader of state `since` to; more: there is a later
-    one, to be asked for with this number.
+    one, to be asked for with this number. newest: the state of the feed when this was told; seen: the newest that its
+    reader had heard of before, None for 0.
     """
 
     issuer: str
@@ -83,6 +98,8 @@ class UsageHead:
     number: int
     since: int
     more: bool
+    newest: State
+    seen: State | None
     issued_at: datetime
     expires_at: datetime
     site: str
@@ -135,6 +152,8 @@ def write_usage(document: UsageDocument) -> dict[str, Any]:
         "number": head.number,
         "since": head.since,
         "more": head.more,
+        "newest": _written_state(head.newest),
+        "seen": head.seen and _written_state(head.seen),
         "issued_at": instant_text(head.issued_at),
         "expires_at": instant_text(head.expires_at),
         "site": head.site,
@@ -160,6 +179,10 @@ def read_usage(document: Mapping[str, Any]) -> UsageDocument:
     hours, row_hour, row_entry, amounts = _read_hours(document["hours"], len(entries), head)
     running = None if document["running"] is None else _read_running(document["running"], len(entries))
     return UsageDocument(head, entries, hours, row_hour, row_entry, amounts, running)
+
+
+def _written_state(state: State) -> dict[str, Any]:
+    return {"number": state.number, "mark": state.mark}
 
 
 def _written_hours(document: UsageDocument) -> list[dict[str, Any]]:
@@ -200,13 +223,14 @@ def _read_head(document: Mapping[str, Any]) -> UsageHead:
     if document.get("format") != FORMAT:
         raise bad_place("format", f"must be {FORMAT!r}: this is a document of another kind, or of a newer release")
     refuse_others(document, _HEAD, _HEAD, "")
-    number, since = read_whole(document["number"], "number", 0), read_whole(document["since"], "since", 0)
+    number, since = read_whole(document["number"], "number", 1), read_whole(document["since"], "since", 0)
     if since > number:
         raise bad_place("since", "is later than number")
     if type(document["more"]) is not bool:
         raise bad_place("more", "must be true or false")
     if document["more"] and since == number:
         raise bad_place("more", "says that there is more, and nothing is told")
+    newest, seen = _read_line(document, number, since)
     issued_at, expires_at = (read_instant(document[name], name) for name in ("issued_at", "expires_at"))
     if expires_at <= issued_at:
         raise bad_place("expires_at", "must be later than issued_at")
@@ -217,12 +241,41 @@ def _read_head(document: Mapping[str, Any]) -> UsageHead:
         number=number,
         since=since,
         more=document["more"],
+        newest=newest,
+        seen=seen,
         issued_at=issued_at,
         expires_at=expires_at,
         site=_read_site(document["site"]),
         capacity_cores=_read_capacity(document["capacity"]),
         enforces=None if document["enforces"] is None else _read_enforced(document["enforces"]),
     )
+
+
+def _read_line(document: Mapping[str, Any], number: int, since: int) -> tuple[State, State | None]:
+    """The newest state of the feed, and the newest that the reader had heard of."""
+    newest = _read_state(document["newest"], "newest")
+    if newest.number < number:
+        raise bad_place("newest.number", "is earlier than number")
+    if newest.number > number and not document["more"]:
+        raise bad_place("more", "must be true: what is told ends before the newest state")
+    if not since:
+        if document["seen"] is not None:
+            raise bad_place("seen", "must be null where since is 0")
+        return newest, None
+    seen = _read_state(document["seen"], "seen")
+    if not since <= seen.number <= newest.number:
+        raise bad_place("seen.number", "must be from since to the newest")
+    if seen.number == newest.number and seen.mark != newest.mark:
+        raise bad_place("seen.mark", "is another one than that of newest, which has the same number")
+    return newest, seen
+
+
+def _read_state(value: object, where: str) -> State:
+    given = read_object(value, ("number", "mark"), ("number", "mark"), where)
+    mark = given["mark"]
+    if not isinstance(mark, str) or not _MARK.fullmatch(mark):
+        raise bad_place(f"{where}.mark", "must be 32 hexadecimal digits in lower case")
+    return State(read_whole(given["number"], f"{where}.number", 1), mark)
 
 
 def _read_site(value: object) -> str:

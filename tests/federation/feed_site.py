@@ -13,7 +13,7 @@ from apps.accounts.intern import AccountKey
 from apps.federation.feeds import Told, make_feed, tell
 from apps.federation.keys import load_keys
 from apps.federation.models import UsageFeed
-from apps.federation.wire_usage import UsageDocument, read_usage
+from apps.federation.wire_usage import State, UsageDocument, read_usage
 from apps.policies import services
 from apps.policies.models import Policy
 from apps.policies.trees import load_tree
@@ -134,6 +134,7 @@ class Reader:
 
     feed: UsageFeed
     number: int = 0
+    seen: State | None = None
     etag: str = ""
     sums: Sums = field(default_factory=dict)
     running: list[tuple[UUID, float]] = field(default_factory=list)
@@ -142,11 +143,13 @@ class Reader:
 
     def look(self, *, at: datetime = AT) -> bool:
         """One question; whether there is more."""
-        told = tell(self.feed, since=self.number, known_etag=self.etag, at=at)
+        seen = self.seen.number if self.seen and self.number else None
+        told = tell(self.feed, since=self.number, seen=seen, known_etag=self.etag, at=at)
         if told is None:
             return False
         document = opened(told)
         assert (document.head.since, document.head.number) == (self.number, told.number)
+        assert document.head.seen == (self.seen if self.number else None), "its line was forked"
         self.documents.append(document)
         self.data.append(told.data)
         self.sums |= {hour: {} for hour in document.hours.tolist()}
@@ -156,7 +159,7 @@ class Reader:
         if document.running is not None:
             jobs = zip(document.running.entry.tolist(), document.running.cpus.tolist(), strict=True)
             self.running = [(document.entries[entry], cpus) for entry, cpus in jobs]
-        self.number, self.etag = told.number, told.etag
+        self.number, self.seen, self.etag = told.number, document.head.newest, told.etag
         return document.head.more
 
     def follow(self, *, at: datetime = AT) -> Sums:

@@ -16,7 +16,7 @@ from uuid import UUID
 import numpy as np
 
 from apps.federation.wire import Head, write_policy
-from apps.federation.wire_usage import RunningRows, UsageDocument, UsageHead, write_usage
+from apps.federation.wire_usage import RunningRows, State, UsageDocument, UsageHead, write_usage
 from apps.policies.columns import Node
 from apps.policies.reshape import columns_of
 from apps.signing import Link, SigningKey, digest_of, sign_document
@@ -49,6 +49,7 @@ class OtherSide:
     knows_etags: bool = True
     asked: list[dict[str, str]] = field(default_factory=list)
     port: int = 0
+    etag: str = ""  # in place of one by the bytes
     wait: Callable[[], object] = lambda: None  # before each answer
 
     def answer(self, path: str) -> bytes:
@@ -83,6 +84,7 @@ class OtherFeed(OtherSide):
     number: int = 0
     root: UUID = U2
     told: dict[datetime, tuple[int, Mapping[UUID, float]]] = field(default_factory=dict)
+    line: str = "first"  # by which it came to its numbers
 
     @property
     def url(self) -> str:
@@ -97,17 +99,22 @@ class OtherFeed(OtherSide):
     def tell(
         self, hours: Hours, running: Sequence[tuple[UUID, datetime, float]] | None = (), **more: Any
     ) -> bytes:  # fmt: skip
-        """One document, served to every question from now on; `more` replaces parts of its head.
+        """One document since the number before, served to every question; `more` replaces parts of its head.
 
         running: entry, start, cores.
         """
         at = more.pop("issued_at", self.at)
         self.number = more.pop("number", self.number + 1)
+        since = more.pop("since", self.number - 1)
         head = UsageHead(
-            self.name, "vo-a", self.root, self.number, 0, False, at, at + timedelta(days=1), "site-b", 100.0
+            self.name, "vo-a", self.root, self.number, since, False, self.state(self.number),
+            self.state(since) if since else None, at, at + timedelta(days=1), "site-b", 100.0,
         )  # fmt: skip
         self.serves = sign_document(write_usage(usage_of(replace(head, **more), hours, running)), self.key, self.chain)
         return self.serves
+
+    def state(self, number: int) -> State:
+        return State(number, hashlib.sha256(f"{self.line} {number}".encode()).hexdigest()[:32])
 
     def answer(self, path: str) -> bytes:
         """What `use` brought since the number that is asked for, or what `tell` said."""
@@ -161,7 +168,7 @@ def serving(side: Side) -> Iterator[Side]:
             side.asked.append({":path": self.path} | {name.lower(): value for name, value in self.headers.items()})
             side.wait()
             data = side.answer(self.path)
-            etag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+            etag = side.etag or f'"{hashlib.sha256(data).hexdigest()[:16]}"'
             if side.knows_etags and self.headers.get("If-None-Match") == etag:
                 self.send_response(304)
                 self.end_headers()

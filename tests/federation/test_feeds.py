@@ -16,10 +16,10 @@ from psycopg.errors import SerializationFailure
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
-from apps.federation import feed_states, feeds
+from apps.federation import feed_marks, feed_states, feeds
 from apps.federation.feeds import drop_feed, list_feeds, make_feed, tell
 from apps.federation.keys import rotate_key
-from apps.federation.models import FeedHour, Mount, UsageFeed
+from apps.federation.models import FeedHour, FeedMark, Mount, UsageFeed
 from apps.policies.at_once import publish_operations
 from apps.policies.models import Policy
 from apps.runs.models import Run
@@ -313,7 +313,7 @@ def test_a_reader_that_knows_the_mark_gets_nothing_in_a_few_queries(teller: Tell
         connection,
     ) as queries:
         assert tell(teller.feed, since=reader.number, known_etag=reader.etag, at=AT + HOUR / 2) is None
-    assert len(queries) <= 12
+    assert len(queries) <= 13
     assert tell(teller.feed, since=0, known_etag=reader.etag, at=AT) is None  # the very answer it had
     assert tell(teller.feed, since=reader.number, known_etag="x-1", at=AT) is not None
     asked_anew = tell(teller.feed, since=reader.number, at=AT)
@@ -368,17 +368,57 @@ def test_a_number_that_the_feed_has_not_come_to_is_refused(teller: Teller, reade
     for since in (-1, 1.0, True, "1"):
         with pytest.raises(Invalid):
             tell(teller.feed, since=since, at=AT)  # type: ignore[arg-type]
+    with pytest.raises(Conflict) as refused:
+        tell(teller.feed, since=1, seen=2, at=AT)
+    assert refused.value.code == "since_ahead"
+    for since, seen in ((1, 0), (0, 1), (1, 1.0), (1, True), (1, "1")):
+        with pytest.raises(Invalid, match="seen"):
+            tell(teller.feed, since=since, seen=seen, at=AT)  # type: ignore[arg-type]
 
 
-def test_a_feed_made_anew_under_its_name_goes_on_with_its_numbers(teller: Teller, reader: Reader) -> None:
+def test_each_number_has_one_mark_also_where_one_change_takes_several(
+    teller: Teller, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_states, "MOST_ROWS", 1)
+    everything(teller)
+    other = Reader(teller.feed)
+    assert other.follow() == reader.follow() == teller.expected()
+    marks = {number: mark.hex for number, mark in FeedMark.objects.values_list("number", "mark")}
+    assert sorted(marks) == list(range(1, UsageFeed.objects.get().number + 1))
+    assert len(set(marks.values())) == len(marks) > 4
+    told = {document.head.newest for one in (reader, other) for document in one.documents}
+    assert all(marks[state.number] == state.mark for state in told)
+
+
+def test_old_marks_go_a_bounded_number_at_a_time(
+    teller: Teller, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2, 12):
+        FeedMark.objects.create(feed=teller.feed, number=number, mark=UUID(int=number))
+    UsageFeed.objects.update(number=11)
+    monkeypatch.setattr(feed_marks, "KEPT", 4)
+    monkeypatch.setattr(feed_marks, "_MOST_DROPPED", 5)
+    for job, left in (("x", range(6, 13)), ("y", range(10, 14))):
+        teller.job(job, "anna", "P-A1", ago_h=40)
+        tell(teller.feed, since=0, at=AT)
+        assert list(FeedMark.objects.order_by("number").values_list("number", flat=True)) == list(left)
+
+
+def test_a_feed_made_anew_under_its_name_goes_on_with_its_numbers_in_another_line(
+    teller: Teller, reader: Reader
+) -> None:
     drop_feed(name="vo-a", at=AT, actor=COMMAND)
     with pytest.raises(NotFound):
         tell(teller.feed, since=0, at=AT)
     withdrawn(teller)
     reader.feed = make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=1, at=AT, actor=COMMAND)
-    reader.look()
-    assert reader.documents[-1].head.number == 2
-    assert len(reader.documents[-1].hours) == len(teller.expected())
+    told = tell(reader.feed, since=1, known_etag=reader.etag, at=AT)
+    assert told is not None
+    head = opened(told).head
+    assert (head.number, len(opened(told).hours)) == (2, len(teller.expected()))
+    assert head.seen is not None
+    assert reader.seen is not None
+    assert (head.seen.number, head.seen.mark != reader.seen.mark) == (1, True)
 
 
 # --- Running jobs -----------------------------------------------------------------------------------------------------

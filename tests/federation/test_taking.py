@@ -191,7 +191,7 @@ def test_a_first_document_of_a_site_that_others_here_tell_of_is_refused(
     feed.tell({H11: {P1: 60}}, site="site-a")
     assert look_at(subscription, monkeypatch, AT).code == "other_site"
     Source.objects.create(slug="own", name="Own", namespace="own", site="abisko", created_at=AT)
-    feed.tell({H11: {P1: 60}}, site="abisko")
+    feed.tell({H11: {P1: 60}}, site="abisko", number=1)
     assert look_at(subscription, monkeypatch, AT).code == "other_site"
     assert counted(subscription) == {}
     assert not Source.objects.filter(pk=subscription.source_id, site__in=("site-a", "abisko")).exists()
@@ -466,7 +466,7 @@ def test_the_clock_of_a_site_that_is_an_hour_ahead_is_named(
     feed.tell({AT: {P1: 60}}, issued_at=AT + HOUR)
     found = look_at(subscription, monkeypatch, AT)
     assert (found.code, "3600 s ahead" in found.message) == ("issued_ahead", True)
-    feed.tell({AT: {P1: 60}}, issued_at=AT + timedelta(minutes=4))
+    feed.tell({AT: {P1: 60}}, issued_at=AT + timedelta(minutes=4), number=1)
     assert look_at(subscription, monkeypatch, AT).outcome == "landed"
 
 

@@ -44,7 +44,7 @@ class Both:
         at = AT + timedelta(minutes=minutes)
         self._be("site-b.example", "site-b")
         self.row.refresh_from_db()
-        told = tell(self.teller.feed, since=self.row.number, at=at)
+        told = tell(self.teller.feed, since=self.row.number, seen=self.row.seen_number, at=at)
         assert told is not None
         self._side.serves = told.data
         self._be("site.example", "site-a")

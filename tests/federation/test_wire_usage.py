@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from apps.errors import TooLarge
 from apps.federation import wire_usage
-from apps.federation.wire_usage import Enforced, RunningRows, UsageDocument, UsageHead, read_usage, write_usage
+from apps.federation.wire_usage import Enforced, RunningRows, State, UsageDocument, UsageHead, read_usage, write_usage
 from apps.signing import BadDocument, SigningKey, canonical, open_document, read_canonical, sign_document
 from apps.usage.buckets import AMOUNTS
 
@@ -25,6 +25,7 @@ AT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
 NOW = int(AT.timestamp()) // 3600
 ROOT = UUID(int=7)
 KEY = SigningKey(bytes(range(32)))
+MARKS = ("0123456789abcdef" * 2, "f" * 32)
 COLUMNS = ("hours", "row_hour", "row_entry", "amounts")
 RUNNING = ("entry", "start_us", "cpus", "gpus", "mem_gb", "nodes", "billing", "requested_s")
 
@@ -38,7 +39,8 @@ jobs = st.tuples(
 
 def head(**changes: Any) -> UsageHead:
     values: dict[str, Any] = {
-        "issuer": "a.example", "feed": "vo-a", "root": ROOT, "number": 3, "since": 1, "more": False, "issued_at": AT,
+        "issuer": "a.example", "feed": "vo-a", "root": ROOT, "number": 3, "since": 1, "more": False,
+        "newest": State(3, MARKS[1]), "seen": State(1, MARKS[0]), "issued_at": AT,
         "expires_at": AT + timedelta(days=1), "site": "Site A", "capacity_cores": 1000.0,
         "enforces": Enforced("vo-a.example", "vo-a", 41),
     }  # fmt: skip
@@ -95,7 +97,8 @@ U = [f"00000000-0000-0000-0000-00000000000{n}" for n in (1, 2, 3)]
 def good() -> dict[str, Any]:
     return {
         "format": "fairshare-usage/1", "issuer": "a.example", "feed": "vo-a", "root": U[0], "number": 3, "since": 1,
-        "more": False, "issued_at": "2026-11-20T12:30:00Z", "expires_at": "2026-11-21T12:30:00Z", "site": "Site A",
+        "more": False, "newest": {"number": 3, "mark": MARKS[1]}, "seen": {"number": 1, "mark": MARKS[0]},
+        "issued_at": "2026-11-20T12:30:00Z", "expires_at": "2026-11-21T12:30:00Z", "site": "Site A",
         "capacity": {"cores": 1000}, "enforces": {"issuer": "vo-a.example", "publication": "vo-a", "version": 41},
         "entries": list(U),
         "hours": [
@@ -153,6 +156,33 @@ NAN, INF = float("nan"), float("inf")
         (("number",), 2**53 + 1, "number"),
         (("since",), 4, "since"),
         (("since",), None, "since"),
+        (("number",), 0, "number"),
+        (("newest",), ..., "newest"),
+        (("newest",), None, "newest"),
+        (("newest",), MARKS[1], "newest"),
+        (("newest", "number"), ..., "newest.number"),
+        (("newest", "number"), 2, "newest.number"),
+        (("newest", "number"), 3.0, "newest.number"),
+        (("newest", "number"), 4, "more"),
+        (("newest", "mark"), ..., "newest.mark"),
+        (("newest", "mark"), None, "newest.mark"),
+        (("newest", "mark"), 7, "newest.mark"),
+        (("newest", "mark"), "f" * 31, "newest.mark"),
+        (("newest", "mark"), "f" * 33, "newest.mark"),
+        (("newest", "mark"), "F" * 32, "newest.mark"),
+        (("newest", "mark"), "g" * 32, "newest.mark"),
+        (("newest", "mark"), "f" * 31 + "\n", "newest.mark"),
+        (("newest", "mark"), "f" * 32 + "\n", "newest.mark"),
+        (("newest", "mark"), "\u0660" * 32, "newest.mark"),
+        (("newest", "issuer"), "x", "newest.issuer"),
+        (("seen",), ..., "seen"),
+        (("seen",), None, "seen"),
+        (("seen", "mark"), "", "seen.mark"),
+        (("seen", "mark"), [MARKS[0]], "seen.mark"),
+        (("seen", "number"), 0, "seen.number"),
+        (("seen", "number"), 4, "seen.number"),
+        (("seen", "number"), 3, "seen.mark"),
+        (("seen", "number"), True, "seen.number"),
         (("more",), 1, "more"),
         (("issued_at",), "2026-11-20", "issued_at"),
         (("expires_at",), "2026-11-20T12:30:00Z", "expires_at"),
@@ -238,6 +268,17 @@ def test_more_needs_a_later_number() -> None:
     with pytest.raises(BadDocument, match="more"):
         read_usage(good() | {"more": True, "since": 3})
     assert read_usage(good() | {"more": True}).head.more
+
+
+def test_a_reader_of_nothing_has_seen_nothing_and_one_in_between_has_seen_more_than_it_took() -> None:
+    with pytest.raises(BadDocument, match="seen"):
+        read_usage(good() | {"since": 0})
+    assert read_usage(good() | {"since": 0, "seen": None}).head.seen is None
+    later = {"number": 7, "mark": MARKS[0]}
+    found = read_usage(good() | {"more": True, "newest": later, "seen": {"number": 5, "mark": MARKS[1]}}).head
+    assert (found.number, found.newest, found.seen) == (3, State(7, MARKS[0]), State(5, MARKS[1]))
+    with pytest.raises(BadDocument, match=r"seen\.number"):
+        read_usage(good() | {"since": 2})  # it had heard of less than it took
 
 
 @pytest.mark.parametrize(

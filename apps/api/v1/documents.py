@@ -54,6 +54,10 @@ class SinceSerializer(serializers.Serializer[Any]):
         min_value=0, max_value=_MOST_NUMBER, required=False, default=0,
         help_text="The number of the last document that was taken; 0 for everything",
     )  # fmt: skip
+    seen = serializers.IntegerField(
+        min_value=0, max_value=_MOST_NUMBER, required=False,
+        help_text="The number of `newest` in that document, where there was more to tell; else the same as `since`",
+    )  # fmt: skip
 
 
 class SignedDocumentView(APIView):
@@ -84,15 +88,21 @@ class FeedDocumentView(SignedDocumentView):
     @extend_schema(
         operation_id="read_feed",
         parameters=[SinceSerializer, _IF_NONE_MATCH],
-        responses={**_ANSWERS, 409: OpenApiResponse(description="The feed hasn't come to this number: read it from 0")},
+        responses={
+            **_ANSWERS,
+            409: OpenApiResponse(
+                description="The feed hasn't come to this number, or has forgotten it: read it from 0"
+            ),
+        },
     )
     def get(self, request: Request, name: str) -> HttpResponse:
         """Usage of an entry and all below it since a number (`fairshare-usage/1`), signed; for the same callers."""
         actor, now = actor_of(request), clock.now()
         feed = get_feed(name=name, actor=actor, at=now)
-        since = asked(SinceSerializer, request)["since"]
+        given = asked(SinceSerializer, request)
+        since, seen = given["since"], given.get("seen")
         known = next(iter(known_tags(request._request)), "")
-        told = _named(lambda: feeds.tell(feed, since=since, known_etag=known, at=now))
+        told = _named(lambda: feeds.tell(feed, since=since, seen=seen, known_etag=known, at=now))
         note_reading(feed, number=since if told is None else told.number, actor=actor, at=now)
         if told is None:
             return not_modified(known)
