@@ -16,11 +16,11 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND
 from apps.federation.keys import load_keys
-from apps.federation.models import FeedHour, FeedMark, Fetch, Subscription, UsageFeed
-from apps.federation.publications import make_publication
+from apps.federation.models import FeedHour, FeedMark, Fetch, Mount, Subscription, UsageFeed
 from apps.federation.subscribing import subscribe
 from apps.federation.taking import question_for
 from apps.policies import services
+from apps.policies.at_once import publish_operations
 from apps.policies.models import Policy
 from apps.policies.trees import load_tree
 from apps.usage.sums import make_peer_source
@@ -96,15 +96,16 @@ class RestoredSite:
         self.teller.job(name, shown.user, GROUPS[shown.user], **values)
 
     def back_up(self) -> Backup:
-        (feed,) = UsageFeed.objects.values()
-        hours, marks = list(FeedHour.objects.values()), list(FeedMark.objects.values())
+        (feed,) = map(_row, UsageFeed.objects.all())
+        hours, marks = [_row(one) for one in FeedHour.objects.all()], [_row(one) for one in FeedMark.objects.all()]
         return Backup(feed, hours, marks, dict(self.jobs), dict(self.line))
 
     def restore(self, backup: Backup) -> None:
         UsageFeed.objects.update(**{name: value for name, value in backup.feed.items() if name != "id"})
-        for table, rows in ((FeedHour, backup.hours), (FeedMark, backup.marks)):
-            table._default_manager.all().delete()
-            table._default_manager.bulk_create([table(**row) for row in rows])
+        FeedHour.objects.all().delete()
+        FeedHour.objects.bulk_create([FeedHour(**row) for row in backup.hours])
+        FeedMark.objects.all().delete()
+        FeedMark.objects.bulk_create([FeedMark(**row) for row in backup.marks])
         for name in list(self.jobs):
             self.has(name, backup.jobs.get(name, Job()))
         self.line = dict(backup.line)
@@ -155,7 +156,7 @@ class RestoredSite:
 
     def subscribe_two(self) -> None:
         self._be("site.example", "site-a")
-        make_publication(policy_slug="grid", entry="/VO-A", name="our-vo", at=AT, actor=COMMAND)
+        _mount(self.teller.policy, "/VO-A")
         fingerprint = load_keys(at=AT).key.public.fingerprint
         first = subscribe(
             policy_slug="grid", entry="/VO-A", url=self.side.url, issuer=ISSUER, feed="vo-a", fingerprint=fingerprint,
@@ -164,11 +165,12 @@ class RestoredSite:
         self.followers = [Follower(first), Follower(self._second(fingerprint))]
 
     def _second(self, fingerprint: str) -> Subscription:
-        """For a policy of its own, which doesn't know the entries yet; `subscribe` takes nothing twice."""
+        """For a policy of its own, which has mounted the same and not looked yet; `subscribe` takes nothing twice."""
         services.make_policy(slug="other", name="Other", at=AT, actor=COMMAND)
         tree = {"root": {"name": "other", "children": [{"name": "there", "kind": "vo", "shares": 1}]}}
         services.publish_document(policy_slug="other", document=tree, reason="So.", at=AT, actor=COMMAND)
         policy = Policy.objects.get(slug="other")
+        _mount(policy, "/there")
         source = make_peer_source(slug="second", name="Second", origin=ISSUER, site=SITE, at=AT, actor=COMMAND)
         uid: UUID = load_tree(policy).uuid(1)
         return Subscription.objects.create(
@@ -182,6 +184,23 @@ class RestoredSite:
     def _go_on(self) -> None:
         for number in range(len(self.line) + 1, UsageFeed.objects.get().number + 1):
             self.line[number] = object()
+
+
+def _row(one: UsageFeed | FeedHour | FeedMark) -> Row:
+    return {column.attname: getattr(one, column.attname) for column in one._meta.concrete_fields}
+
+
+def _mount(policy: Policy, path: str) -> None:
+    """As the place of what VO-A maintains, which isn't fetched here."""
+    of = {"issuer": "vo-a.example", "publication": "vo-a"}
+    operation = {"op": "mount", "entry": path, "mount": of}
+    publish_operations(policy_slug=policy.slug, operations=[operation], reason="So.", at=AT, actor=COMMAND)
+    policy.refresh_from_db()
+    tree = load_tree(policy)
+    entry = tree.uuid(tree.index_of_path(path) or 0)
+    Mount.objects.create(
+        policy=policy, entry_uid=entry, url="https://vo-a.example/x", fingerprint="0" * 64, made_at=AT, **of
+    )  # fmt: skip
 
 
 @contextmanager
