@@ -131,7 +131,7 @@ def _others(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
     fallen = list_local_only(view)
     for each in fallen[:_MOST_EACH]:
         url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])
-        yield Concern("world", str(each), "", url, _("Look"), "warn")
+        yield Concern("world", each.title.text, each.reason, url, _("Look"), "warn")
     told = {each.uid for each in fallen}
     place = Place(view.policy, at, actor)
     found = [_old(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in told]

@@ -32,6 +32,11 @@ class LocalOnly:
         named = {"name": self.path, "reason": self.reason} if self.path else {}
         return say(f"{key}_then" if self.was_then else key, **named, at=self.since)
 
+    @property
+    def title(self) -> Said:
+        """The same without the reason, for a line under which that stands."""
+        return say("fallback.since", name=self.path, at=self.since)
+
     def __str__(self) -> str:
         return self.said.text
 

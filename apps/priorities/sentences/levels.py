@@ -59,6 +59,7 @@ TEXTS = {
     ),
     "walk.local_only": _("Compared by this site’s usage alone since %(at)s: %(reason)s"),
     "walk.local_only_above": _("Compared by this site’s usage alone since %(at)s, because others weren’t heard."),
+    "fallback.since": _("Below %(name)s this site’s usage alone counts since %(at)s"),
     "fallback.below": _("Below %(name)s this site’s usage alone counts since %(at)s: %(reason)s"),
     "fallback.below_then": _("Below %(name)s this site’s usage alone counted then, since %(at)s: %(reason)s"),
     "fallback.above": _("This site’s usage alone counts here since %(at)s, because others aren’t heard."),

@@ -1,0 +1,55 @@
+"""That this site's usage alone counts, in a real browser: both themes, wide and narrow, with scripts and without."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from apps import clock
+from apps.accounts.actor import SYSTEM
+from apps.policies.at_once import publish_operations
+from apps.policies.models import Policy
+from apps.priorities.fallbacks import fall_back
+from apps.priorities.series.runs import ask_for_series
+from apps.runs.services import work_run_now
+from tests.browser.conftest import WIDTHS, Open
+from tests.browser.test_me import shoot
+from tests.dashboard.grid import SLUG, Grid
+
+SAID = "usage alone"
+
+
+@pytest.fixture
+def alone(grid: Grid) -> Grid:
+    """Below atlas everybody's usage counts, and nobody else was heard for more than a day."""
+    at, policy = clock.now(), Policy.objects.get(slug=SLUG)
+    shared = {"op": "set_scope", "entry": "/atlas", "scope": "global"}
+    publish_operations(policy_slug=SLUG, operations=[shared], reason="Shared.", at=at, actor=SYSTEM)
+    reason = "another-site.example, atlas: Not confirmed since 2026-11-19 10:00 UTC."
+    fall_back(policy, grid.uid("/atlas"), reason=reason, at=at - timedelta(hours=30))
+    grid.recompute()
+    work_run_now(ask_for_series(policy, at=at).pk)
+    return grid
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "plain"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_page_that_says_it_fits_and_is_accessible(alone: Grid, visit: Open, width: int, scripts: bool) -> None:
+    window = visit(width=width, scripts=scripts)
+    window.sign_in("admin")
+    entry = f"/policy/{SLUG}/n/{alone.uid('/atlas')}/atlas/"
+    pages = {
+        "overview": "/", "tree": f"/policy/{SLUG}/", "icicle": f"/policy/{SLUG}/icicle/", "entry": entry,
+        "group": f"/policy/{SLUG}/group/{alone.uid('/atlas')}/", "convergence": f"/policy/{SLUG}/convergence/",
+        "entry-convergence": f"{entry}convergence/",
+    }  # fmt: skip
+    for name, path in pages.items():
+        page = window.go(path)
+        assert SAID in page.inner_text("main"), path
+        window.look()
+        shoot(window, f"local-only-{name}-{width}")
+    window.sign_in("alice")
+    assert SAID in window.go("/me/priority/").inner_text("ol.walk")
+    window.look()
+    shoot(window, f"local-only-me-{width}")
