@@ -112,6 +112,12 @@ def _follows(row: Subscription, told: ToldUsage, condition: Condition, now: date
         return federation_lines.late_words(row, _meanwhile(row))
     if condition is Condition.HELD and not _holds(row, told):
         return _("All of it counts so far; agree to them if you know that it has them.")
+    if condition is Condition.HELD and told.doubted_from is not None:
+        since = presentation.clock_time(told.doubted_from, now)
+        return _(
+            "Nothing that it tells from %(since)s on counts. Ask it what it counts: it may add up threads, or cores "
+            "twice. Once it has corrected that hour, all is read anew by itself."
+        ) % {"since": since}
     return {
         Condition.BLOCKED: _(
             "Its key or its line isn’t the one that is trusted. What was told before goes on counting."
@@ -160,6 +166,8 @@ def capacity_words(row: Subscription, told: ToldUsage) -> str:
     if row.told_capacity_cores is not None and row.told_capacity_cores > row.capacity_cores:
         words = {"told": cores(row.told_capacity_cores), "agreed": agreed}
         found.append(_("It declares %(told)s now; %(agreed)s are agreed, and more isn’t believed.") % words)
+    elif told.doubted_from is not None:
+        return _doubt_words(told, agreed)
     elif told.n_held:
         text = ngettext(
             "%(n)s hour comes to more than %(agreed)s can run, and isn’t counted.",
@@ -170,6 +178,18 @@ def capacity_words(row: Subscription, told: ToldUsage) -> str:
     if row.running_held:
         found.append(_("What runs there now is more than %(agreed)s, and isn’t counted.") % {"agreed": agreed})
     return " ".join(found)
+
+
+def _doubt_words(told: ToldUsage, agreed: str) -> str:
+    """One hour is so far beyond that the others can't be right either."""
+    text = ngettext(
+        "One hour comes to far more than %(agreed)s can run. From then on nothing is believed: %(n)s hour isn’t "
+        "counted.",
+        "One hour comes to far more than %(agreed)s can run. From then on nothing is believed: %(n)s hours aren’t "
+        "counted.",
+        told.n_held,
+    )
+    return text % {"n": presentation.count(told.n_held), "agreed": agreed}
 
 
 def cores(value: float) -> str:

@@ -1,4 +1,9 @@
-"""More than a peer has: such hours, and such running jobs, don't count until somebody decides."""
+"""More than a peer has: such hours, and such running jobs, don't count until somebody decides.
+
+An hour that is a little beyond is held alone. One that is far beyond says that the site counts by another measure, by
+which its idle hours are as wrong as its busy ones, though they stay within what it has: from that hour on nothing that
+it tells is believed, until it tells the hour within its capacity, or somebody agrees to a larger one.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +12,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+from django.db.models import F, QuerySet
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.audit import record
 from apps.federation.models import HeldHour, Subscription
-from apps.federation.wire_usage import UsageDocument
+from apps.federation.wire_usage import RunningRows, UsageDocument
 from apps.usage.buckets import AMOUNTS
 from apps.usage.collectors.base import F8, I8
 
 _HOUR_S = 3_600
 _TOLERANCE = 1.01
+FAR = 1.5  # times what an hour allows: more than slips of a clock or an old count of cores can explain
 _SLACK_S = 60.0  # between the clock of the jobs and that of the document
 _CPU = AMOUNTS.index("cpu_s")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -24,33 +31,72 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, eq=False)
 class Sifted:
-    """hours: since 1970, those that count as told. held_cpu_s, most_cpu_s: of those that don't, by hour."""
+    """hours: since 1970, those that count as told. held_cpu_s, most_cpu_s: of those that don't, by hour.
+
+    doubted_from: the first hour that is far beyond, from which on nothing is believed; None for none.
+    """
 
     hours: I8
     held_cpu_s: Mapping[int, float]
     most_cpu_s: Mapping[int, float]
     running_is_held: bool
+    doubted_from: int | None = None
 
     @property
     def is_all(self) -> bool:
         return not self.held_cpu_s and not self.running_is_held
 
 
-def sift(document: UsageDocument, capacity_cores: float) -> Sifted:
-    """An hour comes to at most all cores for all of it; the one that isn't over, for as long as it has lasted."""
+def load_far(subscription: Subscription) -> I8:
+    """Hours since 1970, ascending, that were far beyond when they were told last."""
+    found = [(at - _EPOCH) // timedelta(hours=1) for at in _far(subscription).values_list("hour_at", flat=True)]
+    return np.array(found, dtype=np.int64)
+
+
+def doubted_from(subscription: Subscription) -> datetime | None:
+    """The first of these hours: from there on nothing that the site tells counts."""
+    return _far(subscription).values_list("hour_at", flat=True).first()
+
+
+def _far(subscription: Subscription) -> QuerySet[HeldHour]:
+    beyond = F("most_cpu_s") * _far_times(subscription.capacity_cores, subscription.told_capacity_cores)
+    return HeldHour.objects.filter(subscription=subscription, cpu_s__gt=beyond).order_by("hour_at")
+
+
+def _far_times(agreed_cores: float, told_cores: float | None) -> float:
+    """Of what an hour allows by what is agreed. A site that says that it has grown counts by the same measure."""
+    return FAR * max(told_cores or 0.0, agreed_cores) / agreed_cores
+
+
+def sift(document: UsageDocument, capacity_cores: float, far_before: I8) -> Sifted:
+    """An hour comes to at most all cores for all of it; the one that isn't over, for as long as it has lasted.
+
+    far_before: as `load_far` found them before this document.
+    """
+    times = _far_times(capacity_cores, document.head.capacity_cores)
     cpu_s = _by_hour(document)
     issued_s = document.head.issued_at.timestamp()
     lasted_s = np.clip(issued_s - document.hours * _HOUR_S + _SLACK_S, _SLACK_S, _HOUR_S)
     most = capacity_cores * _TOLERANCE * lasted_s
-    too_many = cpu_s > most
-    held = document.hours[too_many].tolist()
-    running = document.running
+    far = np.union1d(document.hours[cpu_s > times * most], np.setdiff1d(far_before, document.hours))
+    first = int(far[0]) if len(far) else None
+    is_held = cpu_s > most
+    if first is not None:
+        is_held |= (document.hours >= first) & (cpu_s > 0)
+    held = document.hours[is_held].tolist()
     return Sifted(
-        hours=document.hours[~too_many],
-        held_cpu_s=dict(zip(held, cpu_s[too_many].tolist(), strict=True)),
-        most_cpu_s=dict(zip(held, most[too_many].tolist(), strict=True)),
-        running_is_held=running is not None and float(running.cpus.sum()) > capacity_cores * _TOLERANCE,
+        hours=document.hours[~is_held],
+        held_cpu_s=dict(zip(held, cpu_s[is_held].tolist(), strict=True)),
+        most_cpu_s=dict(zip(held, most[is_held].tolist(), strict=True)),
+        running_is_held=_are_too_many(document.running, capacity_cores, is_doubted=first is not None),
+        doubted_from=first,
     )
+
+
+def _are_too_many(running: RunningRows | None, capacity_cores: float, *, is_doubted: bool) -> bool:
+    if running is None or not len(running):
+        return False
+    return is_doubted or float(running.cpus.sum()) > capacity_cores * _TOLERANCE
 
 
 def keep_held(
@@ -96,6 +142,8 @@ def _alarm(subscription: Subscription, sifted: Sifted, new: list[int], running_i
     if new:
         details["first"] = hour_at(new[0]).isoformat()
         details["cpu_s"], details["most_cpu_s"] = sifted.held_cpu_s[new[0]], sifted.most_cpu_s[new[0]]
+    if sifted.doubted_from is not None:
+        details["doubted_from"] = hour_at(sifted.doubted_from).isoformat()
     if running_is_new:
         details["running"] = "held"
     record(

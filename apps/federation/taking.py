@@ -18,11 +18,11 @@ from apps.accounts.audit import record
 from apps.accounts.entry_names import entry_account
 from apps.accounts.intern import account_ids
 from apps.errors import DomainError, FieldProblem
-from apps.federation.lines import hours_left_out, refuse_other_line
+from apps.federation.lines import hours_left_out, read_from_0, refuse_other_line
 from apps.federation.lived import lives_in_another_policy
 from apps.federation.looking import Look, Question, question_of
 from apps.federation.models import Fetch, Mount, Publication, Subscription
-from apps.federation.quarantine import Sifted, hour_at, keep_held, sift
+from apps.federation.quarantine import Sifted, hour_at, keep_held, load_far, sift
 from apps.federation.trust import SKEW
 from apps.federation.wire_usage import RunningRows, State, UsageDocument, UsageHead, read_usage
 from apps.policies.adoption import indexes_of
@@ -177,7 +177,8 @@ def _take_whole(row: Subscription, judged: JudgedUsage, look: Look, at: datetime
     document, head = judged.document, judged.document.head
     tree = load_tree(row.policy)
     uids = _uids_here(row, tree, document)
-    sifted = sift(document, row.capacity_cores)
+    far_before = load_far(row)
+    sifted = sift(document, row.capacity_cores, far_before)
     row.told_capacity_cores = head.capacity_cores
     row.enforced_version = _enforced_version(row, tree, head)
     row.issued_at, row.expires_at = head.issued_at, head.expires_at
@@ -191,6 +192,14 @@ def _take_whole(row: Subscription, judged: JudgedUsage, look: Look, at: datetime
         look.message = _told(document, sifted)
     row.root_uid, row.number, row.is_left_behind, row.etag = head.root, head.number, head.more, look.etag
     row.seen_number, row.seen_mark = head.newest.number, head.newest.mark
+    if _is_doubted_otherwise(row, sifted, far_before, head):
+        read_from_0(row)
+
+
+def _is_doubted_otherwise(row: Subscription, sifted: Sifted, far_before: I8, head: UsageHead) -> bool:
+    """Whether other hours than were judged before, or than this document was judged by, count now."""
+    before, after = (int(far[0]) if len(far) else None for far in (far_before, load_far(row)))
+    return after != sifted.doubted_from or (after != before and head.since > 0)
 
 
 def _land(row: Subscription, document: UsageDocument, uids: list[UUID], sifted: Sifted, at: datetime) -> None:
@@ -337,7 +346,11 @@ def _told(document: UsageDocument, sifted: Sifted) -> str:
     text = f"{len(document.hours):,} hours told, {n_running:,} jobs running"
     if sifted.held_cpu_s:
         text += f"; {len(sifted.held_cpu_s):,} hours held: more than the site has"
-    return text + ("; running jobs held: more cores than the site has" if sifted.running_is_held else "")
+    if sifted.running_is_held:
+        text += "; running jobs held" + (": more cores than the site has" if sifted.doubted_from is None else "")
+    if sifted.doubted_from is not None:
+        text += f"; nothing is believed from {hour_at(sifted.doubted_from):%Y-%m-%d %H:%M} UTC on: far more than it has"
+    return text
 
 
 def _refused(code: str, where: str, message: str) -> BadDocument:

@@ -10,6 +10,7 @@ from django.db import connection
 from django.db.models import Count, Max, Sum
 
 from apps.federation.models import HeldHour, Subscription
+from apps.federation.quarantine import doubted_from
 from apps.usage.models import Record
 
 HOUR_S = 3_600.0
@@ -39,7 +40,10 @@ class ToldHour:
 
 @dataclass(frozen=True, slots=True)
 class ToldUsage:
-    """hours: the newest, and among them every held one first. needed_cores: with which no held hour would be held."""
+    """hours: the newest, and among them every held one first. needed_cores: with which no held hour would be held.
+
+    doubted_from: the first hour that is far beyond what the site has; from there on nothing is believed.
+    """
 
     hours: Sequence[ToldHour]
     n_hours: int
@@ -50,6 +54,7 @@ class ToldUsage:
     needed_cores: float
     n_running: int
     running_cores: float
+    doubted_from: datetime | None = None
 
 
 def load_told(subscription: Subscription) -> ToldUsage:
@@ -74,4 +79,5 @@ def load_told(subscription: Subscription) -> ToldUsage:
         n_hours=int(n_hours), counted_s=float(counted_s or 0.0), first_at=first_at, last_at=last_at,
         n_held=int(all_held["n"]), needed_cores=float(all_held["most"] or 0.0) / HOUR_S,
         n_running=int(found["n"] or 0), running_cores=float(found["cores"] or 0.0),
+        doubted_from=doubted_from(subscription),
     )  # fmt: skip

@@ -85,15 +85,17 @@ class OtherFeed(OtherSide):
     root: UUID = U2
     told: dict[datetime, tuple[int, Mapping[UUID, float]]] = field(default_factory=dict)
     line: str = "first"  # by which it came to its numbers
+    running: Sequence[tuple[UUID, datetime, float]] = ()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/feeds/vo-a"
 
-    def use(self, hours: Hours) -> None:
+    def use(self, hours: Hours, running: Sequence[tuple[UUID, datetime, float]] = ()) -> None:
         """The next state of the feed: these hours come to these core-seconds now; what each question gets is signed
         when it is asked."""
         self.number += 1
+        self.running = running
         self.told |= {hour: (self.number, dict(rows)) for hour, rows in hours.items()}
 
     def tell(
@@ -122,7 +124,7 @@ class OtherFeed(OtherSide):
             return self.serves
         since = int(parse_qs(urlsplit(path).query)["since"][0])
         hours = {hour: rows for hour, (number, rows) in self.told.items() if number > since}
-        return self.tell(hours, number=self.number, since=min(since, self.number))
+        return self.tell(hours, self.running, number=self.number, since=min(since, self.number))
 
 
 def usage_of(

@@ -18,7 +18,7 @@ from django.db import connection
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
-from apps.federation import fetching, looking
+from apps.federation import fetching, looking, quarantine
 from apps.federation.control import agree_capacity
 from apps.federation.fetching import ask_for, ask_for_due
 from apps.federation.models import HeldHour, Mount, Subscription
@@ -38,6 +38,7 @@ from tests.federation.other_side import ANNA, KEY, P1, P2, U2, OtherFeed
 HOUR = timedelta(hours=1)
 H9, H10, H11 = (AT - n * HOUR for n in (3, 2, 1))
 LATER = AT + timedelta(minutes=5)
+TENTH = 36_000  # core-seconds: of what the site's 100 cores can do in an hour
 
 
 def test_hours_and_running_jobs_land_under_the_entries_and_prove_themselves(
@@ -241,29 +242,66 @@ def test_a_key_that_was_handed_over_is_followed(
     assert AuditEvent.objects.filter(verb="federation.key_followed").count() == 1
 
 
-def test_tenfold_usage_is_held_hour_by_hour_until_the_capacity_is_agreed(
+def test_an_hour_a_little_beyond_is_held_alone_until_the_capacity_is_agreed(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = 100 * 3_600.0
-    feed.use({H9: {P1: whole * 0.6}, H10: {P1: whole * 0.6}})
+    feed.use({H9: {P1: 6 * TENTH}, H10: {P1: 6 * TENTH}})
     look_at(subscription, monkeypatch, AT)
-    feed.use({H10: {P1: whole * 6}, H11: {P1: whole * 6}})
+    feed.use({H9: {P1: 7 * TENTH}, H10: {P1: 14 * TENTH}, H11: {P1: 5 * TENTH}}, [(P1, H11, 50)])
     found = look_at(subscription, monkeypatch, LATER)
-    assert (found.outcome, found.message) == (
-        "held",
-        "2 hours told, 0 jobs running; 2 hours held: more than the site has",
-    )
-    assert counted(subscription) == {(P1, H9): whole * 0.6}, "what was told of a held hour before"
-    assert list(HeldHour.objects.order_by("hour_at").values_list("hour_at", flat=True)) == [H10, H11]
+    said = "3 hours told, 1 jobs running; 1 hours held: more than the site has"
+    assert (found.outcome, found.message) == ("held", said)
+    assert counted(subscription) == {(P1, H9): 7 * TENTH, (P1, H11): 5 * TENTH}, "what was told of it before"
+    assert cores_running(subscription) == 50
+    assert list(HeldHour.objects.values_list("hour_at", flat=True)) == [H10]
     assert AuditEvent.objects.filter(verb="federation.usage_held").count() == 1
-    feed.use({H11: {P1: whole * 6.1}})
+    feed.use({H10: {P1: 14 * TENTH + 9_000}})
     look_at(subscription, monkeypatch, LATER)
     assert AuditEvent.objects.filter(verb="federation.usage_held").count() == 1
-    agree_capacity(subscription=subscription.pk, cores=700, reason="They bought more.", at=LATER, actor=COMMAND)
+    agree_capacity(subscription=subscription.pk, cores=150, reason="They bought more.", at=LATER, actor=COMMAND)
     assert look_at(subscription, monkeypatch, LATER).outcome == "landed"
     assert feed.asked[-1][":path"].endswith("since=0")
-    assert counted(subscription) == {(P1, H9): whole * 0.6, (P1, H10): whole * 6, (P1, H11): whole * 6.1}
+    assert counted(subscription) == {(P1, H9): 7 * TENTH, (P1, H10): 14 * TENTH + 9_000, (P1, H11): 5 * TENTH}
     assert not HeldHour.objects.exists()
+
+
+def test_from_an_hour_far_beyond_on_nothing_is_believed_until_it_is_corrected(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.use({H9: {P1: 6 * TENTH}, H10: {P1: 6 * TENTH}, H11: {P1: 2 * TENTH}}, [(P1, H11, 20)])
+    look_at(subscription, monkeypatch, AT)
+    feed.use({H10: {P1: 60 * TENTH}}, [(P1, H11, 20)])
+    found = look_at(subscription, monkeypatch, LATER)
+    assert (found.outcome, found.code) == ("held", "")
+    assert "nothing is believed from 2026-11-20 10:00 UTC on: far more than it has" in found.message
+    assert (subscription.running_held, cores_running(subscription)) == (True, 0)
+    assert quarantine.doubted_from(subscription) == H10
+    assert look_at(subscription, monkeypatch, LATER).outcome == "held"
+    assert feed.asked[-1][":path"].endswith("since=0"), "what was told of later hours before is judged again"
+    assert counted(subscription) == {(P1, H9): 6 * TENTH}
+    assert list(HeldHour.objects.order_by("hour_at").values_list("hour_at", flat=True)) == [H10, H11]
+    feed.use({H9: {P1: 8 * TENTH}, AT: {P1: 60}}, [(P1, H11, 20)])
+    look_at(subscription, monkeypatch, LATER + HOUR)
+    assert counted(subscription) == {(P1, H9): 8 * TENTH}, "hours before it go on counting, later ones don't"
+    feed.use({H10: {P1: 6 * TENTH}}, [(P1, H11, 20)])
+    look_at(subscription, monkeypatch, LATER + HOUR)
+    assert quarantine.doubted_from(subscription) is None
+    look_at(subscription, monkeypatch, LATER + HOUR)
+    right = {(P1, H9): 8 * TENTH, (P1, H10): 6 * TENTH, (P1, H11): 2 * TENTH, (P1, AT): 60}
+    assert counted(subscription) == right
+    assert (subscription.running_held, cores_running(subscription)) == (False, 20)
+    assert not HeldHour.objects.exists()
+
+
+def test_what_counts_depends_on_the_feed_and_not_on_when_it_was_looked_at(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tenfold cores of jobs that are told as they end: at first each hour is within what the site has."""
+    for tenths in (3, 9, 12, 30):
+        feed.use({H10: {P1: tenths * TENTH}, H11: {P1: tenths * TENTH // 10}})
+        look_at(subscription, monkeypatch, LATER)
+    look_at(subscription, monkeypatch, LATER)
+    assert counted(subscription) == {}
 
 
 def test_the_hour_that_is_not_over_comes_to_no_more_than_has_passed_of_it(

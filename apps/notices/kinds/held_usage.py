@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.federation.models import HeldHour, Subscription
+from apps.federation.quarantine import doubted_from
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
 from apps.notices.kinds.remotes import facts_of, is_for, key_of, watched, what
 
@@ -23,9 +25,11 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
         is_larger = told > remote.capacity_cores
         if n_hours or remote.running_held or is_larger:
             level = "bad" if n_hours or remote.running_held else "info"
+            since = doubted_from(remote)
             facts = {
-                **facts_of(remote), "hours": n_hours, "running": remote.running_held,
-                "agreed_cores": remote.capacity_cores, "told_cores": told if is_larger else None,
+                **facts_of(remote), "doubted_from": since and since.isoformat(), "hours": n_hours,
+                "running": remote.running_held, "agreed_cores": remote.capacity_cores,
+                "told_cores": told if is_larger else None,
             }  # fmt: skip
             yield Finding(key_of(remote), level, facts, remote.entry_uid)  # type: ignore[arg-type]  # one of the two
 
@@ -33,6 +37,11 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 def tell(facts: Mapping[str, Any]) -> Sentence:
     given = {"what": what(facts), "n": int(facts["hours"]), "agreed": f"{facts['agreed_cores']:,.0f}"}
     texts = []
+    if facts.get("doubted_from"):
+        since = datetime.fromisoformat(facts["doubted_from"]).astimezone(UTC)
+        given["since"] = f"{since:%Y-%m-%d %H:%M} UTC"
+        text = _("%(what)s tells of far more than its %(agreed)s cores can do: from %(since)s on nothing of it counts.")
+        return Sentence("held_usage", facts, text % given)
     if facts["hours"]:
         texts.append(ngettext(
             "%(what)s tells of more than its %(agreed)s cores can do in %(n)s hour, which doesn’t count.",
