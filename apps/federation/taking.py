@@ -178,7 +178,8 @@ def _take_whole(row: Subscription, judged: JudgedUsage, look: Look, at: datetime
     tree = load_tree(row.policy)
     uids = _uids_here(row, tree, document)
     far_before = load_far(row)
-    sifted = sift(document, row.capacity_cores, far_before)
+    tells_all = not head.since and not head.more
+    sifted = sift(document, row.capacity_cores, far_before[:0] if tells_all else far_before)
     row.told_capacity_cores = head.capacity_cores
     row.enforced_version = _enforced_version(row, tree, head)
     row.issued_at, row.expires_at = head.issued_at, head.expires_at
