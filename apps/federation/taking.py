@@ -33,7 +33,7 @@ from apps.runs.faults import fault_point
 from apps.signing import BadDocument, open_document
 from apps.usage.collectors.base import I8
 from apps.usage.models import SiteDay, Source
-from apps.usage.sums import HourSums, Running, replace_running, replace_sums
+from apps.usage.sums import HourSums, Running, note_heard, replace_running, replace_sums
 
 _MB = 1024.0  # in a GB
 _MOST_REQUESTED_S = 31 * 86_400.0  # capacity says how many cores a job may have, and nothing else says for how long
@@ -155,6 +155,8 @@ def take(row: Subscription, look: Look, at: datetime) -> bool:
     if judged is None:
         if look.code == "expired":
             row.etag = ""
+        elif not look.code and row.state != Subscription.State.FROZEN:
+            note_heard(row.source_id, at=at)
         return row.is_left_behind and not look.code
     try:
         with transaction.atomic():
@@ -191,6 +193,8 @@ def _take_whole(row: Subscription, judged: JudgedUsage, look: Look, at: datetime
         is_held = not sifted.is_all
         look.outcome = Fetch.Outcome.HELD if is_held else Fetch.Outcome.LANDED
         look.message = _told(document, sifted)
+    else:
+        note_heard(row.source_id, at=at)
     row.root_uid, row.number, row.is_left_behind, row.etag = head.root, head.number, head.more, look.etag
     row.seen_number, row.seen_mark = head.newest.number, head.newest.mark
     if _is_doubted_otherwise(row, sifted, far_before, head):

@@ -63,7 +63,8 @@ def usage_of_accounts(
 ) -> AccountUsage:
     """Sum what counts at `as_of_s`. `account_ids` ascending; rows of other accounts or sources are not allowed.
 
-    known_until_s: the instant up to which open jobs are known to have run, `as_of_s` unless given.
+    known_until_s: the instant up to which open jobs are known to have run, `as_of_s` unless given; of sources that
+    were heard last before, until then.
 
     historical: buckets, weighted by age. active: and the elapsed part of running jobs, hour by hour alike.
     predictive: and what they may still use of what they requested, at full weight.
@@ -84,7 +85,8 @@ def usage_of_accounts(
 
     open_cell = cells(opened.account_id, opened.source_id)
     rate = amounts(opened, metric=metric, classes=classes)
-    known_s = as_of_s if known_until_s is None else known_until_s
+    now_s = as_of_s if known_until_s is None else known_until_s
+    known_s = np.full(len(opened.cpus), now_s) if opened.told_epoch is None else np.minimum(opened.told_epoch, now_s)
     is_running = opened.is_running & (opened.start_epoch < known_s)
     elapsed = _elapsed(np.where(is_running, opened.start_epoch, known_s), rate, known_s, as_of_s, window)
     remaining = _remaining(opened, rate, is_running, known_s)
@@ -147,11 +149,13 @@ def _asked_for(opened: OpenRecords, account_ids: I8) -> F8:
 def steady_use_s(from_s: float, as_of_s: float, window: decay.Window) -> float:
     """What a steady use of one a second between the two comes to at `as_of_s`, hour by hour."""
     start_s = np.array([min(from_s, as_of_s)])
-    return float(_elapsed(start_s, np.ones(1), as_of_s, as_of_s, window)[0])
+    return float(_elapsed(start_s, np.ones(1), np.array([as_of_s]), as_of_s, window)[0])
 
 
-def _elapsed(start_s: F8, rate: F8, until_s: float, as_of_s: float, window: decay.Window) -> F8:
-    """What ran from `start_s` to `until_s` comes to at `as_of_s`, each hour weighted by its age; 0 for no time."""
+def _elapsed(start_s: F8, rate: F8, until_s: F8, as_of_s: float, window: decay.Window) -> F8:
+    """What ran from `start_s` to `until_s`, both (jobs,), comes to at `as_of_s`, each hour weighted by its age; 0 for
+    no time.
+    """
     first = np.floor(start_s / HOUR_S)
     last = np.ceil(until_s / HOUR_S)  # exclusive
     if window.reach_s is not None:  # hours that no longer count needn't be made
@@ -160,15 +164,15 @@ def _elapsed(start_s: F8, rate: F8, until_s: float, as_of_s: float, window: deca
     job = np.repeat(np.arange(len(start_s)), n_hours)
     within = np.arange(int(n_hours.sum())) - np.repeat(np.cumsum(n_hours) - n_hours, n_hours)
     hour_s = (first[job] + within) * HOUR_S
-    seconds = np.minimum(until_s, hour_s + HOUR_S) - np.maximum(start_s[job], hour_s)
+    seconds = np.minimum(until_s[job], hour_s + HOUR_S) - np.maximum(start_s[job], hour_s)
     weighted = np.maximum(seconds, 0.0) * decay.bucket_weights(hour_s, as_of_s, window)
     total: F8 = rate * np.bincount(job, weights=weighted, minlength=len(start_s))
     return total
 
 
-def _remaining(opened: OpenRecords, rate: F8, is_running: npt.NDArray[np.bool_], as_of_s: float) -> F8:
+def _remaining(opened: OpenRecords, rate: F8, is_running: npt.NDArray[np.bool_], until_s: F8) -> F8:
     """What running jobs may still use: requested less elapsed; nothing where no time was requested."""
-    elapsed_s = np.where(is_running, as_of_s - opened.start_epoch, 0.0)
+    elapsed_s = np.where(is_running, until_s - opened.start_epoch, 0.0)
     left_s = np.where(np.isnan(opened.requested_s), 0.0, opened.requested_s - elapsed_s)
     left: F8 = np.where(is_running, rate * np.maximum(left_s, 0.0), 0.0)
     return left

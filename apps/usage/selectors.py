@@ -57,7 +57,8 @@ class UsageArrays:
 class OpenRecords:
     """Running and pending jobs as columns. start_epoch: seconds since 1970, NaN where pending; the rest a second.
 
-    site_code, sites: as of buckets.
+    site_code, sites: as of buckets. told_epoch: up to when each is known to have gone on, infinite where it goes on
+    until we hear otherwise; None where all do.
     """
 
     account_id: I8
@@ -73,6 +74,7 @@ class OpenRecords:
     requested_s: F8
     site_code: I8 | None = None
     sites: tuple[str, ...] = ()
+    told_epoch: F8 | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,9 @@ def load_usage(
 
 
 def load_open_records(*, sources: Sequence[int], sites: Sequence[str] = ()) -> OpenRecords:
-    """Jobs that run or wait, as last reported."""
+    """Jobs that run or wait, as last reported. Those of other sites are known to run until these were heard last: what
+    goes on there in silence isn't ours to add up.
+    """
     found = _columns(_LOAD_OPEN, sites, [list(sources)])
     if not found:
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
@@ -152,8 +156,16 @@ def load_open_records(*, sources: Sequence[int], sites: Sequence[str] = ()) -> O
     start_epoch = np.where(running, start_us / 1e6, np.nan)
     return OpenRecords(
         account_id, source_id, job_class_id, running, start_epoch, cpus, gpus, mem_mb / 1024.0, nodes, billing,
-        rest[0], rest[1] if sites else None, tuple(sites),
+        rest[0], rest[1] if sites else None, tuple(sites), _told_epoch(source_id),
     )  # fmt: skip
+
+
+def _told_epoch(source_id: I8) -> F8:
+    told = np.full(len(source_id), np.inf)
+    peers = Source.objects.filter(kind=Source.Kind.PEER, pk__in=np.unique(source_id).tolist())
+    for peer, heard_at in peers.values_list("id", "last_received_at"):
+        told[source_id == peer] = -np.inf if heard_at is None else heard_at.timestamp()
+    return told
 
 
 def _columns(query: str, sites: Sequence[str], parameters: list[Any], **parts: str) -> list[Any]:

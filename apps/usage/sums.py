@@ -133,6 +133,11 @@ def replace_running(source: Source, running: Running, *, at: datetime) -> None:
 
 
 @transaction.atomic
+def note_heard(source_id: int, *, at: datetime) -> None:
+    """What it told holds still: its jobs have run on until now."""
+    Source.objects.filter(pk=source_id, kind=Source.Kind.PEER).update(last_received_at=at)
+
+
 def forget_peer(source: Source, *, at: datetime, actor: Actor) -> None:
     """All that a peer told, and its source: gone. What had been held because it told the same counts again."""
     _refuse_others(source)

@@ -64,6 +64,7 @@ def test_the_same_again_changes_nothing_and_an_unchanged_feed_costs_one_conditio
     before, watermark = everything(subscription), Source.objects.get(pk=subscription.source_id).watermark
     found = look_at(subscription, monkeypatch, LATER)
     assert (found.outcome, found.n_bytes) == ("same", 0)
+    assert Source.objects.get(pk=subscription.source_id).last_received_at == LATER, "what runs there has run until now"
     assert feed.asked[-1][":path"] == "/feeds/vo-a?since=1"
     assert "if-none-match" in feed.asked[-1]
     feed.knows_etags = False

@@ -23,7 +23,7 @@ from apps.usage.models import Bucket, Overlap, Record, SealedHour, SiteDay, Sour
 from apps.usage.proof import prove
 from apps.usage.selectors import load_open_records, load_usage, watermarks
 from apps.usage.services import make_source
-from apps.usage.sums import HourSums, Running, forget_peer, make_peer_source, replace_running, replace_sums
+from apps.usage.sums import HourSums, Running, forget_peer, make_peer_source, note_heard, replace_running, replace_sums
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 FIRST = int(datetime(2026, 11, 20, tzinfo=UTC).timestamp()) // 3600  # the hour in which tests begin
@@ -203,6 +203,13 @@ def test_whatever_ran_before_the_last_ones_told_are_those_that_run(
     assert sorted((names[one], cpus, str(asked)) for one, cpus, asked in found) == sorted(
         (str(UIDS[n]), cpus, str(asked)) for n, cpus, asked in told[-1]
     )
+
+
+def test_jobs_of_a_peer_are_known_to_run_until_it_was_heard_last(peer: Source) -> None:
+    run_jobs(peer, (0, 1.0, 60.0))
+    assert load_open_records(sources=[peer.pk]).told_epoch == pytest.approx([AT.timestamp()])
+    note_heard(peer.pk, at=AT + timedelta(hours=2))
+    assert load_open_records(sources=[peer.pk]).told_epoch == pytest.approx([AT.timestamp() + 7_200])
 
 
 # --- Beside other sources ---------------------------------------------------------------------------------------------
