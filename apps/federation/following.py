@@ -17,7 +17,7 @@ from apps.federation.conditions import STILL_OPEN
 from apps.federation.landing import Landing, lay_over
 from apps.federation.lived import lived_elsewhere, lives_in_another_policy
 from apps.federation.looking import Look, Question, question_of
-from apps.federation.models import Fetch, Mount
+from apps.federation.models import Fetch, Mount, Publication
 from apps.federation.publications import own_name
 from apps.federation.trust import Trusted, Verdict, judge
 from apps.federation.wire import PolicyLimits
@@ -58,7 +58,7 @@ def read_answer(mount: Mount, answer: outbound.Answer, look: Look, at: datetime)
         look.version = mount.version
         return
     look.judged = judge(
-        look.data, trusted_of(mount), own_name=own_name(), names_above=(),
+        look.data, trusted_of(mount), own_name=own_name(), publishes=Publication.objects.exists(), names_above=(),
         limits=PolicyLimits(entries=1_000_000, levels=mount.most_levels), at=at,
     )  # fmt: skip
     look.version = look.judged.trusted.version

@@ -45,11 +45,14 @@ class Judged:
 
 
 def judge(
-    data: bytes, trusted: Trusted, *, own_name: str, names_above: Collection[str], limits: PolicyLimits, at: datetime
-) -> Judged:
+    data: bytes, trusted: Trusted, *, own_name: str, publishes: bool, names_above: Collection[str],
+    limits: PolicyLimits, at: datetime,
+) -> Judged:  # fmt: skip
     """Check a fetched document against what is trusted.
 
-    own_name: of this authority. names_above: authorities whose documents the mount itself lies in.
+    own_name: of this authority. publishes: it tells others of its policies. Who doesn't is mounted nowhere: where a
+    document lists its name as one that lies below, somebody on the way lies, and that keeps nobody else's document out.
+    names_above: authorities whose documents the mount itself lies in.
 
     Raises:
         BadDocument: codes of signing, and older_version, forked, expired, issued_ahead, other_publication, mount_loop.
@@ -68,7 +71,8 @@ def judge(
     if head.expires_at <= at:
         message = f"It expired at {head.expires_at:%Y-%m-%d %H:%M} UTC, and no newer one was published."
         raise _refused("expired", message)
-    circle = {own_name, *names_above} & {head.issuer, *head.issuers}
+    in_circles = {own_name, *names_above} if publishes else {*names_above}
+    circle = (in_circles & {head.issuer, *head.issuers}) | ({own_name} & {head.issuer})
     if circle:
         way = " → ".join([*names_above, head.issuer, *sorted(head.issuers)])
         raise _refused("mount_loop", f"{sorted(circle)[0]} would be mounted in itself: {way}.")

@@ -227,11 +227,12 @@ def _restore(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     nodes = [] if edit.tree.get(uid) is not None else list(edit.archived(uid))
     if not nodes:
         raise edit.refusal("entry", "is no archived entry of this policy; give the uid it had")
-    nodes = [node for node in nodes if node is nodes[0] or edit.tree.get(node.uid) is None]
-    top = nodes[0]
+    top, rest = nodes[0], []
     depth = {top.uid: 1}
-    for node in nodes[1:]:
-        depth[node.uid] = depth.get(node.parent_uid or top.uid, 1) + 1
+    for node in nodes[1:]:  # but for what is in the tree again, somewhere, and what was below that
+        if node.parent_uid in depth and edit.tree.get(node.uid) is None:
+            depth[node.uid] = depth[node.parent_uid] + 1
+            rest.append(node)
     former = None if top.parent_uid is None else edit.tree.get(top.parent_uid)
     if former is None and operation.get("parent") is None:
         raise edit.refusal("parent", "is needed: the entry it was below is archived too")
@@ -240,7 +241,7 @@ def _restore(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     if former is not None and former.uid != parent.uid:  # it is a move as well: both ends are asked
         edit.guard.may_divide(edit.tree, edit.find(str(former.uid), "entry"), edit.index, edit.verb)
     name = edit.free_name(parent, operation.get("name", top.name), own=top.name)
-    edit.put([replace(top, parent_uid=parent.uid, name=name), *nodes[1:]])
+    edit.put([replace(top, parent_uid=parent.uid, name=name), *rest])
     return {"entry": str(uid), "parent": str(parent.uid), "name": name}
 
 

@@ -20,6 +20,7 @@ from apps.accounts.actor import COMMAND
 from apps.federation.fetching import ask_for_due
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounting import make_mount
+from apps.federation.publications import make_publication
 from apps.policies.at_once import publish_operations
 from apps.policies.columns import Node
 from apps.policies.models import Policy, Revision
@@ -166,8 +167,9 @@ BAD = {
 
 @pytest.fixture
 def settled(vo: OtherSide, mounted: Mount) -> OtherSide:
-    """Version 2 is in force, so that 1 is an old one."""
+    """Version 2 is in force, so that 1 is an old one; and as a site that publishes we could be part of a circle."""
     Mount.objects.update(most_points=100)
+    make_publication(policy_slug="grid", entry="/VO-B", name="vo-b", at=AT, actor=COMMAND)
     return vo
 
 

@@ -17,6 +17,7 @@ from apps.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.federation.fetching import ask_for, ask_for_due
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounting import clean_settings, get_mount, list_mounts, make_mount, preview, unmount
+from apps.federation.publications import drop_publication, make_publication
 from apps.policies.at_once import publish_operations
 from apps.policies.columns import TreeColumns
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
@@ -184,6 +185,7 @@ def test_what_is_wrong_is_refused_and_the_last_good_one_stays(
     elif code == "other_publication":
         side.publish(publication="vo-z")
     elif code == "mount_loop":
+        make_publication(policy_slug="grid", entry="/VO-B", name="vo-b", at=AT, actor=COMMAND)
         side.publish(issuers=("site.example",))
     elif code == "bad_document":
         side.serves = b"<html>"
@@ -206,6 +208,19 @@ def test_what_is_wrong_is_refused_and_the_last_good_one_stays(
     assert mount.due_at is not None
     assert mount.due_at > at
     assert ask_for_due(at=at + timedelta(days=30)) == (0 if is_blocked else 1)
+
+
+def test_the_name_of_a_site_that_publishes_nothing_in_a_list_keeps_nothing_out(
+    mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_publication(policy_slug="grid", entry="/VO-B", name="vo-b", at=AT, actor=COMMAND)
+    side.publish(issuers=("liar.example", "site.example"))
+    assert look(mount, monkeypatch).code == "mount_loop"
+    drop_publication(name="vo-b", reason="Nobody reads it.", at=AT, actor=COMMAND)
+    assert look(mount, monkeypatch).outcome == "landed"
+    make_publication(policy_slug="grid", entry="/VO-B", name="vo-b", at=AT, actor=COMMAND)
+    side.publish(projects(p1=51), issuers=("liar.example", "site.example"))
+    assert look(mount, monkeypatch).code == "mount_loop"
 
 
 def test_nobody_at_home_is_asked_again_later_and_later(

@@ -31,9 +31,11 @@ def digest(head: Head) -> str:
 
 def asked(
     data: bytes, trusted: Trusted = UNKNOWN, *, own: str = "site.example", above: tuple[str, ...] = (),
-    at: datetime = AT,
+    publishes: bool = True, at: datetime = AT,
 ) -> Judged:  # fmt: skip
-    return judge(data, trusted, own_name=own, names_above=above, limits=PolicyLimits(), at=at)
+    return judge(
+        data, trusted, own_name=own, publishes=publishes, names_above=above, limits=PolicyLimits(), at=at
+    )  # fmt: skip
 
 
 SECOND = replace(FIRST, version=2, previous=digest(FIRST))
@@ -89,6 +91,14 @@ def test_a_circle_is_refused_with_the_way_it_goes() -> None:
     with pytest.raises(BadDocument, match=r"vo-a\.example → project\.example → site\.example"):
         asked(signed(replace(FIRST, issuers=("project.example", "site.example"))))
     assert refusal(signed(replace(FIRST, issuers=("top.example",))), above=("top.example",)) == "mount_loop"
+
+
+def test_who_publishes_nothing_is_in_no_circle_whatever_a_list_says() -> None:
+    lies = signed(replace(FIRST, issuers=("project.example", "site.example")))
+    assert refusal(lies) == "mount_loop"
+    assert asked(lies, publishes=False).verdict is Verdict.NEW
+    assert refusal(signed(FIRST), own="vo-a.example", publishes=False) == "mount_loop"
+    assert refusal(lies, above=("project.example",), publishes=False) == "mount_loop"
 
 
 def test_a_key_that_was_handed_over_is_trusted_from_then_on_and_the_old_one_no_more() -> None:

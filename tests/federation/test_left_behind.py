@@ -1,0 +1,259 @@
+"""Uids of a mount that has ended are nobody's: who claimed those of others keeps them no longer than it is mounted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from django.conf import LazySettings
+from django.db import transaction
+
+from apps.accounts.actor import COMMAND
+from apps.accounts.intern import AccountKey
+from apps.federation.lived import lived_elsewhere
+from apps.federation.models import Fetch, Mount, Subscription
+from apps.federation.mounting import make_mount, unmount
+from apps.federation.strangers import drop_new_strangers
+from apps.policies import services
+from apps.policies.at_once import publish_operations
+from apps.policies.columns import Node
+from apps.policies.models import Policy
+from apps.policies.publishing import lock_policy
+from apps.policies.replacing import land_mounted
+from apps.policies.reshape import columns_of
+from apps.policies.trees import load_tree, load_tree_from_rows
+from apps.priorities.assembly import compute, load_inputs
+from apps.priorities.attaching import attach_account
+from apps.priorities.series.reading import load_series
+from apps.priorities.series.runs import ask_for_series
+from apps.runs.services import work_run_now
+from apps.usage.collectors.base import RecordRow
+from apps.usage.ingest import ingest_batch
+from apps.usage.services import make_source
+from tests.federation.conftest import AT
+from tests.federation.looks import counted, look_at
+from tests.federation.other_side import ANNA, KEY, P1, P2, P3, ROOT, OtherFeed, OtherSide, projects, serving
+
+DAY = timedelta(days=1)
+B = {"issuer": "vo-b.example", "publication": "vo-b"}
+THEIRS = [Node(P1, ROOT, "P-B1", "project", 1.0), Node(ANNA, P1, "anna", "user", 1.0, is_group=False)]
+HAD = "has the uid of an entry that this site has or had outside of the mount"
+
+
+@pytest.fixture
+def other(vo: OtherSide, settings: LazySettings) -> Iterator[OtherSide]:
+    """VO-B's authority; two of its uids are in force below the mount of VO-A, which had them first."""
+    with serving(OtherSide(at=AT)) as side:
+        settings.FAIRSHARE_OUTBOUND_ALLOW = [*settings.FAIRSHARE_OUTBOUND_ALLOW, f"127.0.0.1:{side.port}"]
+        side.publish(THEIRS, **B)
+        yield side
+
+
+def mount_at(
+    entry: str, side: OtherSide, at: datetime, issuer: str = "vo-b.example", publication: str = "vo-b"
+) -> Mount:
+    return make_mount(
+        policy_slug="grid", entry=entry, url=side.url, issuer=issuer, publication=publication, reason="Granted.",
+        fingerprint=KEY.public.fingerprint, settings={"most_points": 100}, at=at, actor=COMMAND,
+    )  # fmt: skip
+
+
+def do(at: datetime, *operations: dict[str, Any]) -> None:
+    publish_operations(policy_slug="grid", operations=list(operations), reason="Ours to say.", at=at, actor=COMMAND)
+
+
+def archive(at: datetime, *paths: str) -> None:
+    do(at, *({"op": "archive", "entry": path} for path in paths))
+
+
+def leave(mount: Mount, at: datetime) -> None:
+    unmount(mount_id=mount.pk, reason="They left.", at=at, actor=COMMAND)
+
+
+def grid() -> Policy:
+    return Policy.objects.get(slug="grid")
+
+
+def path_of(uid: UUID, number: int | None = None) -> str | None:
+    tree = load_tree(grid(), number)
+    at = tree.index_of_uid(uid)
+    return None if at is None else tree.path(at)
+
+
+def uid_of(path: str) -> UUID:
+    tree = load_tree(grid())
+    at = tree.index_of_path(path)
+    assert at is not None, path
+    return tree.uuid(at)
+
+
+def refusal(found: Fetch) -> str:
+    assert (found.outcome, found.code) == ("refused", "foreign_uid"), found.message
+    return found.message
+
+
+def run_job(end_at: datetime, core_h: float) -> None:
+    row = RecordRow(
+        job=end_at.isoformat(), user="anna", group="a", state="finished", cpus=core_h, end_at=end_at,
+        submit_at=end_at - timedelta(hours=1), start_at=end_at - timedelta(hours=1),
+    )  # fmt: skip
+    source = make_source(slug="cluster", name="Cluster", at=AT, actor=COMMAND)
+    ingest_batch(source=source, rows=[row], at=end_at)
+
+
+def test_who_claims_uids_of_others_keeps_them_no_longer_than_it_is_mounted(
+    other: OtherSide, vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mount = mount_at("/VO-B", other, AT)
+    Mount.objects.update(most_points=100)
+    assert "has the uid of /vo-a-here/P-A1," in refusal(look_at(mount, monkeypatch, AT))
+    vo.publish(projects()[1:3])
+    assert look_at(mounted, monkeypatch, AT).outcome == "landed"
+    assert path_of(P1) is None
+    assert HAD in refusal(look_at(mount, monkeypatch, AT))  # dropped, and still its own
+    leave(mounted, AT)
+    assert look_at(mount, monkeypatch, AT).outcome == "landed"
+    assert path_of(ANNA) == "/VO-B/P-B1/anna"
+
+
+def test_what_a_mount_left_and_somebody_archived_is_anybodys_with_its_past_as_it_was(
+    other: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_job(AT + timedelta(hours=3), 2.0)
+    account = AccountKey("cluster", "anna", "a")
+    attach_account(policy_slug="grid", entry_uid=ANNA, account=account, reason="Her.", at=AT, actor=COMMAND)
+    mount = mount_at("/VO-B", other, AT)
+    leave(mounted, AT + DAY)
+    assert "/vo-a-here/P-A1," in refusal(look_at(mount, monkeypatch, AT + DAY))  # ours by now, and in the tree
+    archive(AT + 2 * DAY, "/vo-a-here")
+    before = {number: path_of(ANNA, number) for number in range(1, grid().head_number + 1)}
+    as_of = AT + 2 * DAY
+    assert compute(load_inputs(grid(), as_of=as_of)).entry_of_account.tolist() == [-1]
+    assert look_at(mount, monkeypatch, AT + 3 * DAY).outcome == "landed"
+    assert {number: path_of(ANNA, number) for number in before} == before
+    assert (set(before.values()), path_of(ANNA)) == ({None, "/vo-a-here/P-A1/anna"}, "/VO-B/P-B1/anna")
+    for number in range(1, grid().head_number + 1):
+        assert load_tree(grid(), number).same_as(load_tree_from_rows(grid(), number)), number
+    inputs = load_inputs(grid(), as_of=AT + 3 * DAY)
+    computed = compute(inputs)
+    anna = inputs.tree.index_of_uid(ANNA)
+    assert computed.entry_of_account.tolist() == [anna]
+    assert 0 < computed.usage_of_account[0] < 7_200  # two days old
+    uids = [ANNA, uid_of("/VO-B"), uid_of("/")]
+    rows = [inputs.tree.index_of_uid(uid) or 0 for uid in uids]
+    assert computed.result.usage[rows].tolist() == computed.usage_of_account.tolist() * 3
+    assert np.isfinite(computed.result.usage).all()
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + 5 * DAY).isoformat())
+    assert work_run_now(ask_for_series(grid(), at=AT + 5 * DAY).pk).state == "succeeded"
+    series = load_series(grid(), uids, from_on=AT.date(), to_on=(AT + 4 * DAY).date())
+    assert (series.used.sum(axis=1)[0], series.days.root_used.sum()) == (7_200, 7_200)
+    n_of_head = 0
+    for day, end_s in enumerate(series.days.ends_s.tolist()):
+        if series.days.revision[day] == grid().head_number:
+            again = compute(load_inputs(grid(), as_of=datetime.fromtimestamp(end_s, UTC))).result.usage
+            assert series.decayed[:, day].tolist() == pytest.approx(again[rows].tolist(), rel=1e-12)
+            n_of_head += 1
+    assert n_of_head > 0
+
+
+def test_a_publication_moves_to_another_entry_and_back(
+    vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = ("P-A1", "P-A2", "P-A3")
+    leave(mounted, AT)
+    archive(AT, *(f"/vo-a-here/{name}" for name in below))
+    there = mount_at("/VO-B", vo, AT, "vo-a.example", "vo-a")
+    assert look_at(there, monkeypatch, AT).outcome == "landed"
+    assert path_of(ANNA) == "/VO-B/P-A1/anna"
+    leave(there, AT)
+    archive(AT, *(f"/VO-B/{name}" for name in below))
+    back = mount_at("/vo-a-here", vo, AT, "vo-a.example", "vo-a")
+    assert look_at(back, monkeypatch, AT).outcome == "landed"
+    assert path_of(ANNA) == "/vo-a-here/P-A1/anna"
+
+
+def test_usage_told_at_the_place_that_was_left_counts_no_more(
+    other: OtherSide, mounted: Mount, subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who told it had its say about the mount that ended, and about no other."""
+    feed.tell({AT - timedelta(hours=1): {ANNA: 3_600, P2: 60}})
+    assert look_at(subscription, monkeypatch, AT).outcome == "landed"
+    mount = mount_at("/VO-B", other, AT)
+    leave(mounted, AT)
+    archive(AT, "/vo-a-here/P-A1")
+    assert look_at(mount, monkeypatch, AT).outcome == "landed"
+    assert drop_new_strangers(AT) == 1
+    assert counted(subscription) == {(P2, AT - timedelta(hours=1)): 60}
+    inputs = load_inputs(grid(), as_of=AT)
+    computed = compute(inputs)
+    used = dict(zip(computed.entry_of_account.tolist(), computed.usage_of_account.tolist(), strict=True))
+    assert used == {inputs.tree.index_of_uid(P2): 60, inputs.tree.index_of_uid(ANNA): 0}
+
+
+@pytest.mark.parametrize("goes", ["archived before", "dropped by its document"])
+def test_what_was_made_here_is_refused_for_ever_whatever_was_mounted_above_it_later(policy: Policy, goes: str) -> None:
+    """P-A1 of /VO-A was ours before anything was mounted there."""
+    vo, project, elsewhere = uid_of("/VO-A"), uid_of("/VO-A/P-A1"), uid_of("/VO-B")
+    mark = {"op": "mount", "entry": "/VO-A", "mount": {"issuer": "x.example", "publication": "x"}}
+    if goes == "archived before":
+        archive(AT, "/VO-A/P-A1")
+    do(AT, mark)
+    if goes == "dropped by its document":
+        lands(Node(P3, vo, "new"), without=project)
+    assert lived_elsewhere(grid(), elsewhere, [project]) == {project}
+    lands(Node(project, vo, "claimed"))  # at its own place it may come again
+    do(AT, {**mark, "mount": None})
+    archive(AT, "/VO-A")
+    assert lived_elsewhere(grid(), elsewhere, [project, P3]) == {project}
+
+
+def lands(*nodes: Node, without: UUID | None = None) -> None:
+    """As a mount's document does."""
+    tree = load_tree(grid())
+    gone = None if without is None else tree.subtree_mask(tree.index_of_uid(without) or 0)
+    kept = [node for i, node in enumerate(tree.nodes()) if gone is None or not gone[i]]
+    following = columns_of([*kept, *nodes], policy_slug="grid", number=tree.number)
+    with transaction.atomic():
+        land_mounted(policy=lock_policy(grid().pk), tree=following, reason="A document.", at=AT)
+
+
+def test_what_came_in_one_change_with_the_mark_above_it_or_was_brought_back_by_hand_is_ours(policy: Policy) -> None:
+    marked = {"name": "new", "mount": {"issuer": "x.example", "publication": "x"}, "children": [{"name": "p"}]}
+    root = {"name": "grid", "children": [marked]}
+    services.publish_document(policy_slug="grid", document={"root": root}, reason="A file.", at=AT, actor=COMMAND)
+    by_file, new = uid_of("/new/p"), uid_of("/new")
+    lands(Node(P1, new, "one"), Node(P2, new, "two"))
+    do(AT, {"op": "mount", "entry": "/new", "mount": None})
+    archive(AT, "/new/one")
+    do(AT, {"op": "restore", "entry": str(P1)})
+    archive(AT, "/new")
+    assert lived_elsewhere(grid(), UUID(int=9), [by_file, P1, P2]) == {by_file, P1}
+
+
+def test_an_archived_entry_comes_back_without_what_another_mount_has_by_now(policy: Policy) -> None:
+    vo, goal = uid_of("/VO-A"), uid_of("/VO-B")
+    mount = {"issuer": "x.example", "publication": "x"}
+    do(AT, {"op": "mount", "entry": "/VO-A", "mount": mount})
+    lands(Node(P1, vo, "one"), Node(ANNA, P1, "anna", "user", 1.0, is_group=False), Node(P2, vo, "two"))
+    do(AT, {"op": "mount", "entry": "/VO-A", "mount": None})
+    archive(AT, "/VO-A")
+    do(AT, {"op": "mount", "entry": "/VO-B", "mount": mount})
+    lands(Node(P1, goal, "one"))
+    do(AT, {"op": "restore", "entry": str(vo)})
+    assert (path_of(P1), path_of(P2), path_of(ANNA)) == ("/VO-B/one", "/VO-A/two", None)
+
+
+def test_very_many_that_a_mount_left_are_asked_for_at_once(policy: Policy, django_assert_max_num_queries: Any) -> None:
+    """Chains of ten, three hundred of them: two questions a level, whatever is below it."""
+    vo, mount = uid_of("/VO-A"), {"issuer": "x.example", "publication": "x"}
+    do(AT, {"op": "mount", "entry": "/VO-A", "mount": mount})
+    uids = [UUID(int=0x10000 + n) for n in range(3_000)]
+    above = [vo if n % 10 == 0 else uids[n - 1] for n in range(3_000)]
+    lands(*(Node(uid, at, f"n{n}") for n, (uid, at) in enumerate(zip(uids, above, strict=True))))
+    archive(AT, "/VO-A")
+    with django_assert_max_num_queries(25):
+        assert lived_elsewhere(grid(), uid_of("/VO-B"), uids) == set()
