@@ -55,7 +55,7 @@ def test_the_list_says_what_needs_a_look_and_leads_there(told: Site, admin: Clie
     assert "Cluster A is late: its newest usage is 9 hours old." in text
     assert "pia, Allocation manager of /physics: ends on 10 Dec 2026." in text
     assert 'href="/usage/sources/cluster-a/"' in answer.content.decode()
-    assert re.search(r"<span>Notices</span><span class=\"count\">2</span>", answer.content.decode())
+    assert re.search(r"<span>Notices</span><span class=\"count\">2<span class=\"sr\"> \w", answer.content.decode())
 
 
 def test_each_reader_has_a_list_of_their_own(told: Site) -> None:
