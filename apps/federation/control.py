@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, Literal
 
 from django.db import transaction
-from django.db.models import F
 
 from apps.accounts import audit
 from apps.accounts.actor import Actor
@@ -187,7 +186,6 @@ def agree_capacity(*, subscription: int, cores: float, reason: str, at: datetime
     _require_reason(reason)
     row = get_subscription(subscription_id=subscription, actor=actor, at=at, lock=True)
     before, row.capacity_cores = row.capacity_cores, clean_cores(cores)
-    row.held_hours.update(most_cpu_s=F("most_cpu_s") * (row.capacity_cores / before))
     read_from_0(row)
     if row.state not in NOT_ASKED:
         row.due_at = at

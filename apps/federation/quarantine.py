@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.audit import record
@@ -23,7 +23,7 @@ from apps.usage.collectors.base import F8, I8
 
 _HOUR_S = 3_600
 _TOLERANCE = 1.01
-FAR = 1.5  # times what an hour allows: more than slips of a clock or an old count of cores can explain
+_FAR = 1.5  # times what a whole hour allows: more than slips of a clock or an old count of cores can explain
 _SLACK_S = 60.0  # between the clock of the jobs and that of the document
 _CPU = AMOUNTS.index("cpu_s")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -59,13 +59,13 @@ def doubted_from(subscription: Subscription) -> datetime | None:
 
 
 def _far(subscription: Subscription) -> QuerySet[HeldHour]:
-    beyond = F("most_cpu_s") * _far_times(subscription.capacity_cores, subscription.told_capacity_cores)
-    return HeldHour.objects.filter(subscription=subscription, cpu_s__gt=beyond).order_by("hour_at")
+    far_cpu_s = _far_cpu_s(subscription.capacity_cores, subscription.told_capacity_cores)
+    return HeldHour.objects.filter(subscription=subscription, cpu_s__gt=far_cpu_s).order_by("hour_at")
 
 
-def _far_times(agreed_cores: float, told_cores: float | None) -> float:
-    """Of what an hour allows by what is agreed. A site that says that it has grown counts by the same measure."""
-    return FAR * max(told_cores or 0.0, agreed_cores) / agreed_cores
+def _far_cpu_s(agreed_cores: float, told_cores: float | None) -> float:
+    """In an hour, also in one that isn't over. A site that says that it has grown counts by the same measure."""
+    return _FAR * _TOLERANCE * _HOUR_S * max(told_cores or 0.0, agreed_cores)
 
 
 def sift(document: UsageDocument, capacity_cores: float, far_before: I8) -> Sifted:
@@ -73,12 +73,12 @@ def sift(document: UsageDocument, capacity_cores: float, far_before: I8) -> Sift
 
     far_before: as `load_far` found them before this document.
     """
-    times = _far_times(capacity_cores, document.head.capacity_cores)
     cpu_s = _by_hour(document)
     issued_s = document.head.issued_at.timestamp()
     lasted_s = np.clip(issued_s - document.hours * _HOUR_S + _SLACK_S, _SLACK_S, _HOUR_S)
     most = capacity_cores * _TOLERANCE * lasted_s
-    far = np.union1d(document.hours[cpu_s > times * most], np.setdiff1d(far_before, document.hours))
+    is_far = cpu_s > _far_cpu_s(capacity_cores, document.head.capacity_cores)
+    far = np.union1d(document.hours[is_far], np.setdiff1d(far_before, document.hours))
     first = int(far[0]) if len(far) else None
     is_held = cpu_s > most
     if first is not None:

@@ -311,6 +311,7 @@ def test_the_hour_that_is_not_over_comes_to_no_more_than_has_passed_of_it(
     now = AT + timedelta(minutes=10)
     feed.tell({AT: {P1: 100 * 600 * 6.0}}, issued_at=now)
     assert look_at(subscription, monkeypatch, now).outcome == "held"
+    assert quarantine.doubted_from(subscription) is None, "clocks of jobs that are ahead are no other measure"
     feed.tell({AT: {P1: 100 * 600}}, issued_at=now)
     assert look_at(subscription, monkeypatch, now).outcome == "landed"
     assert not HeldHour.objects.exists()
