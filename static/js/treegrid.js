@@ -142,23 +142,24 @@ class TreeGrid {
     const again = Object.assign(document.createElement("button"), {
       type: "button", className: "btn sm", textContent: this.table.dataset.retry, tabIndex: -1,
     });
-    again.addEventListener("click", async () => {
-      const before = note.previousElementSibling;
-      note.remove();
-      const fresh = await this.load(row, asked, before);
-      if (fresh.length) this.focusRow(fresh[0]);
-    });
+    again.addEventListener("click", () => this.loadInPlaceOf(note, row, asked));
     note.querySelector(".name").append(again);
   }
 
   async more(row) {
     const parent = { getAttribute: (key) => (key === "aria-level" ? String(this.level(row) - 1) : null) };
-    const before = row.previousElementSibling;
     const asked = { parent: row.dataset.more, cursor: row.dataset.cursor };
     const owner = this.table.querySelector(`tr[data-uid="${row.dataset.more}"]`) ?? parent;
-    row.remove();
-    const fresh = await this.load(owner, asked, before);
-    this.focusRow(fresh[0]);
+    await this.loadInPlaceOf(row, owner, asked);
+  }
+
+  /** The focus waits on the row that says so, and goes on to the first that came unless it was taken elsewhere. */
+  async loadInPlaceOf(old, row, asked) {
+    const loading = this.load(row, asked, old);
+    this.focusRow(old.nextElementSibling);
+    old.remove();
+    const fresh = await loading;
+    if (document.activeElement === document.body) this.focusRow(fresh[0]);
   }
 
   /** Rows below a closed one are hidden, however deep they are. */

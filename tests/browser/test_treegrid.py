@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from apps.priorities import served
 from tests.browser.conftest import Open
@@ -76,7 +76,12 @@ def test_rows_that_fail_to_load_can_be_asked_for_again(tree: Page) -> None:
     expect(retry).to_be_visible()
     expect(tree.get_by_role("link", name="alice", exact=True)).to_be_visible()
     tree.unroute("**/_rows*")
+    waiting: list[Route] = []
+    tree.route("**/_rows*", lambda route: waiting.append(route))
     retry.click()
+    expect(tree.locator("tr.noterow")).to_be_focused()
+    expect(tree.locator("tr.noterow")).to_have_attribute("aria-busy", "true")
+    waiting[0].continue_()
     expect(tree.locator("tbody tr:has(a:text-matches('^(dave|erin|member)'))")).to_have_count(100)
     assert tree.evaluate(KIND) == "TR"
 
