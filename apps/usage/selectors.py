@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -75,6 +75,11 @@ class OpenRecords:
     site_code: I8 | None = None
     sites: tuple[str, ...] = ()
     told_epoch: F8 | None = None
+
+    def taken(self, chosen: Flags | I8) -> OpenRecords:
+        """These jobs only, by every column that is there."""
+        columns = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(self, **{name: all_[chosen] for name, all_ in columns.items() if isinstance(all_, np.ndarray)})
 
 
 @dataclass(frozen=True, slots=True)

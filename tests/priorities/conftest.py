@@ -78,7 +78,10 @@ class Site:
         )
         ingest_batch(source=source or self.source, rows=[row], at=max(AS_OF, end_at))
 
-    def running(self, user: str, group: str, *, cpus: float, since_h: float, requested_h: float | None = None) -> None:
+    def running(
+        self, user: str, group: str, *, cpus: float, since_h: float, requested_h: float | None = None,
+        source: Source | None = None,
+    ) -> None:  # fmt: skip
         row = RecordRow(
             job=f"running-{user}-{group}",
             user=user,
@@ -90,7 +93,7 @@ class Site:
             cpus=cpus,
             requested_s=None if requested_h is None else requested_h * 3600,
         )
-        ingest_batch(source=self.source, rows=[row], at=AS_OF)
+        ingest_batch(source=source or self.source, rows=[row], at=AS_OF)
 
     def recompute(self, as_of: datetime | None = None) -> Snapshot:
         run = recompute.request_recompute(

@@ -45,6 +45,7 @@ def both(make_site: Callable[..., Site], peer: Source) -> Site:
 
 def test_what_stays_is_bit_for_bit_what_a_recompute_without_the_source_finds(both: Site, peer: Source) -> None:
     both.running("carol", "biology", cpus=4, since_h=2)
+    both.running("bob", "physics", cpus=4, since_h=2, source=peer)
     before = load_inputs(both.policy, as_of=AS_OF)
     computed = compute(left_out(before, {peer.pk}))
     with connection.cursor() as cursor:

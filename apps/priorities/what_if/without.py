@@ -23,7 +23,6 @@ from apps.priorities.answers import ServedSnapshot
 from apps.priorities.assembly import Computed, Inputs, compute_from, load_inputs, oldest, used_by_accounts
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Source
-from apps.usage.selectors import OpenRecords
 
 MOST_BUCKETS = 2_000_000  # that are read while somebody waits
 MOST_LISTED = 50
@@ -98,7 +97,7 @@ def left_out(inputs: Inputs, source_ids: Collection[int]) -> Inputs:
         inputs,
         sources=[source for source in inputs.sources if source.id not in source_ids],
         usage=inputs.usage.taken(~np.isin(inputs.usage.source_id, gone)),
-        opened=_taken(inputs.opened, ~np.isin(inputs.opened.source_id, gone)),
+        opened=inputs.opened.taken(~np.isin(inputs.opened.source_id, gone)),
     )
 
 
@@ -146,15 +145,6 @@ def leave_out(
 
 def _scope(actor: Actor) -> str:
     return next((scope for scope in ("policies:read", "federation") if actor.has_scope(scope)), "policies:read")
-
-
-def _taken(opened: OpenRecords, chosen: npt.NDArray[np.bool_]) -> OpenRecords:
-    names = (
-        "account_id", "source_id", "job_class_id", "is_running", "start_epoch", "cpus", "gpus", "mem_gb", "nodes",
-        "billing", "requested_s",
-    )  # fmt: skip
-    code = None if opened.site_code is None else opened.site_code[chosen]
-    return replace(opened, site_code=code, **{name: getattr(opened, name)[chosen] for name in names})
 
 
 def _told_there(view: PolicyView, tree: TreeColumns) -> Mask:
