@@ -78,8 +78,9 @@ class OpenRecords:
 
     def taken(self, chosen: Flags | I8) -> OpenRecords:
         """These jobs only, by every column that is there."""
-        columns = {each.name: getattr(self, each.name) for each in fields(self)}
-        return replace(self, **{name: all_[chosen] for name, all_ in columns.items() if isinstance(all_, np.ndarray)})
+        columns = ((each.name, getattr(self, each.name)) for each in fields(self))
+        taken: dict[str, Any] = {name: values[chosen] for name, values in columns if isinstance(values, np.ndarray)}
+        return replace(self, **taken)
 
 
 @dataclass(frozen=True, slots=True)
