@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import django
 import pytest
+import pytest_django
 from django.conf import settings
 
 from apps.cli.stack.paths import private_dir, socket_dir
+from apps.cli.stack.postgres import PostgresServer
+from tests.databases import Databases, World, copied
+from tests.outbound_servers import certified, connects, serve  # noqa: F401 - fixtures
+from tests.start import is_engine_alone, set_up_django
 
 CHROMIUM_ARGS = (
     "--headless",
@@ -27,7 +32,7 @@ CHROMIUM_ARGS = (
 )
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 REPOSITORY = Path(__file__).resolve().parent.parent
-_MOST_DEADLOCKS = 5
+LONGEST_FIRST = ("faults", "pages", "ring", "acceptance", "browser")
 _IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 
 # pytest-xdist's workers inherit what the controller decided here.
@@ -39,36 +44,39 @@ if not _IS_WORKER:
     os.environ["FAIRSHARE_VAR"] = tempfile.mkdtemp(prefix="fairshare-tests-")
     os.environ["FAIRSHARE_TESTING"] = "1"
     os.environ.pop("FAIRSHARE_CLOCK", None)
-else:  # files of one worker are no business of another; the database they share
+else:  # files of one worker are no business of another; the server they share
     _shared = Path(os.environ["FAIRSHARE_VAR"])
     _own = _shared / os.environ["PYTEST_XDIST_WORKER"]
     if "DATABASE_URL" not in os.environ:
         private_dir(_own)
         (_own / "socket").symlink_to(socket_dir(_shared))
     os.environ["FAIRSHARE_VAR"] = str(_own)
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
-os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # playwright's own event loop runs in the test's thread
-django.setup()
-# Whoever asks looks for newer priorities and for tokens itself: a thread would see nothing of a test's transaction.
-settings.FAIRSHARE_SNAPSHOT_POLL_S = 0.0
-settings.FAIRSHARE_TOKEN_PATIENCE_S = 0.0
-
-from apps.cli.stack.postgres import PostgresServer  # noqa: E402 - reads FAIRSHARE_VAR
-from tests.outbound_servers import certified, connects, serve  # noqa: E402, F401 - fixtures
+if not is_engine_alone(sys.argv[1:]):
+    set_up_django()
 
 _server = pytest.StashKey[PostgresServer]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not _IS_WORKER and config.getoption("numprocesses", None):
-        del os.environ["DJANGO_SETTINGS_MODULE"]  # else workers read their settings before they come to this file
-    if _IS_WORKER or os.environ.get("DATABASE_URL") or config.option.collectonly:
+        # Else workers read their settings before they come to this file.
+        os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+        if not config.option.collectonly:
+            start_server(config)
+
+
+def start_server(config: pytest.Config) -> None:
+    """The suite's own PostgreSQL, once; its workers find it running."""
+    if _IS_WORKER or os.environ.get("DATABASE_URL") or _server in config.stash:
         return
     server = PostgresServer(
         Path(os.environ["FAIRSHARE_VAR"]),
         # A test's data need not survive a power cut, only the crash of a process.
-        options={"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "300"},
-    )
+        options={
+            "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "300",
+            "autovacuum": "off", "wal_level": "minimal", "max_wal_senders": "0",
+        },
+    )  # fmt: skip
     server.start()
     config.stash[_server] = server
 
@@ -82,12 +90,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks by folder; what shares a browser or the machine's processes stays on one worker (`--dist loadgroup`)."""
+    """Marks by folder; what takes longest first, so that no worker ends long before the other (`--dist worksteal`)."""
     for item in items:
         for folder in ("browser", "faults", "pages"):
             if folder in item.path.relative_to(REPOSITORY).parts:
                 item.add_marker(getattr(pytest.mark, folder))
-                item.add_marker(pytest.mark.xdist_group(folder))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    parts = item.path.relative_to(REPOSITORY / "tests").parts
+    return next((n for n, name in enumerate(LONGEST_FIRST) if name in parts), len(LONGEST_FIRST))
 
 
 def missing(what: str) -> None:
@@ -118,7 +131,7 @@ def chromium_path() -> str:
 
 @pytest.fixture(scope="session")
 def browser(chromium_path: str) -> Iterator[Any]:
-    """One for the session: two beside each other would be two event loops."""
+    """One a process: two beside each other would be two event loops."""
     args = [*CHROMIUM_ARGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     from playwright.sync_api import sync_playwright
 
@@ -128,34 +141,90 @@ def browser(chromium_path: str) -> Iterator[Any]:
         launched.close()
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _flush_despite_the_audit_log() -> Iterator[None]:
-    """The audit log refuses TRUNCATE, which is how transactional tests clean up after themselves: let them alone."""
-    from django.db import OperationalError
-    from django.db.backends.postgresql.operations import DatabaseOperations
+@pytest.fixture(scope="session")
+def databases(request: pytest.FixtureRequest, django_db_blocker: pytest_django.DjangoDbBlocker) -> Iterator[Databases]:
+    from django.db import connection
+    from django.test import TransactionTestCase
 
-    original = DatabaseOperations.execute_sql_flush
+    start_server(request.config)
+    found = Databases(
+        connection.settings_dict,
+        suffix=os.environ.get("PYTEST_XDIST_WORKER", ""),
+        schemas=request.config.cache.mkdir("schemas"),
+    )
+    with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
+        found.prepare()
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda self: None)  # a copy is dropped, not emptied
+        yield found
+        found.drop_all()
 
-    def flush(self: DatabaseOperations, sql_list: list[str]) -> None:
-        """Again where it met an answer that a browser no longer waits for, and the server still works on."""
-        statements = ["SET LOCAL session_replication_role = replica", *sql_list]
-        for _ in range(_MOST_DEADLOCKS):
-            try:
-                return original(self, statements)
-            except OperationalError as error:
-                if "deadlock" not in str(error):
-                    raise
-        return original(self, statements)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DatabaseOperations, "execute_sql_flush", flush)
-        yield
+@pytest.fixture(scope="session")
+def django_db_setup(django_test_environment: None, databases: Databases) -> None:
+    """In place of pytest-django's, which migrates a database for every process."""
+
+
+@pytest.fixture
+def world_of_test(
+    request: pytest.FixtureRequest, databases: Databases, django_db_blocker: pytest_django.DjangoDbBlocker
+) -> Iterator[World]:
+    """The database that a test begins with: that of the world it names, or the empty one; a copy where it commits."""
+    from tests import worlds
+
+    named = worlds.named_by(request.fixturenames)
+    with django_db_blocker.unblock():
+        if named:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("FAIRSHARE_CLOCK", worlds.AT.isoformat())
+                world = databases.world(named, worlds.MAKERS[named])
+            worlds.forget_process()
+        else:
+            world = World(databases.empty, None)
+            databases.use(world.database)
+    if not commits(request):
+        yield world
+        return
+    with django_db_blocker.unblock():
+        name = databases.copy(world.database)
+    yield world
+    with django_db_blocker.unblock():
+        databases.use(databases.empty)
+        databases.drop(name)
+
+
+def commits(request: pytest.FixtureRequest) -> bool:
+    """Whether pytest-django gives the test no transaction around it."""
+    marker = request.node.get_closest_marker("django_db")
+    return bool(marker and marker.kwargs.get("transaction")) or bool(
+        {"transactional_db", "live_server"} & set(request.fixturenames)
+    )
+
+
+@pytest.fixture
+def _django_db_helper(world_of_test: World, _django_db_helper: None) -> None:
+    """What pytest-django opens a test's transaction in: the database is chosen before."""
+
+
+def _give_worlds() -> None:
+    """A fixture for each world, with its name."""
+    from tests import worlds
+
+    for name in worlds.MAKERS:
+
+        @pytest.fixture(name=name)
+        def made(db: None, world_of_test: World) -> Any:
+            return copied(world_of_test.made)
+
+        globals()[f"_{name}"] = made
+
+
+if not is_engine_alone(sys.argv[1:]):
+    _give_worlds()
 
 
 @pytest.fixture(autouse=True)
 def _no_snapshots_left() -> Iterator[None]:
     """Nothing of one test's priorities is served in the next."""
-    from apps.priorities import served
-
     yield
-    served.forget()
+    if served := sys.modules.get("apps.priorities.served"):
+        served.forget()

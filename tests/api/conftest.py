@@ -1,18 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.accounts.token_cache import tokens
 from apps.priorities import served
-from tests.api.small_site import Site, build_site
-
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+from tests.api.small_site import Site
+from tests.worlds import AT, forget_process
 
 
 class Caller:
@@ -45,24 +42,21 @@ def _named(headers: dict[str, str]) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a process remembers belongs to one test."""
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    tokens.clear()
-    served.forget()
+    forget_process()
     yield
-    tokens.clear()
-    served.forget()
+    forget_process()
 
 
 @pytest.fixture
-def site(db: None) -> Site:
-    return build_site(AT)
+def site(small_site: Site) -> Site:
+    return small_site
 
 
 @pytest.fixture
-def computed(site: Site) -> Site:
-    site.recompute()
-    return site
+def computed(computed_site: Site) -> Site:
+    served.look()
+    return computed_site
 
 
 @pytest.fixture

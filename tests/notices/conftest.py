@@ -1,30 +1,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import pytest
 
 from apps.priorities import served
-from tests.api.small_site import Site, build_site
-
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+from tests.api.small_site import Site
+from tests.worlds import AT, forget_process
 
 
 @pytest.fixture(autouse=True)
 def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    served.forget()
+    forget_process()
     yield
-    served.forget()
+    forget_process()
 
 
 @pytest.fixture
-def site(db: None) -> Site:
-    return build_site(AT)
+def site(small_site: Site) -> Site:
+    return small_site
 
 
 @pytest.fixture
-def computed(site: Site) -> Site:
-    site.recompute()
-    return site
+def computed(computed_site: Site) -> Site:
+    served.look()
+    return computed_site

@@ -12,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from apps.accounts.token_cache import tokens
-from apps.priorities import served
-from tests.api.conftest import AT
-from tests.api.small_site import Site, build_site
+from tests.api.small_site import Site
+from tests.worlds import AT, forget_process
 
 Run = Callable[..., "Outcome"]
 
@@ -60,19 +58,15 @@ class Terminal:
 @pytest.fixture(autouse=True)
 def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    tokens.clear()
-    served.forget()
+    forget_process()
     yield
-    tokens.clear()
-    served.forget()
+    forget_process()
 
 
 @pytest.fixture
-def terminal(transactional_db: None, live_server: object, tmp_path: Path) -> Terminal:
-    site = build_site(AT)
-    site.recompute()
+def terminal(computed_site: Site, live_server: object, tmp_path: Path) -> Terminal:
     url = str(live_server)
-    found = Terminal(site, url, tmp_path)
+    found = Terminal(computed_site, url, tmp_path)
     with urllib.request.urlopen(f"{url}/fairshare") as answer:
         found.program.write_bytes(answer.read())
     return found

@@ -1,0 +1,167 @@
+"""Databases of one test process: a migrated one, worlds that are made once, and copies for tests that commit.
+
+The schema is restored from a dump, which the first run after a change of migrations makes. A test in a transaction uses
+the database of its world and rolls back; a test that commits gets a copy, which is dropped after it. The number series
+of every database begin elsewhere, so that nothing that a process caches by a row's id is taken for another row.
+"""
+
+from __future__ import annotations
+
+import copy
+import fcntl
+import hashlib
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, LiteralString
+from zlib import crc32
+
+import psycopg
+from psycopg import sql
+
+from apps.cli.stack.paths import REPOSITORY
+from apps.cli.stack.postgres import find_binaries
+
+_IDS_OF_A_WORLD = 1_000_000
+_IDS_OF_A_COPY = 10_000
+_NEW_SERIES = """
+SELECT setval(format('%%I.%%I', schemaname, sequencename)::regclass, %s)
+FROM pg_sequences WHERE data_type::text <> 'smallint'
+"""
+
+
+@dataclass(frozen=True)
+class World:
+    """A database with contents that many tests begin with, and what its maker returned."""
+
+    database: str
+    made: Any
+
+
+class Databases:
+    """Named `test_fairshare[_gw0][_world]`; `settings` is Django's dict of the default connection."""
+
+    def __init__(self, settings: dict[str, Any], *, suffix: str, schemas: Path) -> None:
+        self.empty = "_".join(filter(None, ["test", str(settings["NAME"]), suffix]))
+        self._settings = settings
+        self._maintenance = {**settings, "NAME": "postgres"}
+        self._schemas = schemas
+        self._worlds: dict[str, World] = {}
+        self._copies = 0
+
+    # --- Made and dropped -----------------------------------------------------------------------------------------------
+    def prepare(self) -> None:
+        """The migrated database without rows of its own."""
+        self._create(self.empty)
+        self.use(self.empty)
+        schema = self._schemas / f"{_schema_digest()}.sql"
+        with (self._schemas / "lock").open("w") as lock:  # the other processes wait for the first one's dump
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not schema.exists():
+                self._migrate_and_dump(schema)
+                return
+        with self._connect(self._settings) as connection:
+            connection.execute(_trusted(schema.read_text(encoding="utf-8")))
+
+    def world(self, name: str, make: Callable[[], Any]) -> World:
+        """The world of this name, made and committed at its first use; the process is left connected to it."""
+        if name not in self._worlds:
+            database = f"{self.empty}_{name}"
+            self._create(database, template=self.empty)
+            self._renumber(database, (crc32(name.encode()) % 1_000 + 1) * _IDS_OF_A_WORLD)
+            self.use(database)
+            self._worlds[name] = World(database, make())
+        found = self._worlds[name]
+        self.use(found.database)
+        return found
+
+    def copy(self, database: str) -> str:
+        """Another database with the same rows; the process is left connected to it."""
+        from django.db import connections
+
+        connections.close_all()  # a template may have no connections
+        self._copies += 1
+        name = f"{self.empty}_copy{self._copies}"
+        self._create(name, template=database)
+        self._renumber(name, 1_001 * _IDS_OF_A_WORLD + self._copies * _IDS_OF_A_COPY)
+        self.use(name)
+        return name
+
+    def drop(self, database: str) -> None:
+        from django.db import connections
+
+        connections.close_all()
+        with self._connect(self._maintenance) as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))
+
+    def drop_all(self) -> None:
+        for name in [*(world.database for world in self._worlds.values()), self.empty]:
+            self.drop(name)
+
+    def use(self, database: str) -> None:
+        """Connect Django to it: this thread now, others at their next connection."""
+        from django.db import connections
+
+        if self._settings["NAME"] != database:
+            connections.close_all()
+            self._settings["NAME"] = database
+
+    # --- How ------------------------------------------------------------------------------------------------------------
+    def _create(self, database: str, *, template: str = "template1") -> None:
+        self.drop(database)
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
+        with self._connect(self._maintenance) as connection:
+            connection.execute(statement.format(sql.Identifier(database), sql.Identifier(template)))
+
+    def _renumber(self, database: str, first: int) -> None:
+        with self._connect({**self._settings, "NAME": database}) as connection:
+            connection.execute(_NEW_SERIES, [first])
+
+    def _migrate_and_dump(self, schema: Path) -> None:
+        from django.core.management import call_command
+
+        call_command("migrate", verbosity=0, interactive=False)
+        self.use(self.empty)
+        draft = schema.with_suffix(f".{os.getpid()}")
+        done = subprocess.run(
+            [find_binaries() / "pg_dump", "--inserts", "--no-owner", "--file", draft, self.empty],
+            env={**os.environ, **_libpq_environment(self._settings)}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode == 0:  # else each process migrates: slower, and just as right
+            text = draft.read_text(encoding="utf-8")
+            draft.write_text("".join(line for line in text.splitlines(keepends=True) if line[0] != "\\"))
+            draft.replace(schema)
+
+    @staticmethod
+    def _connect(settings: Mapping[str, Any]) -> psycopg.Connection[tuple[Any, ...]]:
+        return psycopg.connect(
+            host=settings["HOST"] or None, port=settings["PORT"] or None, user=settings["USER"] or None,
+            password=settings.get("PASSWORD") or None, dbname=settings["NAME"], autocommit=True,
+        )  # fmt: skip
+
+
+def copied(made: Any) -> Any:
+    """What a world's maker returned, for one test to change as it likes."""
+    return copy.deepcopy(made)
+
+
+def _libpq_environment(settings: Mapping[str, Any]) -> dict[str, str]:
+    names = {"PGHOST": "HOST", "PGPORT": "PORT", "PGUSER": "USER", "PGPASSWORD": "PASSWORD"}
+    return {variable: str(settings[name]) for variable, name in names.items() if settings.get(name)}
+
+
+def _trusted(text: str) -> LiteralString:
+    """A dump of our own making, as psycopg wants statements typed."""
+    return text  # type: ignore[return-value]
+
+
+def _schema_digest() -> str:
+    """Changes with each migration, library and server program."""
+    digest = hashlib.sha256()
+    files = [*REPOSITORY.glob("apps/*/migrations/*.py"), REPOSITORY / "requirements.lock", Path(__file__)]
+    for path in sorted(files):
+        digest.update(path.name.encode() + path.read_bytes())
+    digest.update(subprocess.run([find_binaries() / "postgres", "--version"], capture_output=True, check=True).stdout)
+    return digest.hexdigest()[:16]

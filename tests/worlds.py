@@ -1,0 +1,70 @@
+"""Worlds that many tests begin with: each is made once a process, by the function of its name, at the instant AT.
+
+A fixture of the same name (tests/conftest.py) gives a test what the function returned, in the world's database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from datetime import UTC, datetime
+from typing import Any
+
+from apps.accounts.token_cache import tokens
+from apps.priorities import served
+from tests.api.small_site import Site, build_site
+from tests.dashboard.grid import Grid, make_grid
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+MAKERS: dict[str, Callable[[], Any]] = {}
+_EXTENDED: dict[str, str] = {}
+
+
+def world(make: Callable[[], Any], *, extends: str = "") -> Callable[[], Any]:
+    MAKERS[make.__name__] = make
+    _EXTENDED[make.__name__] = extends
+    return make
+
+
+def named_by(fixtures: Collection[str]) -> str | None:
+    """The world of a test with these fixtures: of one and another that extends it, the latter."""
+    named = {name for name in MAKERS if name in fixtures}
+    left = sorted(named - {_EXTENDED[name] for name in named})
+    assert len(left) <= 1, f"A test has one world, not {left}."
+    return left[0] if left else None
+
+
+def forget_process() -> None:
+    """What a process keeps in memory belongs to one test."""
+    tokens.clear()
+    served.forget()
+
+
+@world
+def small_site() -> Site:
+    return build_site(AT)
+
+
+@partial(world, extends="small_site")
+def computed_site() -> Site:
+    made = build_site(AT)
+    made.recompute()
+    return made
+
+
+@world
+def open_grid() -> Grid:
+    """Everybody sees the whole tree."""
+    return make_grid(AT)
+
+
+@world
+def closed_grid() -> Grid:
+    """People see their own path and what they have a role at."""
+    return make_grid(AT, visibility="path")
+
+
+@world
+def unused_grid() -> Grid:
+    """Without usage, and so without priorities."""
+    return make_grid(AT, with_usage=False)
