@@ -51,7 +51,7 @@ class Databases:
         self._worlds: dict[str, World] = {}
         self._copies = 0
 
-    # --- Made and dropped -----------------------------------------------------------------------------------------------
+    # --- Made and dropped ---------------------------------------------------------------------------------------------
     def prepare(self) -> None:
         """The migrated database without rows of its own."""
         self._create(self.empty)
@@ -108,7 +108,7 @@ class Databases:
             connections.close_all()
             self._settings["NAME"] = database
 
-    # --- How ------------------------------------------------------------------------------------------------------------
+    # --- How ----------------------------------------------------------------------------------------------------------
     def _create(self, database: str, *, template: str = "template1") -> None:
         self.drop(database)
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from datetime import UTC, datetime
 from typing import Any
+
+from django.test import override_settings
 
 from apps.accounts.token_cache import tokens
 from apps.priorities import served
-from tests.api.small_site import Site, build_site
+from tests.api.small_site import AT, Site, build_site
 from tests.dashboard.grid import Grid, make_grid
+from tests.rights_world import World
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+__all__ = ["AT", "MAKERS", "forget_process", "named_by"]
+
 MAKERS: dict[str, Callable[[], Any]] = {}
 _EXTENDED: dict[str, str] = {}
 
@@ -68,3 +71,12 @@ def closed_grid() -> Grid:
 def unused_grid() -> Grid:
     """Without usage, and so without priorities."""
     return make_grid(AT, with_usage=False)
+
+
+@world
+def rights_world() -> World:
+    """What the rows of the rights matrix ask for."""
+    with override_settings(FAIRSHARE_ISSUER="vo-a.example"):
+        made = build_site(AT)
+        made.recompute()
+        return World(made)

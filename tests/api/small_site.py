@@ -28,6 +28,7 @@ from apps.priorities.services import set_rules
 from apps.runs.services import work_run_now
 from apps.usage.services import make_source, push_records
 
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TREE: dict[str, Any] = {
     "name": "grid",
     "kind": "vo",

@@ -16,10 +16,11 @@ import pytest
 from django.conf import LazySettings, settings
 from playwright.sync_api import Page
 
-from tests.api.conftest import _fresh_process, computed, site  # noqa: F401 - fixtures
-from tests.api.small_site import Site
+from apps.priorities import served
+from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.browser.conftest import THEMES, Open, Visit
-from tests.test_idor_matrix import ACTORS, ROWS, Row, World, answer_text
+from tests.rights_world import Row, World
+from tests.test_idor_matrix import ACTORS, ROWS, answer_text
 
 pytestmark = pytest.mark.timeout(600)
 WIDTHS = (1440, 1024, 390)
@@ -53,9 +54,10 @@ def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def world(live_server: Any, computed: Site, settings: LazySettings) -> World:  # noqa: F811
+def world(live_server: Any, rights_world: World, settings: LazySettings) -> World:
     settings.FAIRSHARE_ISSUER = "vo-a.example"  # as the rights matrix has it
-    return World(computed)
+    served.look()
+    return rights_world
 
 
 def is_page(row: Row) -> bool:
