@@ -57,6 +57,10 @@ if not is_engine_alone(sys.argv[1:]):
 _server = pytest.StashKey[PostgresServer]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--deep", action="store_true", help="also what takes long: tests marked `deep` (make test-all)")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if not _IS_WORKER and config.getoption("numprocesses", None):
         # Else workers read their settings before they come to this file.
@@ -89,8 +93,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(os.environ["FAIRSHARE_VAR"], ignore_errors=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks by folder; what takes longest first, so that no worker ends long before the other (`--dist worksteal`)."""
+    if not config.getoption("deep"):
+        left_out = [item for item in items if item.get_closest_marker("deep")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
     for item in items:
         for folder in ("browser", "faults", "pages"):
             if folder in item.path.relative_to(REPOSITORY).parts:

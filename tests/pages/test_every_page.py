@@ -1,7 +1,7 @@
 """Every page there is, in both themes, at three widths, with scripts and without: complete by construction.
 
-The pages are those of the rights matrix, which fails where a route is missing. Each is photographed; with
-FAIRSHARE_SHOTS the pictures go to that folder, to be looked at.
+The pages are those of the rights matrix, which fails where a route is missing. With FAIRSHARE_SHOTS each is
+photographed into that folder, to be looked at.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from playwright.sync_api import Page
 
 from apps.priorities import served
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
-from tests.browser.conftest import THEMES, Open, Visit
+from tests.browser.conftest import SET_THEME, THEMES, Open, Visit
 from tests.rights_world import Row, World
 from tests.test_idor_matrix import ACTORS, ROWS, answer_text
 
@@ -44,13 +44,6 @@ MISSED = """() => [...document.querySelectorAll("a[href], button, input, select,
     && document.querySelector(`input[type=radio][name="${each.name}"]`)))
   .filter((each) => !each.dataset.walked)
   .map((each) => each.outerHTML.slice(0, 160))"""
-
-
-@pytest.fixture(scope="session")
-def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = Path(os.environ.get("FAIRSHARE_SHOTS") or tmp_path_factory.mktemp("shots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 @pytest.fixture
@@ -86,16 +79,20 @@ def pages_of(world: World, part: int) -> Iterator[tuple[str, str, Row]]:
 
 
 def sign_in(window: Visit, world: World, actor: str) -> None:
-    session = world.client(actor).cookies[settings.SESSION_COOKIE_NAME].value
-    cookie = {"name": settings.SESSION_COOKIE_NAME, "value": session, "url": window.base}
+    cookie = {"name": settings.SESSION_COOKIE_NAME, "value": world.sessions[actor], "url": window.base}
     window.page.context.add_cookies([cookie])  # type: ignore[list-item]
 
 
-def photograph(page: Page, folder: Path, name: str, width: int) -> None:
+def photograph(page: Page, name: str) -> None:
+    """Both themes as full pages into the folder FAIRSHARE_SHOTS; without it nobody looks, and none is taken."""
+    if not (given := os.environ.get("FAIRSHARE_SHOTS")):
+        return
+    folder = Path(given)
+    folder.mkdir(parents=True, exist_ok=True)
+    width = (page.viewport_size or {"width": 0})["width"]
     for theme in THEMES:
-        page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
-        picture = page.screenshot(path=folder / f"{name}-{theme}-{width}.png", full_page=True)
-        assert len(picture) > 2_000, name
+        page.evaluate(SET_THEME, theme)
+        page.screenshot(path=folder / f"{name}-{theme}-{width}.png", full_page=True)
 
 
 def test_there_are_as_many_pages_as_there_were() -> None:
@@ -104,17 +101,37 @@ def test_there_are_as_many_pages_as_there_were() -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_page_is_accessible_in_both_themes_and_as_wide_as_its_window(
-    world: World, visit: Open, shots: Path, part: int, width: int
-) -> None:
-    window = visit(width=width)
+def test_a_page_is_accessible_as_wide_as_its_window_and_walked_by_tab(world: World, visit: Open, part: int) -> None:
+    """One visit a page: axe in the light theme at the widest window and in the dark one at the narrowest."""
+    window = visit(width=WIDTHS[0])
     sign_in(window, world, "admin")
     for name, path, _row in pages_of(world, part):
         page = window.go(path)
         assert page.locator("h1").count() == 1, path
-        window.look()
-        photograph(page, shots, name, width)
+        walk_by_tab(page, path)
+        for width in WIDTHS:
+            window.resize(width)
+            assert window.overflow() <= 0, (path, width)
+            photograph(page, name)
+            for theme in {WIDTHS[0]: ("light",), WIDTHS[-1]: ("dark",)}.get(width, ()):
+                assert window.axe(theme) == [], (path, theme, width)
+        window.resize(WIDTHS[0])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_page_that_is_opened_in_a_theme_at_a_width_is_accessible(
+    world: World, visit: Open, part: int, width: int, theme: str
+) -> None:
+    """Opened so, where the visit above changes theme and width of an open page."""
+    window = visit(width=width, theme=theme)
+    sign_in(window, world, "admin")
+    for _name, path, _row in pages_of(world, part):
+        window.go(path)
+        assert window.overflow() <= 0, (path, theme, width)
+        assert window.axe(theme) == [], (path, theme, width)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -124,30 +141,26 @@ def test_a_page_says_the_same_without_scripts(world: World, visit: Open, part: i
     for _name, path, _row in pages_of(world, part):
         page = window.go(path)
         assert page.locator("h1").inner_text().strip(), path
-        window.look()
+        assert window.overflow() <= 0, path
         for form in page.locator("main form").all():
             assert form.get_attribute("action") is not None or form.get_attribute("method"), (path, form.inner_html())
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_tab_comes_to_every_control_of_a_page_and_out_again(world: World, visit: Open, part: int) -> None:
-    window = visit(width=1440)
-    sign_in(window, world, "admin")
-    for _name, path, _row in pages_of(world, part):
-        page = window.go(path)
-        if page.evaluate(FOCUS) is not None:  # the page begins at its answer: once round, to the top
-            _walk_out(page, path)
-        first = None
-        for _ in range(LONGEST_WALK):
-            page.keyboard.press("Tab")
-            at = page.evaluate(FOCUS)
-            if at is None:
-                break
-            first = first or at["what"]
-            assert at["seen"], (path, at["what"])
-        assert page.evaluate(FOCUS) is None, f"{path}: Tab doesn't come to an end"
-        assert "skip" in (first or ""), (path, first)
-        assert page.evaluate(MISSED) == [], path
+def walk_by_tab(page: Page, path: str) -> None:
+    """Tab comes to every control, each of them seen, and out again; the first leads past the navigation."""
+    if page.evaluate(FOCUS) is not None:  # the page begins at its answer: once round, to the top
+        _walk_out(page, path)
+    first = None
+    for _ in range(LONGEST_WALK):
+        page.keyboard.press("Tab")
+        at = page.evaluate(FOCUS)
+        if at is None:
+            break
+        first = first or at["what"]
+        assert at["seen"], (path, at["what"])
+    assert page.evaluate(FOCUS) is None, f"{path}: Tab doesn't come to an end"
+    assert "skip" in (first or ""), (path, first)
+    assert page.evaluate(MISSED) == [], path
 
 
 def _walk_out(page: Page, path: str) -> None:
@@ -159,12 +172,13 @@ def _walk_out(page: Page, path: str) -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_member_sees_pages_that_are_as_good(world: World, visit: Open, shots: Path, part: int) -> None:
+def test_a_member_sees_pages_that_are_as_good(world: World, visit: Open, part: int) -> None:
     """What alice may open: narrower trees, other sentences, empty lists."""
-    window = visit(width=390)
+    window = visit(width=WIDTHS[-1])
     sign_in(window, world, "alice")
     for name, path, row in pages_of(world, part):
         if _status(row, "alice") == "200":
             page = window.go(path)
-            window.look()
-            photograph(page, shots, f"{name}-alice", 390)
+            assert window.overflow() <= 0, path
+            assert window.axe("light") == [], path
+            photograph(page, f"{name}-alice")
