@@ -18,7 +18,7 @@ from apps.cli.stack.paths import private_dir, socket_dir
 from apps.cli.stack.postgres import PostgresServer
 from tests.databases import Databases, World, copied
 from tests.outbound_servers import certified, connects, serve  # noqa: F401 - fixtures
-from tests.start import is_engine_alone, set_up_django
+from tests.start import find_room, forget_other_databases, is_engine_alone, schema_folder, set_up_django
 
 CHROMIUM_ARGS = (
     "--headless",
@@ -41,6 +41,8 @@ if not _IS_WORKER:
         raise pytest.UsageError(
             "Unset DJANGO_SETTINGS_MODULE and leave out --ds: the suite chooses its settings itself."
         )
+    find_room()
+    forget_other_databases()
     os.environ["FAIRSHARE_VAR"] = tempfile.mkdtemp(prefix="fairshare-tests-")
     os.environ["FAIRSHARE_TESTING"] = "1"
     os.environ.pop("FAIRSHARE_CLOCK", None)
@@ -158,7 +160,7 @@ def databases(request: pytest.FixtureRequest, django_db_blocker: pytest_django.D
     found = Databases(
         connection.settings_dict,
         suffix=os.environ.get("PYTEST_XDIST_WORKER", ""),
-        schemas=request.config.cache.mkdir("schemas"),
+        schemas=schema_folder(),
     )
     with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
         found.prepare()

@@ -1,12 +1,52 @@
-"""How a test process begins: with Django, or without it where only the engine is tested."""
+"""How a test process begins: where it may write, without what a shell says of other databases, with Django or not."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 _ENGINE = Path(__file__).parent / "engine"
+_ROOM_BYTES = 1 << 30  # two workers' databases, browser profiles and imports
+
+
+def find_room() -> None:
+    """Use the first temporary folder with a gibibyte left, here and in every process that is started."""
+    candidates = [tempfile.gettempdir(), "/var/tmp", str(Path(__file__).parents[1] / "var" / "tmp")]
+    for folder in candidates:
+        if _free_bytes(folder) >= _ROOM_BYTES:
+            if folder != candidates[0]:
+                print(f"{candidates[0]} has no room left: the tests use {folder}.", file=sys.stderr)
+            tempfile.tempdir = os.environ["TMPDIR"] = folder
+            return
+    sys.exit(f"None of {', '.join(candidates)} has 1 GiB left: set TMPDIR to a folder that has.")
+
+
+def _free_bytes(folder: str) -> int:
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return shutil.disk_usage(folder).free if os.access(folder, os.W_OK | os.X_OK) else 0
+    except OSError:
+        return 0
+
+
+def forget_other_databases() -> None:
+    """PGHOST, PGSERVICE and their like lead to somebody's own PostgreSQL; PG_BIN names programs and stays."""
+    for name in [name for name in os.environ if name.startswith("PG") and name != "PG_BIN"]:
+        del os.environ[name]
+
+
+def schema_folder() -> Path:
+    """Where dumps of the schema are kept from run to run; where the checkout can't be written, for this run."""
+    kept = Path(__file__).parents[1] / ".pytest_cache" / "schemas"
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        kept = Path(os.environ["FAIRSHARE_VAR"])
+    return kept if os.access(kept, os.W_OK) else Path(os.environ["FAIRSHARE_VAR"])
 
 
 def is_engine_alone(arguments: Sequence[str]) -> bool:
