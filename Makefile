@@ -37,18 +37,32 @@ run: setup
 browser:
 	@sh .ci/browser
 
-# Two workers; tests that kill a stack or drive the browser stay together on one of them (tests/conftest.py).
-test: setup browser
-	@$(PY) -m pytest -n 2 --dist loadgroup $(TESTS)
+PYTEST := $(PY) -m pytest -n 2 --dist worksteal
+SEED ?= $(shell date +%s)
+
+# All of it, with the same examples each time: twelve minutes on two idle cores.
+test: setup debian
+	@$(PYTEST) $(TESTS)
+
+# Engine and services, without a browser: three minutes.
+test-fast: setup
+	@$(PYTEST) -m "not browser and not faults" tests/engine tests/accounts tests/policies tests/priorities tests/runs \
+		tests/usage $(TESTS)
+
+# Also what takes long, in random order, with random examples and many of them: 45 minutes. SEED=1 does it again.
+test-all: setup debian
+	@echo "SEED=$(SEED)"
+	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-1000000} FUZZ_LINES=$${FUZZ_LINES:-10000} $(PYTEST) --deep \
+		--hypothesis-profile=deep --hypothesis-seed=$(SEED) -p randomly --randomly-seed=$(SEED) $(TESTS)
 
 # Imports of a million records each, and 10,000 broken lines of every format: about a quarter of an hour on two cores.
 test-faults: setup
 	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-1000000} FUZZ_LINES=$${FUZZ_LINES:-10000} \
-		$(PY) -m pytest -n 2 --dist loadgroup tests/faults/test_import_faults.py tests/usage/test_fuzz.py $(TESTS)
+		$(PYTEST) tests/faults/test_import_faults.py tests/usage/test_fuzz.py $(TESTS)
 
 # Nine instances as real processes, 288 rounds a day, three days; the table of shares is printed at the end.
 test-federation: setup
-	@$(PY) -m pytest -s -v tests/ring/whole_day.py $(TESTS)
+	@$(PY) -m pytest -s -v --deep tests/ring/test_whole_day.py $(TESTS)
 
 bench: setup
 	@$(PY) -m bench $(BENCH)

@@ -45,7 +45,7 @@ class Databases:
 
     def __init__(self, settings: dict[str, Any], *, suffix: str, schemas: Path) -> None:
         self.empty = "_".join(filter(None, ["test", str(settings["NAME"]), suffix]))
-        self._settings = settings
+        self.settings = settings
         self._maintenance = {**settings, "NAME": "postgres"}
         self._schemas = schemas
         self._worlds: dict[str, World] = {}
@@ -62,7 +62,7 @@ class Databases:
             if not schema.exists():
                 self._migrate_and_dump(schema)
                 return
-        with self._connect(self._settings) as connection:
+        with self._connect(self.settings) as connection:
             connection.execute(_trusted(schema.read_text(encoding="utf-8")))
 
     def world(self, name: str, make: Callable[[], Any]) -> World:
@@ -104,9 +104,9 @@ class Databases:
         """Connect Django to it: this thread now, others at their next connection."""
         from django.db import connections
 
-        if self._settings["NAME"] != database:
+        if self.settings["NAME"] != database:
             connections.close_all()
-            self._settings["NAME"] = database
+            self.settings["NAME"] = database
 
     # --- How ----------------------------------------------------------------------------------------------------------
     def _create(self, database: str, *, template: str = "template1") -> None:
@@ -116,7 +116,7 @@ class Databases:
             connection.execute(statement.format(sql.Identifier(database), sql.Identifier(template)))
 
     def _renumber(self, database: str, first: int) -> None:
-        with self._connect({**self._settings, "NAME": database}) as connection:
+        with self._connect({**self.settings, "NAME": database}) as connection:
             connection.execute(_NEW_SERIES, [first])
 
     def _migrate_and_dump(self, schema: Path) -> None:
@@ -127,7 +127,7 @@ class Databases:
         draft = schema.with_suffix(f".{os.getpid()}")
         done = subprocess.run(
             [find_binaries() / "pg_dump", "--inserts", "--no-owner", "--file", draft, self.empty],
-            env={**os.environ, **_libpq_environment(self._settings)}, capture_output=True, text=True, check=False,
+            env={**os.environ, **_libpq_environment(self.settings)}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode == 0:  # else each process migrates: slower, and just as right
             text = draft.read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from tests.ring.ring import START, Ring
 
 SITES = ("site-1", "site-2")
 ROUNDS = 18  # an hour and a half: processors are full after the third, and jobs end in the eighth
-pytestmark = [pytest.mark.django_db, pytest.mark.faults, pytest.mark.xdist_group("faults"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.django_db, pytest.mark.faults, pytest.mark.timeout(600)]
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The Grid-wide evaluation on nine real instances, a day of 288 rounds: `make test-federation`.
+"""The Grid-wide evaluation on nine real instances, a day of 288 rounds: `make test-federation`, and part of `make test-all`.
 
 With everybody's usage below the VOs two projects get their shares although they run at half of the sites; with each
 site's own usage they get half of them; and on a day on which peers fail and cheat, the rest of the grid gets its shares
@@ -21,7 +21,7 @@ from tests.ring.grid import change_the_project, running_grid, set_up
 from tests.ring.instances import Server
 from tests.ring.ring import ROUND_S, Ring
 
-pytestmark = [pytest.mark.django_db, pytest.mark.faults, pytest.mark.xdist_group("faults"), pytest.mark.timeout(3_600)]
+pytestmark = [pytest.mark.django_db, pytest.mark.faults, pytest.mark.deep, pytest.mark.timeout(3_600)]
 HOURS = 24
 SITES = 6
 _WIDER = 1.5  # than what the reference simulator keeps, which has no delay of five minutes at the first level
