@@ -26,6 +26,8 @@ from apps.cli.stack.postgres import find_binaries
 
 _IDS_OF_A_WORLD = 1_000_000
 _IDS_OF_A_COPY = 10_000
+# A template may have no sessions; one that has just been closed takes a moment to end.
+_NOBODY_ELSE = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s"
 _NEW_SERIES = """
 SELECT setval(format('%%I.%%I', schemaname, sequencename)::regclass, %s)
 FROM pg_sequences WHERE data_type::text <> 'smallint'
@@ -113,6 +115,7 @@ class Databases:
         self.drop(database)
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
         with self._connect(self._maintenance) as connection:
+            connection.execute(_NOBODY_ELSE, [template])
             connection.execute(statement.format(sql.Identifier(database), sql.Identifier(template)))
 
     def _renumber(self, database: str, first: int) -> None:

@@ -68,6 +68,18 @@ def closed_grid() -> Grid:
 
 
 @world
+def long_grid() -> Grid:
+    """Thirty more people in each of two groups."""
+    return make_grid(AT, extra_users=30)
+
+
+@world
+def large_grid() -> Grid:
+    """250 more people in each of two groups: more rows than a page sends at once."""
+    return make_grid(AT, extra_users=250)
+
+
+@world
 def unused_grid() -> Grid:
     """Without usage, and so without priorities."""
     return make_grid(AT, with_usage=False)

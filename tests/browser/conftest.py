@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
 from apps.accounts.models import User
-from apps.priorities import served
-from tests.dashboard.grid import PASSWORD, Grid, make_grid
+from tests.dashboard.grid import PASSWORD, Grid
+from tests.worlds import AT, forget_process
 
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
 # Says so where a control that has the focus is taken out of the page and nothing else gets it.
@@ -43,11 +42,17 @@ THEMES = ("light", "dark")
 WIDTHS = (1440, 390)
 
 
+@pytest.fixture(autouse=True)
+def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    forget_process()
+    yield
+    forget_process()
+
+
 @pytest.fixture
-def grid(transactional_db: None) -> Iterator[Grid]:
-    served.forget()
-    yield make_grid(datetime.now(UTC))
-    served.forget()
+def grid(open_grid: Grid, transactional_db: None) -> Grid:
+    return open_grid
 
 
 @dataclass
@@ -135,7 +140,7 @@ def visit(browser: Browser, live_server: Any) -> Iterator[Open]:
         context.add_cookies([{"name": "theme", "value": theme, "url": live_server.url}])
         contexts.append(context)
         made = Visit(context.new_page(), live_server.url, scripts)
-        made.page.set_default_timeout(10_000)
+        made.page.set_default_timeout(30_000)  # a busy machine is no finding
         made.page.on("console", lambda message: _listen(made, message))
         made.page.on("pageerror", lambda error: made.complaints.append(f"script error: {error}"))
         visits.append(made)

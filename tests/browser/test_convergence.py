@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from math import sin
 
 import pytest
 from playwright.sync_api import expect
 
-from apps.priorities import served
+from apps import clock
 from apps.priorities.series.columns import SeriesState
 from tests.browser.conftest import Open
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, Grid
 from tests.series_by_hand import HandMade, put_in_place
 
 WIDTHS = (1440, 1024, 390)
@@ -21,17 +20,15 @@ N_DAYS = 60
 
 
 @pytest.fixture
-def wide_grid(transactional_db: None) -> Iterator[Grid]:
+def wide_grid(long_grid: Grid, transactional_db: None) -> Grid:
     """Thirty members below biomed, so that there are several pages of panels."""
-    served.forget()
-    yield make_grid(datetime.now(UTC), extra_users=30)
-    served.forget()
+    return long_grid
 
 
 @pytest.fixture
 def made(wide_grid: Grid, monkeypatch: pytest.MonkeyPatch) -> HandMade:
     """Sixty days: a change of targets on day 25, before the first revision until day 10, two without data."""
-    yesterday = datetime.now(UTC).date() - timedelta(days=1)
+    yesterday = clock.now().date() - timedelta(days=1)
     used = {
         "/atlas/alice": [400 + 90 * sin(n / 5) for n in range(N_DAYS)],
         "/biomed/carol": [250 - 2.5 * n for n in range(N_DAYS)],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from apps import clock
 from apps.accounts.actor import COMMAND, Actor
 from apps.policies import drafts, services
 from apps.policies.models import ChangeSet, Policy, Revision
@@ -20,7 +20,7 @@ FOCUS = "document.activeElement.id || document.activeElement.closest('tr')?.id |
 @pytest.fixture
 def draft(grid: Grid) -> ChangeSet:
     actor = Actor(user=grid.admin, via="page")
-    return drafts.open_draft(policy_slug=SLUG, reason="Autumn shares", at=datetime.now(UTC), actor=actor)
+    return drafts.open_draft(policy_slug=SLUG, reason="Autumn shares", at=clock.now(), actor=actor)
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def test_edits_made_without_a_network_wait_and_arrive(grid: Grid, window: Visit,
 def test_two_windows_on_one_draft_are_shown_mine_and_theirs(grid: Grid, page: Page, draft: ChangeSet) -> None:
     actor = Actor(user=grid.admin, via="page")
     operation = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": 7}
-    drafts.add_operations(id=draft.pk, version=1, operations=[operation], at=datetime.now(UTC), actor=actor)
+    drafts.add_operations(id=draft.pk, version=1, operations=[operation], at=clock.now(), actor=actor)
     cell(page, grid, "/atlas").fill("9")
     cell(page, grid, "/atlas").press("Enter")
     panel = page.locator("#problem .stale")
@@ -238,7 +238,7 @@ def test_a_draft_behind_the_policy_is_updated_with_a_choice(grid: Grid, page: Pa
         entry_uid=grid.uid("/atlas"),
         shares=55,
         reason="Meanwhile.",
-        at=datetime.now(UTC),
+        at=clock.now(),
         actor=COMMAND,
     )
     page.reload()
@@ -292,7 +292,7 @@ def test_the_pages_of_the_editor_are_sound_in_both_themes_and_widths(
         {"op": "archive", "entry": "/cms/erin"},
     ]
     for version, operation in enumerate(operations, start=1):
-        drafts.add_operations(id=draft.pk, version=version, operations=[operation], at=datetime.now(UTC), actor=actor)
+        drafts.add_operations(id=draft.pk, version=version, operations=[operation], at=clock.now(), actor=actor)
     window = visit(theme=theme, width=width)
     window.sign_in()
     uid = grid.uid("/atlas")

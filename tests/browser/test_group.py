@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
+from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.policies.asking import ask_upward
@@ -92,7 +93,7 @@ def boost_ask_and_grant(grid: Grid, visit: Open, press: Press, write: Write, *, 
     press(page, "#publish")
     page.wait_for_selector("text=Published as revision 3")
     assert node(grid, "/atlas/bob").shares == 3.0
-    assert node(grid, "/atlas/bob").dates.ends_on == (datetime.now(UTC) + timedelta(days=14)).date()
+    assert node(grid, "/atlas/bob").dates.ends_on == (clock.now() + timedelta(days=14)).date()
     write(page, "#amount", "75")
     write(page, "#ask-reason", "Two new postdocs, their runs start on Monday.")
     if scripts:

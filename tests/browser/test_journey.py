@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
 from playwright.sync_api import expect
 
+from apps import clock
 from tests.browser.conftest import Open
 from tests.dashboard.grid import SLUG, Grid
 
@@ -94,7 +94,7 @@ def test_a_change_that_somebody_else_made_first_is_shown_beside_mine(grid: Grid,
         entry_uid=uid,
         shares=25,
         reason="Theirs",
-        at=datetime.now(UTC),
+        at=clock.now(),
         actor=Actor(user=grid.admin, via="page"),
     )
     page.get_by_role("button", name="Publish change").click()

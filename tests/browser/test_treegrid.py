@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
-
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from apps.priorities import served
 from tests.browser.conftest import Open
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, Grid
 
 ROW = "(() => document.activeElement.closest('tr')?.querySelector('.label')?.textContent ?? 'none')()"
 KIND = "(() => document.activeElement.tagName)()"
 
 
 @pytest.fixture
-def large(transactional_db: None) -> Iterator[Grid]:
+def large(large_grid: Grid, transactional_db: None) -> Grid:
     """biomed and cms have 252 people each: a fresh page opens the first of them, with a hundred rows."""
-    served.forget()
-    yield make_grid(datetime.now(UTC), extra_users=250)
-    served.forget()
+    return large_grid
 
 
 @pytest.fixture
