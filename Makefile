@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(firstword $(shell cksum requirements.lock))
 PIP := install --quiet --disable-pip-version-check --no-input --require-hashes --requirement requirements.lock
 
-.PHONY: help setup run test test-faults test-federation bench bench-large lint browser
+.PHONY: help setup run test test-faults test-federation bench bench-large lint debian
 .DEFAULT_GOAL := help
 
 help:
@@ -34,8 +34,8 @@ $(STAMP): requirements.lock
 run: setup
 	@exec $(PY) manage.py up $(UP)
 
-browser:
-	@sh .ci/browser
+debian:
+	@sh .ci/debian
 
 PYTEST := $(PY) -m pytest -n 2 --dist worksteal
 SEED ?= $(shell date +%s)

@@ -30,7 +30,6 @@ CHROMIUM_ARGS = (
     "--disable-sync",
     "--disable-dev-shm-usage",
 )
-IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 REPOSITORY = Path(__file__).resolve().parent.parent
 LONGEST_FIRST = ("faults", "pages", "ring", "acceptance", "browser")
 _IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
@@ -56,6 +55,7 @@ else:  # files of one worker are no business of another; the server they share
 if not is_engine_alone(sys.argv[1:]):
     set_up_django()
 
+pytest_plugins = ["tests.material"]
 _server = pytest.StashKey[PostgresServer]()
 
 
@@ -111,32 +111,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _turn(item: pytest.Item) -> int:
     parts = item.path.relative_to(REPOSITORY / "tests").parts
     return next((n for n, name in enumerate(LONGEST_FIRST) if name in parts), len(LONGEST_FIRST))
-
-
-def missing(what: str) -> None:
-    """A test without its material fails in CI and says loudly elsewhere that it didn't run."""
-    if IN_CI:
-        pytest.fail(f"{what} (CI=true: this may not be skipped)")
-    pytest.skip(f"NOT TESTED: {what}")
-
-
-@pytest.fixture(scope="session")
-def shared_dir() -> Path:
-    """Traces and vectors lie beside the checkout; they are no part of it."""
-    path = REPOSITORY.parent / "shared"
-    if not (path / "vectors").is_dir():
-        missing(f"no material in {path}")
-    return path
-
-
-@pytest.fixture(scope="session")
-def chromium_path() -> str:
-    """The browser of the system: CHROME_BIN, chromium or google-chrome."""
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = os.environ.get("CHROME_BIN") or next(filter(None, map(shutil.which, names)), None)
-    if not found:
-        missing("no Chromium: apt-get install chromium, or set CHROME_BIN")
-    return str(found)
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,10 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
 from django.apps import apps as installed
 from django.db.models import ForeignKey
+
+from tests.material import missing
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
@@ -31,7 +32,7 @@ def _level(room: str) -> int:
 def _tracked(*patterns: str) -> list[Path]:
     listed = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
-        pytest.skip("not a git checkout: tracked files can't be listed")
+        missing(f"tracked files can't be listed: {listed.stderr.strip()}", "run the suite in a git clone")
     return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
 
 

@@ -103,9 +103,9 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, instant: datetime) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", instant.isoformat())
 
 
-def put_in_place(shared_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Raw:
+def put_in_place(traces_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Raw:
     """The log imported when it was complete, a policy of its first day, and three changes since."""
-    path = shared_dir / "traces" / "LCG-2005-1.swf.gz"
+    path = traces_dir / "LCG-2005-1.swf.gz"
     log = read_log(path)
     whole = sum(sum(log.of_group(group).values()) for group in log.groups) / 3600
     set_clock(monkeypatch, datetime(2005, 12, 6, 12, tzinfo=UTC))

@@ -42,8 +42,8 @@ class Course:
 
 
 @pytest.fixture
-def raw(shared_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Raw:
-    found = lcg_by_hand.put_in_place(shared_dir, monkeypatch)
+def raw(traces_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Raw:
+    found = lcg_by_hand.put_in_place(traces_dir, monkeypatch)
     (asked,) = runs.build_series_stale(at=clock.now())
     assert work_run_now(asked).state == "succeeded"
     return found

@@ -27,8 +27,8 @@ CONTENT_TABLES = ("usage_record", "usage_bucket", "accounts_account", "usage_sou
 
 
 @pytest.fixture
-def log(shared_dir: Path) -> Path:
-    return shared_dir / "traces" / "LCG-2005-1.swf.gz"
+def log(traces_dir: Path) -> Path:
+    return traces_dir / "LCG-2005-1.swf.gz"
 
 
 @pytest.fixture

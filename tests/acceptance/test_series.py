@@ -35,8 +35,8 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 
 
 @pytest.fixture
-def raw(shared_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Raw:
-    return lcg_by_hand.put_in_place(shared_dir, monkeypatch)
+def raw(traces_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Raw:
+    return lcg_by_hand.put_in_place(traces_dir, monkeypatch)
 
 
 def test_series_and_figures_are_those_of_the_raw_records(raw: Raw) -> None:

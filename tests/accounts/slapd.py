@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.material import missing
 
 SLAPD = shutil.which("slapd") or "/usr/sbin/slapd"
 SCHEMA = Path("/etc/ldap/schema")
@@ -100,8 +101,8 @@ class Directory:
 
 
 def run_directory(folder: Path) -> Iterator[Directory]:
-    if not Path(SLAPD).exists() or not (MODULES / "back_mdb.so").exists():
-        pytest.skip("NOT TESTED: no OpenLDAP server here (apt-get install slapd ldap-utils)")
+    if not Path(SLAPD).exists() or not (MODULES / "back_mdb.so").exists() or not shutil.which("ldapmodify"):
+        missing("no OpenLDAP server with its tools", "apt-get install slapd ldap-utils")
     ca_file = _certificates(folder)
     (folder / "data").mkdir()
     (folder / "slapd.conf").write_text(_configuration(folder), encoding="utf-8")

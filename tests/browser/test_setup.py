@@ -34,8 +34,8 @@ def _noon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def samples(shared_dir: Path) -> Path:
-    return shared_dir / "vectors" / "slurm" / "samples"
+def samples(golden_dir: Path) -> Path:
+    return golden_dir / "slurm" / "samples"
 
 
 def keep(page: Page, name: str) -> None:

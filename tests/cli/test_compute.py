@@ -75,8 +75,8 @@ def test_the_example_of_the_contract_comes_out_to_the_digit(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("folder", ["operators", "aequus", "gridwide"])
-def test_published_vectors_pass_through_the_command(shared_dir: Path, folder: str) -> None:
-    path = shared_dir / "vectors" / folder / "cases.json"
+def test_published_vectors_pass_through_the_command(golden_dir: Path, folder: str) -> None:
+    path = golden_dir / folder / "cases.json"
     cases = json.loads(path.read_text())
     status, results, errors = run(str(path))
     assert (status, errors) == (0, [])

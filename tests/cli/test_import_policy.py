@@ -171,9 +171,9 @@ def test_settings_come_with_a_document(grid: Policy, file: Write) -> None:
     assert Revision.objects.get(number=3).settings["fallback_factor"] == 0.25
 
 
-def test_a_site_s_own_accounts_are_taken_in_from_its_script(grid: Policy, shared_dir: Path, tmp_path: Path) -> None:
+def test_a_site_s_own_accounts_are_taken_in_from_its_script(grid: Policy, traces_dir: Path, tmp_path: Path) -> None:
     script = tmp_path / "accounts.gz"
-    shutil.copy(shared_dir / "traces" / "ubhpc-accounts.sacctmgr-script.gz", script)
+    shutil.copy(traces_dir / "ubhpc-accounts.sacctmgr-script.gz", script)
     out, err = run("import_policy", "--policy", "grid", "--format", "sacctmgr", *IN_FORCE, script)
     assert "158 added, 6 archived" in out
     assert "qos (" in err
@@ -185,8 +185,8 @@ def test_a_site_s_own_accounts_are_taken_in_from_its_script(grid: Policy, shared
     assert text.count("Fairshare=parent") == 94
 
 
-def test_slurm_s_dump_and_grid_engine_s_tree_are_taken_in(grid: Policy, shared_dir: Path) -> None:
-    samples = shared_dir / "vectors"
+def test_slurm_s_dump_and_grid_engine_s_tree_are_taken_in(grid: Policy, golden_dir: Path) -> None:
+    samples = golden_dir
     dump = samples / "slurm" / "samples" / "sacctmgr-dump-demo.cfg"
     run("import_policy", "--policy", "grid", "--format", "sacctmgr", *IN_FORCE, dump)
     assert paths(grid) == {

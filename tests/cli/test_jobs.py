@@ -93,8 +93,8 @@ def test_standard_input_is_read_without_a_database_or_an_instance(tmp_path: Path
     assert not (tmp_path / "absent").exists()
 
 
-def test_every_real_set_of_grid_engine_jobs_is_taken_without_naming_an_algorithm(shared_dir: Path) -> None:
-    path = shared_dir / "vectors/gridengine/cases.json"
+def test_every_real_set_of_grid_engine_jobs_is_taken_without_naming_an_algorithm(golden_dir: Path) -> None:
+    path = golden_dir / "gridengine/cases.json"
     cases = json.loads(path.read_text())
     assert not any("algorithm" in case for case in cases)
     status, results, errors = run(str(path))

@@ -30,8 +30,8 @@ def _run(*arguments: object) -> str:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_groups_of_the_nasa_log_come_out_to_the_printed_digits(shared_dir: Path) -> None:
-    log = shared_dir / "traces" / "NASA-iPSC-1993-3.1-cln.swf.gz"
+def test_the_groups_of_the_nasa_log_come_out_to_the_printed_digits(traces_dir: Path) -> None:
+    log = traces_dir / "NASA-iPSC-1993-3.1-cln.swf.gz"
     _run("import_usage", "--source", "nasa", "--format", "swf", log)
     proposed = _run(
         "propose_policy", "--policy", "nasa", "--from-source", "nasa", "--window-days", "all", "--aging", "none",

@@ -148,8 +148,8 @@ def test_a_trace_that_is_not_there_or_no_trace_is_refused_with_the_field(tmp_pat
         assert what in errors[0]
 
 
-def test_a_real_log_can_drive_the_sites(shared_dir: Path, tmp_path: Path) -> None:
-    log = shared_dir / "traces/SDSC-SP2-1998-first4961.swf.gz"
+def test_a_real_log_can_drive_the_sites(traces_dir: Path, tmp_path: Path) -> None:
+    log = traces_dir / "SDSC-SP2-1998-first4961.swf.gz"
     lines = [line.split() for line in gzip.decompress(log.read_bytes()).decode().splitlines() if line[:1] not in ";"]
     groups = sorted({int(fields[12]) for fields in lines})
     changes: dict[str, Any] = {

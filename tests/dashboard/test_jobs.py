@@ -35,16 +35,16 @@ def as_alice(client: Client, db: None) -> Client:
     return client
 
 
-def sample(shared_dir: Path, *names: str) -> str:
-    return "".join((shared_dir / "vectors" / name).read_text() for name in names)
+def sample(golden_dir: Path, *names: str) -> str:
+    return "".join((golden_dir / name).read_text() for name in names)
 
 
 def totals(table: JobTable) -> dict[str, str]:
     return {row.job: row.total for row in table.rows}
 
 
-def test_a_listing_of_qstat_follows_from_weights_found_in_its_rows(shared_dir: Path) -> None:
-    table = read_table(sample(shared_dir, "gridengine/samples/qstat-ext-urg-pri.txt"), None, [])
+def test_a_listing_of_qstat_follows_from_weights_found_in_its_rows(golden_dir: Path) -> None:
+    table = read_table(sample(golden_dir, "gridengine/samples/qstat-ext-urg-pri.txt"), None, [])
     assert [row.place for row in table.rows] == [1, 2, 3, 4, 5, 6, None, None, None]
     assert [row.job for row in table.rows][:3] == ["590", "592", "595"]
     assert not any(row.doubts for row in table.rows)
@@ -54,27 +54,27 @@ def test_a_listing_of_qstat_follows_from_weights_found_in_its_rows(shared_dir: P
     assert held.lines == ("priority 0 (state hqw: in none of the scheduler's lists)",)
 
 
-def test_the_same_listing_in_xml_gives_the_same_table(shared_dir: Path) -> None:
-    text, xml = (sample(shared_dir, f"gridengine/samples/qstat-ext-urg-pri.{kind}") for kind in ("txt", "xml"))
+def test_the_same_listing_in_xml_gives_the_same_table(golden_dir: Path) -> None:
+    text, xml = (sample(golden_dir, f"gridengine/samples/qstat-ext-urg-pri.{kind}") for kind in ("txt", "xml"))
     assert totals(read_table(text, None, [])) == totals(read_table(xml, None, []))
 
 
-def test_wrong_weights_are_doubted_row_by_row(shared_dir: Path) -> None:
+def test_wrong_weights_are_doubted_row_by_row(golden_dir: Path) -> None:
     weights = {"weight_urgency": 0.5, "weight_ticket": 0.5, "weight_priority": 0.0}
-    table = read_table(sample(shared_dir, "gridengine/samples/qstat-ext-urg-pri.txt"), weights, [])
+    table = read_table(sample(golden_dir, "gridengine/samples/qstat-ext-urg-pri.txt"), weights, [])
     assert "these weights give" in table.rows[0].doubts[0]
     assert "8 rows do not follow" in table.notes[1]
 
 
-def test_rows_that_are_missing_from_a_listing_are_noticed_by_the_range(shared_dir: Path) -> None:
-    lines = sample(shared_dir, "gridengine/samples/qstat-ext-urg-pri.txt").splitlines()
+def test_rows_that_are_missing_from_a_listing_are_noticed_by_the_range(golden_dir: Path) -> None:
+    lines = sample(golden_dir, "gridengine/samples/qstat-ext-urg-pri.txt").splitlines()
     part = "\n".join(line for line in lines if not line.lstrip().startswith("590"))
     doubts = [doubt for row in read_table(part, None, []).rows for doubt in row.doubts]
     assert any("jobs that aren't listed" in doubt for doubt in doubts)
 
 
-def test_variants_of_a_listing_stand_beside_it_and_tell_who_moves(shared_dir: Path) -> None:
-    text = sample(shared_dir, "gridengine/samples/qstat-ext-urg-pri.txt")
+def test_variants_of_a_listing_stand_beside_it_and_tell_who_moves(golden_dir: Path) -> None:
+    text = sample(golden_dir, "gridengine/samples/qstat-ext-urg-pri.txt")
     table = read_table(text, None, ["exclude_running", "linear_urgency", "even_split"])
     assert len(table.variants) == 3
     assert "Even split needs shares" in table.notes[-1]
@@ -84,13 +84,13 @@ def test_variants_of_a_listing_stand_beside_it_and_tell_who_moves(shared_dir: Pa
     assert all(len(row.others) == 3 for row in table.rows)
 
 
-def test_listings_of_sprio_are_rebuilt_from_weights_and_factors(shared_dir: Path) -> None:
+def test_listings_of_sprio_are_rebuilt_from_weights_and_factors(golden_dir: Path) -> None:
     names = [f"slurm/samples/sprio-{kind}.txt" for kind in ("n-l", "l", "w")]
-    table = read_table(sample(shared_dir, *names), None, [])
+    table = read_table(sample(golden_dir, *names), None, [])
     assert totals(table) == {"38": "64908", "30": "60579", "40": "44921"}
     assert not any(row.doubts for row in table.rows)
     assert "job size 87.5 = 0.875 × 100 (weight)" in table.rows[0].lines
-    alone = read_table(sample(shared_dir, "slurm/samples/sprio-l.txt"), None, [])
+    alone = read_table(sample(golden_dir, "slurm/samples/sprio-l.txt"), None, [])
     assert totals(alone) == totals(table)
     assert "sprio -w" in alone.notes[-1]
 

@@ -112,8 +112,8 @@ def days_ago(n: float) -> datetime:
     return clock.now() - timedelta(days=n)
 
 
-def test_from_a_dump_and_a_log_to_a_published_policy(admin: Client, shared_dir: Path) -> None:
-    samples = shared_dir / "vectors" / "slurm" / "samples"
+def test_from_a_dump_and_a_log_to_a_published_policy(admin: Client, golden_dir: Path) -> None:
+    samples = golden_dir / "slurm" / "samples"
     answer = send_tree(admin, (samples / "sacctmgr-dump-demo.cfg").read_bytes(), "sacctmgr-dump-demo.cfg")
     assert answer.status_code == 303
     page = read(admin)
@@ -162,8 +162,8 @@ def test_from_a_dump_and_a_log_to_a_published_policy(admin: Client, shared_dir: 
     assert "Choose a file" in read(admin)  # the next beginning starts from nothing
 
 
-def test_the_first_step_reads_a_script_of_commands_as_well(admin: Client, shared_dir: Path) -> None:
-    packed = (shared_dir / "traces" / "ubhpc-accounts.sacctmgr-script.gz").read_bytes()
+def test_the_first_step_reads_a_script_of_commands_as_well(admin: Client, traces_dir: Path) -> None:
+    packed = (traces_dir / "ubhpc-accounts.sacctmgr-script.gz").read_bytes()
     assert send_tree(admin, packed, "ubhpc.gz").status_code == 303
     page = read(admin)
     assert "96 users in 62 groups" in page

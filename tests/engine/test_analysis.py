@@ -22,8 +22,8 @@ SHARE = st.floats(min_value=1e-6, max_value=1.0)
 
 
 @pytest.fixture(scope="module")
-def paper(shared_dir: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((shared_dir / "vectors/operators/operators.json").read_text())
+def paper(golden_dir: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((golden_dir / "operators/operators.json").read_text())
     return found
 
 

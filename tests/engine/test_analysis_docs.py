@@ -90,7 +90,7 @@ def test_each_reading_of_the_figure_says_on_the_page_what_it_reads() -> None:
     assert [reading.name for reading in figure_17.READINGS if reading.is_comparable] == ["typical"]
 
 
-def test_the_published_cells_are_those_of_the_paper(shared_dir: Path) -> None:
-    figure = json.loads((shared_dir / "vectors/operators/fig17.json").read_text())
+def test_the_published_cells_are_those_of_the_paper(golden_dir: Path) -> None:
+    figure = json.loads((golden_dir / "operators/fig17.json").read_text())
     assert {name: list(row) for name, row in figure_17.PUBLISHED.items()} == figure["paper"]
     assert list(figure_17.COLUMNS) == figure["columns"]

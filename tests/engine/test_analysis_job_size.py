@@ -23,8 +23,8 @@ OPERATORS = [operators.get_operator(name) for name in SEVEN]
 
 
 @pytest.fixture(scope="module")
-def figure(shared_dir: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((shared_dir / "vectors/operators/fig17.json").read_text())
+def figure(golden_dir: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((golden_dir / "operators/fig17.json").read_text())
     return found
 
 

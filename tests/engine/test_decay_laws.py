@@ -34,8 +34,8 @@ def one_weight(age_s: float, window: Window, as_of_s: float = 0.0) -> float:
     return float(weights(np.array([age_s]), window, as_of_s)[0])
 
 
-def test_slurm_decays_as_captured_from_its_controller(shared_dir: Path) -> None:
-    captured = json.loads((shared_dir / "vectors/slurm/decay.json").read_text())
+def test_slurm_decays_as_captured_from_its_controller(golden_dir: Path) -> None:
+    captured = json.loads((golden_dir / "slurm/decay.json").read_text())
     window = Window(aging="slurm", half_life_s=captured["half_life_seconds"])
     left = one_weight(captured["elapsed_seconds"], window)
     assert left == pytest.approx(captured["slurm_factor"], rel=1e-12)

@@ -34,7 +34,7 @@ def test_machine_code_is_made_anew_when_a_file_it_only_calls_changes(sources: Pa
 
 
 def test_kernels_are_kept_in_a_folder_named_after_the_sources() -> None:
-    numba = pytest.importorskip("numba", reason="numba is not installed, so there is no machine code")
+    numba = pytest.importorskip("numba", reason="no machine code: numba is not installed; make setup")
     before = numba.config.CACHE_DIR
     kept = [path.name for path in (fast._ENGINE / "__pycache__").glob("machine-code-*")]
 

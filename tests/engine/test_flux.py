@@ -17,8 +17,8 @@ from tests import oracles_fair_tree
 from tests.engine.share_trees import is_close, share_cases
 
 
-def test_it_gives_the_ranks_and_factors_of_upstream(shared_dir: Path) -> None:
-    cases = json.loads((shared_dir / "vectors/flux/cases.json").read_text())
+def test_it_gives_the_ranks_and_factors_of_upstream(golden_dir: Path) -> None:
+    cases = json.loads((golden_dir / "flux/cases.json").read_text())
     truncated = [case["id"] for case in cases if not case["exact_sums_agree"]]  # named in tests/golden/README.md
     assert len(cases) - len(truncated) == 89
     for case in cases:

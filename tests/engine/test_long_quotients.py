@@ -5,12 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.engine import fast, long_kernels, long_quotients
 from apps.engine.arrays import FloatArray
+from tests.material import missing
 from tests.oracles_fair_tree import to_bits
 
 WEIGHTS = st.one_of(
@@ -59,7 +59,7 @@ def test_no_shares_are_below_everything_and_no_usage_above() -> None:
 
 def test_machine_code_gives_the_same_bits() -> None:
     if not fast.IS_INSTALLED:
-        pytest.skip("NOT TESTED: numba is not installed")
+        missing("no machine code: numba is not installed", "make setup")
     rng = np.random.default_rng(5)
     n = 60_000
     small = rng.integers(0, 40, (3, n // 2)).astype(np.float64)

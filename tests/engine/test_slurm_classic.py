@@ -24,8 +24,8 @@ NUMBERS = ("norm_shares", "norm_usage", "effective_usage", "factor")
 
 
 @pytest.fixture(scope="module")
-def captured(shared_dir: Path) -> list[dict[str, Any]]:
-    cases = json.loads((shared_dir / "vectors/slurm/cases.json").read_text())
+def captured(golden_dir: Path) -> list[dict[str, Any]]:
+    cases = json.loads((golden_dir / "slurm/cases.json").read_text())
     return [case for case in cases if case["algorithm"]["name"] == NAME]
 
 

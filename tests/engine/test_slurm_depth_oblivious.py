@@ -21,14 +21,14 @@ POSITIVE = st.integers(1, 10_000)
 
 
 @pytest.fixture(scope="module")
-def captured(shared_dir: Path) -> list[dict[str, Any]]:
-    cases = json.loads((shared_dir / "vectors/slurm/cases.json").read_text())
+def captured(golden_dir: Path) -> list[dict[str, Any]]:
+    cases = json.loads((golden_dir / "slurm/cases.json").read_text())
     return [case for case in cases if case["algorithm"]["name"] == NAME]
 
 
 @pytest.fixture(scope="module")
-def published(shared_dir: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((shared_dir / "vectors/depth_oblivious/cases.json").read_text())
+def published(golden_dir: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((golden_dir / "depth_oblivious/cases.json").read_text())
     return found
 
 
@@ -166,8 +166,8 @@ def test_multiplying_all_usage_or_a_groups_shares_changes_nothing(
         assert node["factor"] == pytest.approx(before[path]["factor"], rel=1e-9, abs=1e-300), path
 
 
-def test_the_six_published_properties_are_those_tested_here(shared_dir: Path) -> None:
-    listed = json.loads((shared_dir / "vectors/depth_oblivious/properties.json").read_text())
+def test_the_six_published_properties_are_those_tested_here(golden_dir: Path) -> None:
+    listed = json.loads((golden_dir / "depth_oblivious/properties.json").read_text())
     here = Path(__file__).read_text()
     assert len(listed) == 6
     for each in listed:

@@ -22,14 +22,14 @@ TOLERANCE = 1e-12
 
 
 @pytest.fixture(scope="module")
-def paper(shared_dir: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((shared_dir / "vectors/operators/operators.json").read_text())
+def paper(golden_dir: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((golden_dir / "operators/operators.json").read_text())
     return found
 
 
 @pytest.fixture(scope="module")
-def grid(shared_dir: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((shared_dir / "vectors/gridwide/gridwide.json").read_text())
+def grid(golden_dir: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((golden_dir / "gridwide/gridwide.json").read_text())
     return found
 
 

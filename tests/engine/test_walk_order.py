@@ -13,6 +13,7 @@ from apps.engine.algorithms import compute
 from apps.engine.cases import solve
 from apps.engine.tree import FairshareTree
 from tests import oracles_fair_tree
+from tests.material import missing
 
 
 @pytest.fixture(params=["one block", "little blocks"], autouse=True)
@@ -83,7 +84,7 @@ def test_flux_ranks_are_those_of_the_slow_twin(kind: str, seed: int) -> None:
 def test_machine_code_changes_no_bit_of_a_large_tree(settings: dict[str, str]) -> None:
     """Usage in proportion to shares: nearly all levels tie on paper and are divided exactly."""
     if not fast.IS_INSTALLED:
-        pytest.skip("NOT TESTED: numba is not installed")
+        missing("no machine code: numba is not installed", "make setup")
     rng = np.random.default_rng(9)
     n_groups, n_users = 300, 40_000
     parent = np.concatenate(([-1], np.zeros(n_groups, dtype=np.int64), 1 + np.sort(rng.integers(0, n_groups, n_users))))

@@ -28,7 +28,7 @@ _BYTES = 16 * 1024**2  # several pieces, however few the records
 
 pytestmark = [
     pytest.mark.timeout(600),
-    pytest.mark.skipif(not processes.CAN_SEE, reason="NOT TESTED: processes are looked at through /proc"),
+    pytest.mark.skipif(not processes.CAN_SEE, reason="processes are watched through /proc; run on Linux"),
 ]
 
 

@@ -17,7 +17,7 @@ from tests.faults.stack import Stack, eventually
 
 pytestmark = [
     pytest.mark.timeout(420),
-    pytest.mark.skipif(not processes.CAN_SEE, reason="NOT TESTED: processes are looked at through /proc"),
+    pytest.mark.skipif(not processes.CAN_SEE, reason="processes are watched through /proc; run on Linux"),
 ]
 
 

@@ -22,7 +22,7 @@ from tests.faults.stack import Stack, eventually
 
 pytestmark = [
     pytest.mark.timeout(300),
-    pytest.mark.skipif(not processes.CAN_SEE, reason="NOT TESTED: processes are looked at through /proc"),
+    pytest.mark.skipif(not processes.CAN_SEE, reason="processes are watched through /proc; run on Linux"),
 ]
 NAMESPACE = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]
 
@@ -170,9 +170,9 @@ def test_a_set_clock_outside_tests_stops_the_start_with_a_reason(stack: Stack) -
 
 def test_an_ordinary_user_runs_the_whole_stack(running: Stack) -> None:
     if os.geteuid() != 0:
-        pytest.skip("NOT TESTED apart: the whole suite runs as an ordinary user here")
+        pytest.skip("the whole suite runs as an ordinary user here; run as root to pose as one")
     if not _works([*NAMESPACE, "true"]):
-        pytest.skip("NOT TESTED: user namespaces are not allowed here, so root can't pose as an ordinary user")
+        pytest.skip("user namespaces are not allowed here; sysctl kernel.unprivileged_userns_clone=1")
     stack = Stack(prefix=NAMESPACE, like=running)
     try:
         stack.start()

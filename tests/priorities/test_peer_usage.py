@@ -48,8 +48,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def paper(shared_dir: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((shared_dir / "vectors" / "gridwide" / "gridwide.json").read_text())["scope"]
+def paper(golden_dir: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((golden_dir / "gridwide" / "gridwide.json").read_text())["scope"]
     return found
 
 

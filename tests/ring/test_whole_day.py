@@ -29,9 +29,9 @@ _told: dict[str, dict[str, float]] = {}  # shares at the end of each run, for th
 
 
 @pytest.fixture(scope="module")
-def expectations(shared_dir: Path) -> Mapping[str, Any]:
+def expectations(golden_dir: Path) -> Mapping[str, Any]:
     """By scenario: share and tolerance_points at the end of the day."""
-    found = json.loads((shared_dir / "vectors/gridwide/gridwide.json").read_text(encoding="utf-8"))["scenarios"]
+    found = json.loads((golden_dir / "gridwide/gridwide.json").read_text(encoding="utf-8"))["scenarios"]
     return {one["id"]: next(each for each in one["expect"] if each["hour"] == HOURS) for one in found}
 
 

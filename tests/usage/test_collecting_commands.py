@@ -96,9 +96,9 @@ def error_of(source: Source) -> str:
 
 
 def test_accounting_is_asked_for_from_the_cursor_with_an_overlap_and_counted_once(
-    program: Program, command: Ask, asked: Callable[[], list[Any]], shared_dir: Path, clock: Callable[[datetime], None]
+    program: Program, command: Ask, asked: Callable[[], list[Any]], golden_dir: Path, clock: Callable[[datetime], None]
 ) -> None:
-    program("sacct", prints(shared_dir / "vectors/slurm/samples/sacct-X-P.txt"))
+    program("sacct", prints(golden_dir / "slurm/samples/sacct-X-P.txt"))
     source = command(*SACCT)
     first = counts(collect(source))
     assert first["new"] == Record.objects.count() > 10
@@ -135,9 +135,9 @@ def test_what_was_missed_is_asked_for_a_day_at_a_time() -> None:
 
 
 def test_a_listing_closes_what_it_misses_and_an_incomplete_one_closes_nothing(
-    program: Program, command: Ask, shared_dir: Path, tmp_path: Path, clock: Callable[[datetime], None]
+    program: Program, command: Ask, golden_dir: Path, tmp_path: Path, clock: Callable[[datetime], None]
 ) -> None:
-    listing = json.loads((shared_dir / "vectors/slurm/samples/squeue.json").read_text())
+    listing = json.loads((golden_dir / "slurm/samples/squeue.json").read_text())
     (tmp_path / "squeue.json").write_text(json.dumps(listing))
     program("squeue", prints(tmp_path / "squeue.json"))
     at = AT + timedelta(days=300)  # after the jobs of the sample
@@ -195,9 +195,9 @@ def test_a_listing_beside_accounting_has_the_last_word_on_what_runs(
     ],
 )
 def test_a_program_that_fails_hangs_or_floods_is_stopped_and_what_was_stored_stays(
-    code: str, told: str, program: Program, command: Ask, shared_dir: Path, settings: Any, tmp_path: Path
+    code: str, told: str, program: Program, command: Ask, golden_dir: Path, settings: Any, tmp_path: Path
 ) -> None:
-    sample = prints(shared_dir / "vectors/slurm/samples/sacct-X-P.txt")
+    sample = prints(golden_dir / "slurm/samples/sacct-X-P.txt")
     path = program("sacct", sample)
     source = command(*SACCT, timeout_s=3)
     collect(source)
@@ -210,9 +210,9 @@ def test_a_program_that_fails_hangs_or_floods_is_stopped_and_what_was_stored_sta
 
 
 def test_half_an_answer_of_a_program_that_then_fails_is_not_taken(
-    program: Program, command: Ask, shared_dir: Path
+    program: Program, command: Ask, golden_dir: Path
 ) -> None:
-    sample = prints(shared_dir / "vectors/slurm/samples/sacct-X-P.txt")
+    sample = prints(golden_dir / "slurm/samples/sacct-X-P.txt")
     program("sacct", sample + "sys.exit(3)\n")
     assert collect(command(*SACCT)).state == "failed"
     assert not Record.objects.exists()
@@ -270,11 +270,11 @@ def test_a_worker_that_was_lost_again_and_again_is_not_asked_for_at_once(program
 
 
 def test_settings_that_change_while_it_is_collected_are_not_overwritten_by_the_old_cursor(
-    program: Program, command: Ask, shared_dir: Path, monkeypatch: pytest.MonkeyPatch
+    program: Program, command: Ask, golden_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from apps.usage.collecting import runs
 
-    program("sacct", prints(shared_dir / "vectors/slurm/samples/sacct-X-P.txt"))
+    program("sacct", prints(golden_dir / "slurm/samples/sacct-X-P.txt"))
     source = command(*SACCT)
 
     def change(place: str) -> None:
@@ -287,19 +287,19 @@ def test_settings_that_change_while_it_is_collected_are_not_overwritten_by_the_o
 
 
 def test_a_pause_stops_a_collection_at_its_next_step(
-    program: Program, command: Ask, shared_dir: Path, monkeypatch: pytest.MonkeyPatch
+    program: Program, command: Ask, golden_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from apps.usage.collecting import runs
 
-    program("sacct", prints(shared_dir / "vectors/slurm/samples/sacct-X-P.txt"))
+    program("sacct", prints(golden_dir / "slurm/samples/sacct-X-P.txt"))
     source = command(*SACCT)
     monkeypatch.setattr(runs, "fault_point", lambda _: Source.objects.filter(pk=source.pk).update(is_paused=True))
     assert collect(source).state == "cancelled"
     assert Record.objects.count() == 0
 
 
-def test_nothing_is_left_of_what_was_fetched(program: Program, command: Ask, settings: Any, shared_dir: Path) -> None:
-    program("sacct", prints(shared_dir / "vectors/slurm/samples/sacct-X-P.txt"))
+def test_nothing_is_left_of_what_was_fetched(program: Program, command: Ask, settings: Any, golden_dir: Path) -> None:
+    program("sacct", prints(golden_dir / "slurm/samples/sacct-X-P.txt"))
     before = os.listdir(settings.FILE_UPLOAD_TEMP_DIR)
     collect(command(*SACCT))
     assert os.listdir(settings.FILE_UPLOAD_TEMP_DIR) == before

@@ -63,8 +63,8 @@ class Daemon:
 
 
 @pytest.fixture
-def daemon(shared_dir: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Daemon]:
-    made = Daemon(shared_dir / "vectors/slurm/samples")
+def daemon(golden_dir: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Daemon]:
+    made = Daemon(golden_dir / "slurm/samples")
     settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{made.port}"]
     settings.FAIRSHARE_SECRETS_DIR = str(tmp_path)
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())

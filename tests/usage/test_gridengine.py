@@ -44,8 +44,8 @@ def test_a_run_has_slots_wallclock_and_whose_it_is() -> None:
     assert job.mem_mb == pytest.approx(28.77, abs=0.01)
 
 
-def test_the_sample_of_a_real_cell_comes_in_whole(shared_dir: Path) -> None:
-    data = (shared_dir / "vectors/gridengine/samples/accounting").read_bytes()
+def test_the_sample_of_a_real_cell_comes_in_whole(golden_dir: Path) -> None:
+    data = (golden_dir / "gridengine/samples/accounting").read_bytes()
     assert format_of("auto", data).name == "gridengine"
     found = read(GE, data)
     assert found.rejections == []

@@ -31,8 +31,8 @@ def listing(*jobs: str) -> str:
     return f"<?xml version='1.0'?>\n<job_info><queue_info>\n{chr(10).join(jobs)}\n</queue_info></job_info>\n"
 
 
-def test_the_listing_of_a_real_cell_names_every_running_and_waiting_job(shared_dir: Path) -> None:
-    data = (shared_dir / "vectors/gridengine/samples/qstat-ext-urg-pri.xml").read_bytes()
+def test_the_listing_of_a_real_cell_names_every_running_and_waiting_job(golden_dir: Path) -> None:
+    data = (golden_dir / "gridengine/samples/qstat-ext-urg-pri.xml").read_bytes()
     assert format_of("auto", data).name == "gridengine-queue"
     found = read(QSTAT, data, zone=ZONE)
     assert found.rejections == []

@@ -44,8 +44,8 @@ def test_an_e_line_is_a_job_with_what_it_was_given() -> None:
     assert (job.cpus, job.nodes, job.mem_mb, job.requested_s, job.restart) == (4, 1, 8192, 7200, 0)
 
 
-def test_the_log_of_a_real_server_comes_in_whole(shared_dir: Path) -> None:
-    data = gzip.decompress((shared_dir / "traces/OpenPBS-pbslog-anon.log.gz").read_bytes())
+def test_the_log_of_a_real_server_comes_in_whole(traces_dir: Path) -> None:
+    data = gzip.decompress((traces_dir / "OpenPBS-pbslog-anon.log.gz").read_bytes())
     assert format_of("auto", data[:65536]).name == "pbs"
     found = read(PBS, data)
     assert found.rejections == []

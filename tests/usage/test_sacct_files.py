@@ -24,12 +24,12 @@ DEMO_CORE_S = 1532
 DEMO_STATES = [3, 1, 32, 3]
 
 
-def sample(shared_dir: Path, name: str) -> bytes:
-    return (shared_dir / "vectors" / "slurm" / "samples" / name).read_bytes()
+def sample(golden_dir: Path, name: str) -> bytes:
+    return (golden_dir / "slurm" / "samples" / name).read_bytes()
 
 
-def trace(shared_dir: Path, name: str) -> bytes:
-    return gzip.decompress((shared_dir / "traces" / name).read_bytes())
+def trace(traces_dir: Path, name: str) -> bytes:
+    return gzip.decompress((traces_dir / name).read_bytes())
 
 
 def auto(data: bytes) -> Parsed:
@@ -37,9 +37,9 @@ def auto(data: bytes) -> Parsed:
     return read(data, collector=format_of(AUTO, data[:65536]))
 
 
-def test_steps_stand_beside_39_jobs_and_are_not_counted(shared_dir: Path) -> None:
+def test_steps_stand_beside_39_jobs_and_are_not_counted(golden_dir: Path) -> None:
     """73 lines: the header, 33 rows of .batch steps and 39 of jobs."""
-    found = auto(sample(shared_dir, "sacct-P.txt"))
+    found = auto(sample(golden_dir, "sacct-P.txt"))
     assert (len(found.batch), found.rejections, found.n_lines) == (39, [], 73)
     assert states(found.batch) == DEMO_STATES
     assert core_s(found.batch) == DEMO_CORE_S
@@ -56,32 +56,32 @@ def test_steps_stand_beside_39_jobs_and_are_not_counted(shared_dir: Path) -> Non
     ],
 )
 def test_the_same_39_jobs_come_out_of_every_order_of_columns(
-    shared_dir: Path, name: str, n_lines: int, n_bars: int
+    golden_dir: Path, name: str, n_lines: int, n_bars: int
 ) -> None:
-    found = auto(sample(shared_dir, name))
+    found = auto(sample(golden_dir, name))
     assert (len(found.batch), found.rejections, found.n_lines) == (39, [], n_lines)
     assert states(found.batch) == DEMO_STATES
     assert core_s(found.batch) == DEMO_CORE_S
     assert found.notes.get("bars_in_text", 0) == n_bars
 
 
-def test_local_and_absolute_times_are_the_same_instants(shared_dir: Path) -> None:
-    local = auto(sample(shared_dir, "sacct-X-P.txt")).batch
-    epoch = auto(sample(shared_dir, "sacct-X-P-epoch-noheader.txt")).batch
+def test_local_and_absolute_times_are_the_same_instants(golden_dir: Path) -> None:
+    local = auto(sample(golden_dir, "sacct-X-P.txt")).batch
+    epoch = auto(sample(golden_dir, "sacct-X-P-epoch-noheader.txt")).batch
     for name in ("job", "submit_us", "start_us", "end_us", "cpus", "requested_s"):
         assert getattr(local, name).tolist() == pytest.approx(getattr(epoch, name).tolist(), nan_ok=True), name
 
 
-def test_a_bar_at_the_end_of_each_row_is_no_column(shared_dir: Path) -> None:
+def test_a_bar_at_the_end_of_each_row_is_no_column(golden_dir: Path) -> None:
     """Jobs 1 to 3: 2 × 8 s, 1 × 12 s and 2 × 5 s."""
-    found = auto(sample(shared_dir, "sacct-X-p-trailing-bar.txt"))
+    found = auto(sample(golden_dir, "sacct-X-p-trailing-bar.txt"))
     assert (len(found.batch), found.rejections) == (3, [])
     assert core_s(found.batch) == 16 + 12 + 10
 
 
-def test_a_job_of_slurm_21_08_is_told_five_times_with_bars_in_three_columns(shared_dir: Path) -> None:
+def test_a_job_of_slurm_21_08_is_told_five_times_with_bars_in_three_columns(traces_dir: Path) -> None:
     """9 lines with the empty last one: a header, 5 rows of job 7957382 (2 CPUs, 56 s) and 2 of its steps."""
-    found = auto(trace(shared_dir, "sacct-parsable-slurm2110.log.gz"))
+    found = auto(trace(traces_dir, "sacct-parsable-slurm2110.log.gz"))
     assert (len(found.batch), found.rejections) == (5, [])
     assert set(found.batch.job.tolist()) == {b"7957382"}
     assert found.notes == {"bars_in_text": 5, "steps_skipped": 2}
@@ -89,11 +89,11 @@ def test_a_job_of_slurm_21_08_is_told_five_times_with_bars_in_three_columns(shar
     assert {found.batch.people[code][:2] for code in found.batch.who} == {("user001", "account001")}
 
 
-def test_cancelled_arrays_of_slurm_21_01_never_ran_and_half_a_row_is_refused(shared_dir: Path) -> None:
+def test_cancelled_arrays_of_slurm_21_01_never_ran_and_half_a_row_is_refused(traces_dir: Path) -> None:
     """16 lines: a header; 6 array tasks cancelled while they waited (elapsed 0, AllocTRES empty); job 4822203 (25
     CPUs, 128,930 s) with 2 steps; jobs 4830973 to 4830977 (40 CPUs, 259,222 s each), of which 4 have bars in names;
     and a row of which the first 33 fields are missing."""
-    found = auto(trace(shared_dir, "sacct-parsable-slurm2101.log.gz"))
+    found = auto(trace(traces_dir, "sacct-parsable-slurm2101.log.gz"))
     assert len(found.batch) == 12
     assert states(found.batch) == [0, 0, 6, 6]
     assert core_s(found.batch) == 25 * 128_930 + 5 * 40 * 259_222
@@ -101,10 +101,10 @@ def test_cancelled_arrays_of_slurm_21_01_never_ran_and_half_a_row_is_refused(sha
     assert found.notes == {"bars_in_text": 4, "steps_skipped": 2, "never_started": 6}
 
 
-def test_line_ends_within_a_row_are_read_over(shared_dir: Path) -> None:
+def test_line_ends_within_a_row_are_read_over(traces_dir: Path) -> None:
     """19 lines: a header; job 7957382 in 5 rows (2 CPUs, 56 s) and job 9067954 in one (576 CPUs, 9,600 s); 7 rows of
     steps, of which 9067954.1 goes over lines 8 to 12; and an empty line."""
-    found = auto(trace(shared_dir, "sacct-multiline-submitline.log.gz"))
+    found = auto(trace(traces_dir, "sacct-multiline-submitline.log.gz"))
     assert (len(found.batch), found.rejections) == (6, [])
     assert sorted(found.batch.job.tolist()) == [b"7957382"] * 5 + [b"9067954"]
     assert found.notes == {"bars_in_text": 5, "lines_joined": 1, "steps_skipped": 7}
@@ -121,9 +121,9 @@ def test_line_ends_within_a_row_are_read_over(shared_dir: Path) -> None:
     ],
 )
 def test_documents_of_the_accounting_database(
-    shared_dir: Path, name: str, jobs: Sequence[int], expected: list[int], total: float
+    golden_dir: Path, name: str, jobs: Sequence[int], expected: list[int], total: float
 ) -> None:
-    data = sample(shared_dir, name)
+    data = sample(golden_dir, name)
     assert isinstance(format_of(AUTO, data[:65536]), SacctJson)
     found = auto(data)
     assert [int(job) for job in found.batch.job] == jobs
@@ -141,9 +141,9 @@ def test_documents_of_the_accounting_database(
     ],
 )
 def test_listings_of_what_waits_and_runs(
-    shared_dir: Path, name: str, jobs: Sequence[int], expected: list[int], total: float
+    golden_dir: Path, name: str, jobs: Sequence[int], expected: list[int], total: float
 ) -> None:
-    data = sample(shared_dir, name)
+    data = sample(golden_dir, name)
     assert isinstance(format_of(AUTO, data[:65536]), SlurmQueue)
     found = auto(data)
     assert [int(job) for job in found.batch.job] == jobs
@@ -159,28 +159,28 @@ def test_no_sample_of_a_format_is_taken_for_another() -> None:
         assert recognised == [collector.name]
 
 
-def test_other_documents_of_slurm_are_not_taken_for_jobs(shared_dir: Path) -> None:
+def test_other_documents_of_slurm_are_not_taken_for_jobs(golden_dir: Path) -> None:
     for kind in ("accounts", "associations", "users"):
-        head = sample(shared_dir, f"slurmrestd-slurmdb-v0.0.38-{kind}.json")[:65536]
+        head = sample(golden_dir, f"slurmrestd-slurmdb-v0.0.38-{kind}.json")[:65536]
         assert [collector.name for collector in FORMATS.values() if collector.sniff(head)] == []
 
 
 @pytest.mark.django_db
-def test_rows_that_tell_a_job_again_are_duplicates(shared_dir: Path, source: Source) -> None:
+def test_rows_that_tell_a_job_again_are_duplicates(traces_dir: Path, source: Source) -> None:
     """2 jobs in 6 rows: 2 are new."""
-    batch = auto(trace(shared_dir, "sacct-multiline-submitline.log.gz")).batch
+    batch = auto(trace(traces_dir, "sacct-multiline-submitline.log.gz")).batch
     counts = ingest_batch(source=source, rows=batch, at=AT)
     assert (counts.new, counts.duplicate, counts.corrected, counts.late) == (2, 4, 0, 0)
     assert counts.core_s == 2 * 56 + 576 * 9600
 
 
 @pytest.mark.django_db
-def test_text_json_and_listing_name_a_job_alike(shared_dir: Path, source: Source) -> None:
+def test_text_json_and_listing_name_a_job_alike(golden_dir: Path, source: Source) -> None:
     """The listing names 10 of the 39 jobs of sacct, one of which (10) sacct wasn't asked for."""
-    listing = auto(sample(shared_dir, "squeue.json")).batch
+    listing = auto(sample(golden_dir, "squeue.json")).batch
     assert ingest_batch(source=source, rows=listing, at=AT).new == 10
-    text = ingest_batch(source=source, rows=auto(sample(shared_dir, "sacct-X-P.txt")).batch, at=AT)
+    text = ingest_batch(source=source, rows=auto(sample(golden_dir, "sacct-X-P.txt")).batch, at=AT)
     assert (text.new, text.duplicate, text.corrected) == (39 - 9, 9, 0)
-    document = auto(sample(shared_dir, "slurmrestd-slurmdb-v0.0.38-jobs.json")).batch
+    document = auto(sample(golden_dir, "slurmrestd-slurmdb-v0.0.38-jobs.json")).batch
     again = ingest_batch(source=source, rows=document, at=AT)
     assert (again.new, again.duplicate, again.corrected) == (0, 6, 0)

@@ -16,8 +16,8 @@ from apps.engine.jobs.gridengine.sharetree import plant
 from tests.engine.jobs.gridengine_cases import ROUNDED, differences
 
 
-def vectors(shared_dir: Path, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((shared_dir / "vectors/gridengine" / name).read_text())
+def vectors(golden_dir: Path, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((golden_dir / "gridengine" / name).read_text())
     return found
 
 
@@ -26,8 +26,8 @@ def is_looked_at(job: dict[str, Any]) -> bool:
     return job["state"] in ("pending", "running")
 
 
-def test_every_real_set_of_jobs_has_the_numbers_that_qstat_printed(shared_dir: Path) -> None:
-    cases = vectors(shared_dir, "cases.json")
+def test_every_real_set_of_jobs_has_the_numbers_that_qstat_printed(golden_dir: Path) -> None:
+    cases = vectors(golden_dir, "cases.json")
     assert len(cases) == 42
     for case in cases:
         rows = solve_job_case(case)["jobs"]
@@ -41,21 +41,21 @@ def test_every_real_set_of_jobs_has_the_numbers_that_qstat_printed(shared_dir: P
         assert rows.keys() == case["expected"].keys()
 
 
-def test_pending_jobs_stand_in_the_order_of_qstat(shared_dir: Path) -> None:
-    for case in vectors(shared_dir, "cases.json"):
+def test_pending_jobs_stand_in_the_order_of_qstat(golden_dir: Path) -> None:
+    for case in vectors(golden_dir, "cases.json"):
         assert solve(case)["pending_order"] == case["pending_order"], case["id"]
 
 
-def test_only_held_and_suspended_jobs_are_left_out_of_the_comparison(shared_dir: Path) -> None:
+def test_only_held_and_suspended_jobs_are_left_out_of_the_comparison(golden_dir: Path) -> None:
     left_out = {
-        case["id"] for case in vectors(shared_dir, "cases.json") if not all(is_looked_at(job) for job in case["jobs"])
+        case["id"] for case in vectors(golden_dir, "cases.json") if not all(is_looked_at(job) for job in case["jobs"])
     }
     assert left_out == {"ge34_held", "ge35_suspended"}
 
 
-def test_usage_of_share_tree_nodes_is_what_the_share_monitor_shows(shared_dir: Path) -> None:
+def test_usage_of_share_tree_nodes_is_what_the_share_monitor_shows(golden_dir: Path) -> None:
     compared = 0
-    for case in vectors(shared_dir, "cases.json"):
+    for case in vectors(golden_dir, "cases.json"):
         read = read_case(case)
         tree = plant(read, read.jobs)
         if tree is None:
@@ -69,8 +69,8 @@ def test_usage_of_share_tree_nodes_is_what_the_share_monitor_shows(shared_dir: P
     assert compared > 60
 
 
-def test_job_sets_of_the_blog_come_out_to_its_digits(shared_dir: Path) -> None:
-    sets = [case for case in vectors(shared_dir, "blog_cases.json") if "jobs" in case]
+def test_job_sets_of_the_blog_come_out_to_its_digits(golden_dir: Path) -> None:
+    sets = [case for case in vectors(golden_dir, "blog_cases.json") if "jobs" in case]
     assert [case["id"][:6] for case in sets] == ["blog01", "blog02", "blog03", "blog04", "blog07"]
     for case in sets:
         rows = solve(case)["jobs"]
@@ -79,16 +79,16 @@ def test_job_sets_of_the_blog_come_out_to_its_digits(shared_dir: Path) -> None:
             assert not differences(expected, rows[job_id], tolerance), (case["id"], job_id)
 
 
-def test_totals_of_the_blogs_worked_example_are_its_totals(shared_dir: Path) -> None:
-    (case,) = (case for case in vectors(shared_dir, "blog_cases.json") if case["id"].startswith("blog07"))
+def test_totals_of_the_blogs_worked_example_are_its_totals(golden_dir: Path) -> None:
+    (case,) = (case for case in vectors(golden_dir, "blog_cases.json") if case["id"].startswith("blog07"))
     rows = solve(case)["jobs"]
     for state, total in case["totals"].items():
         dealt = sum(int(rows[job["id"]]["ftckt"]) for job in case["jobs"] if job["state"] == state)
         assert dealt == total
 
 
-def test_each_category_of_the_blog_has_a_quarter_and_each_user_a_third_of_it(shared_dir: Path) -> None:
-    split, portion = (case for case in vectors(shared_dir, "blog_cases.json") if case["id"][:6] in ("blog05", "blog06"))
+def test_each_category_of_the_blog_has_a_quarter_and_each_user_a_third_of_it(golden_dir: Path) -> None:
+    split, portion = (case for case in vectors(golden_dir, "blog_cases.json") if case["id"][:6] in ("blog05", "blog06"))
     config = split["config"]
     weights = {kind: config[f"weight_{kind}"] for kind in ("user", "project", "department", "job")}
     parts = {
@@ -100,8 +100,8 @@ def test_each_category_of_the_blog_has_a_quarter_and_each_user_a_third_of_it(sha
     assert each == portion["expected"]
 
 
-def test_many_pending_jobs_of_one_user_get_more_than_there_is(shared_dir: Path) -> None:
-    (case,) = (case for case in vectors(shared_dir, "blog_cases.json") if case["kind"] == "harmonic_sum")
+def test_many_pending_jobs_of_one_user_get_more_than_there_is(golden_dir: Path) -> None:
+    (case,) = (case for case in vectors(golden_dir, "blog_cases.json") if case["kind"] == "harmonic_sum")
     users = [{"name": name, "fshare": 100} for name in "ABC"]
     running = [{"id": f"r{name}", "user": name, "state": "running"} for name in "ABC"]
     inputs, expected = case["inputs"], case["expected"]
@@ -112,10 +112,10 @@ def test_many_pending_jobs_of_one_user_get_more_than_there_is(shared_dir: Path) 
         assert sum(int(row["ftckt"]) for name, row in rows.items() if name[0] == "p") == expected[total]
 
 
-def test_usage_is_almost_halved_after_a_half_life(shared_dir: Path) -> None:
+def test_usage_is_almost_halved_after_a_half_life(golden_dir: Path) -> None:
     assert decay_factor(86400, 86400) == pytest.approx(0.49992, abs=5e-6)
     assert decay_factor(3 * 3600, 0) == decay_factor(0, 3600) == 1.0
     assert decay_factor(3600, 30) == 0.0  # the line through one minute is below zero
-    (case,) = (case for case in vectors(shared_dir, "cases.json") if case["id"] == "ge47_decay_list")
+    (case,) = (case for case in vectors(golden_dir, "cases.json") if case["id"] == "ge47_decay_list")
     root = case["expected_sharetree"][0]
     assert decay_factor(case["usage_age_s"], 1440 * 60) * 4100 == pytest.approx(root["usage"], abs=ROUNDED)

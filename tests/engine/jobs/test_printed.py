@@ -25,8 +25,8 @@ HEADER = "JOBID PARTITION USER ACCOUNT PRIORITY SITE AGE ASSOC FAIRSHARE JOBSIZE
 
 
 @pytest.fixture
-def samples(shared_dir: Path) -> Path:
-    return shared_dir / "vectors"
+def samples(golden_dir: Path) -> Path:
+    return golden_dir
 
 
 def test_each_cell_of_qstat_lands_under_its_name(samples: Path) -> None:

@@ -38,8 +38,8 @@ def solved(**changed: Any) -> dict[str, Any]:
     return jobs
 
 
-def test_every_decision_of_the_table_comes_out(shared_dir: Path) -> None:
-    examples = json.loads((shared_dir / "vectors/sam/sam.json").read_text())["decisions"]["examples"]
+def test_every_decision_of_the_table_comes_out(golden_dir: Path) -> None:
+    examples = json.loads((golden_dir / "sam/sam.json").read_text())["decisions"]["examples"]
     assert len(examples) == 10
     for example in examples:
         job = {"id": "j", "group": example["group"], "benefit": example["benefit"]}

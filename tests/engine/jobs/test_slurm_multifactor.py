@@ -32,8 +32,8 @@ def columns(path: Path) -> list[dict[str, str]]:
     return [dict(zip(header.split(), row.split(), strict=False)) for row in rows]
 
 
-def test_weights_and_factors_of_sprio_give_the_rows_it_prints(shared_dir: Path) -> None:
-    samples = shared_dir / "vectors/slurm/samples"
+def test_weights_and_factors_of_sprio_give_the_rows_it_prints(golden_dir: Path) -> None:
+    samples = golden_dir / "slurm/samples"
     (printed,) = columns(samples / "sprio-w.txt")
     assert printed["JOBID"] == "Weights"
     header = (samples / "sprio-w.txt").read_text().splitlines()[0].split()[3:]  # site and the factors

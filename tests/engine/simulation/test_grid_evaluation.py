@@ -39,8 +39,8 @@ def results(shipped: Callable[..., dict[str, Any]]) -> Results:
 
 
 @pytest.fixture(scope="module")
-def vectors(shared_dir: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((shared_dir / "vectors/gridwide/gridwide.json").read_text())
+def vectors(golden_dir: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((golden_dir / "gridwide/gridwide.json").read_text())
     return found
 
 

@@ -20,8 +20,8 @@ SEEDS = (1, 2, 3, 4, 5)
 
 
 @pytest.fixture(scope="module")
-def vectors(shared_dir: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((shared_dir / "vectors/sam/sam.json").read_text())
+def vectors(golden_dir: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((golden_dir / "sam/sam.json").read_text())
     return found
 
 

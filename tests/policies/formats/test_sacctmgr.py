@@ -21,8 +21,8 @@ def problems(text: str) -> dict[str, str]:
     return {field.where: field.message for field in refusal.value.fields}
 
 
-def test_the_dump_of_a_real_cluster_is_read(shared_dir: Path) -> None:
-    found = read("sacctmgr", (shared_dir / "vectors/slurm/samples/sacctmgr-dump-demo.cfg").read_bytes())
+def test_the_dump_of_a_real_cluster_is_read(golden_dir: Path) -> None:
+    found = read("sacctmgr", (golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg").read_bytes())
     tree = found.tree
     assert {tree.path(i): (tree.node(i).shares, tree.is_group[i]) for i in range(1, len(tree))} == {
         "/biology": (40, True), "/physics": (60, True), "/root": (1, False), "/biology/carol": (10, False),

@@ -25,8 +25,8 @@ def problems(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["sacctmgr", "sacctmgr-script"])
-def test_the_script_of_a_real_site_is_read(shared_dir: Path, name: str) -> None:
-    found = read(name, (shared_dir / "traces/ubhpc-accounts.sacctmgr-script.gz").read_bytes())
+def test_the_script_of_a_real_site_is_read(traces_dir: Path, name: str) -> None:
+    found = read(name, (traces_dir / "ubhpc-accounts.sacctmgr-script.gz").read_bytes())
     tree = found.tree
     users = [i for i in range(1, len(tree)) if not tree.is_group[i]]
     assert (len(tree), len(users)) == (159, 96)

@@ -1,0 +1,67 @@
+"""What tests need beside the code, where it is expected, and one report of what a run could not test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+GOLDEN = REPOSITORY / "tests" / "golden"
+TRACES = REPOSITORY.parent / "shared" / "traces"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")  # the same as in .ci/debian
+_PREFIX = "Skipped: "
+
+
+def missing(what: str, remedy: str) -> NoReturn:
+    """Skip with the command that brings it; fail where everything has to be here (FAIRSHARE_REQUIRE_ALL=1, .ci/run)."""
+    if os.environ.get("FAIRSHARE_REQUIRE_ALL", "") not in ("", "0"):
+        pytest.fail(f"{what}; {remedy} (FAIRSHARE_REQUIRE_ALL is set: this may not be skipped)", pytrace=False)
+    pytest.skip(f"{what}; {remedy}")
+
+
+@pytest.fixture(scope="session")
+def golden_dir() -> Path:
+    """Measured and computed cases; tests/golden/README.md says where each comes from."""
+    return GOLDEN
+
+
+@pytest.fixture(scope="session")
+def traces_dir() -> Path:
+    """Logs of other sites: they may not be distributed with the project, so they lie beside the checkout."""
+    if not TRACES.is_dir():
+        missing("no logs of other sites", f"expected in {TRACES}, see docs/developer.md")
+    return TRACES
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """The browser of the system: CHROME_BIN, chromium or google-chrome."""
+    found = os.environ.get("CHROME_BIN") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not found:
+        missing("no Chromium", "apt-get install chromium, or set CHROME_BIN")
+    return str(found)
+
+
+def untested(skipped: list[pytest.TestReport]) -> Counter[str]:
+    """Skipped cases by reason."""
+    return Counter(
+        str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr).removeprefix(_PREFIX)
+        for report in skipped
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Also under xdist: its workers send their reports here."""
+    reasons = untested(terminalreporter.stats.get("skipped", []))
+    if not reasons:
+        return
+    n_cases = reasons.total()
+    terminalreporter.section(f"NOT TESTED: {n_cases} case{'s' if n_cases > 1 else ''}", "!", red=True, bold=True)
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"{count:5}  {reason}", red=True)
