@@ -41,6 +41,10 @@ class Page:
     def texts(self, selector: str) -> list[str]:
         return [text_of(node) for node in self.all(selector)]
 
+    def each(self, selector: str, attribute: str) -> list[str]:
+        """An attribute of each element that matches; one without it counts as empty."""
+        return [node.attributes.get(attribute) or "" for node in self.all(selector)]
+
     def values(self, attribute: str, within: str = "") -> list[str]:
         """The values of an attribute, in the page's order: `values("data-key")`, `values("href", "#others")`."""
         return [node.attributes[attribute] or "" for node in self.all(f"{within} [{attribute}]".strip())]
