@@ -6,6 +6,7 @@ number. What people read is compared as a whole in one place: the snapshots of t
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -57,6 +58,11 @@ class Page:
 def text_of(node: LexborNode) -> str:
     """The text of an element with each run of blanks, hard ones too, as one."""
     return " ".join(node.text(separator=" ").split())
+
+
+def names_in(sentence: str, *names: str) -> bool:
+    """Whether a sentence names all of this, in this order; what it says about them is its own affair."""
+    return re.search(".*".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names), sentence) is not None
 
 
 def read(answer: Any, status: int = 200) -> Page:
