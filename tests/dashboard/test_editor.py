@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.policies import drafts, services
 from apps.policies.models import ChangeSet, Policy, Revision
@@ -74,9 +75,8 @@ def said_of(page: Page, op: str, *words: str) -> bool:
 def test_reading_opens_no_draft(admin: Client) -> None:
     answer = admin.get(f"/policy/{SLUG}/edit")
     assert answer.context["drafts"] == []
-    page = read(answer)
-    assert page.has(f"form[action='/policy/{SLUG}/edit'] [name=new]")
-    assert not page.has("#mine")
+    assert read(answer).has(f"form[action='/policy/{SLUG}/edit'] [name=new]")
+    assert not read(answer).has("#mine")
     assert not ChangeSet.objects.filter(state="draft").exists()
 
 
@@ -86,16 +86,14 @@ def test_the_address_of_editing_goes_on_with_my_draft(admin: Client, draft: Chan
     admin.post(f"/policy/{SLUG}/edit", {"new": "1"})
     assert ChangeSet.objects.filter(state="draft").count() == 2
     page = read(admin.get(f"/policy/{SLUG}/edit?list=1"))
-    assert page.has("#mine")
-    assert len(page.all("ul.list a")) == 2
+    assert len(page.all("section:has(#mine) ul a")) == 2
     assert not page.has("[data-testid=may-change-nothing]")
 
 
 def test_who_may_change_nothing_is_told_so(grid: Grid, client: Client) -> None:
     client.force_login(grid.alice)
     page = read(client.get(f"/policy/{SLUG}/edit"))
-    assert page.has("[data-testid=may-change-nothing]")
-    assert not page.has("[name=new]")
+    assert (page.has("[data-testid=may-change-nothing]"), page.has("[name=new]")) == (True, False)
     assert client.post(f"/policy/{SLUG}/edit").status_code == 403
 
 
@@ -141,15 +139,14 @@ def test_an_edit_with_scripts_is_answered_with_the_rows_of_its_group(
 
 
 def test_what_changes_the_shape_brings_the_whole_view(admin: Client, draft: ChangeSet, grid: Grid) -> None:
-    answer = write(
-        admin, draft, op="move", entry=str(grid.uid("/atlas/bob")), parent=str(grid.uid("/cms")), headers=HTMX
-    )
+    asked = {"entry": str(grid.uid("/atlas/bob")), "parent": str(grid.uid("/cms"))}
+    answer = write(admin, draft, op="move", **asked, headers=HTMX)
     assert 'id="rows"' in text(answer)
     assert said_of(read(answer), "move", "bob", "cms")
 
 
 @pytest.mark.parametrize(
-    ("fields", "status", "code", "field"),
+    ("fields", "status", "code", "where"),
     [
         ({"op": "set_shares", "shares": "-1"}, 422, "negative", "shares"),
         ({"op": "set_shares", "shares": "many"}, 422, "number", "shares"),
@@ -157,9 +154,9 @@ def test_what_changes_the_shape_brings_the_whole_view(admin: Client, draft: Chan
         ({"op": "set_shares", "shares": "5%", "from": "reserve"}, 422, "invalid", "shares"),
         ({"op": "set_shares", "shares": "5", "mode": "percent", "from": "chosen"}, 422, "no_giver", "from"),
         ({"op": "rename", "name": "biomed"}, 422, "name_taken", "name"),
-        ({"op": "rename", "name": "a/b"}, 422, "invalid", "name"),
-        ({"op": "rename", "name": "<b>atlas"}, 422, "invalid", "name"),
-        ({"op": "rename", "name": "at\u202elas"}, 422, "invalid", "name"),
+        ({"op": "rename", "name": "a/b"}, 422, "invalid", "name:/"),
+        ({"op": "rename", "name": "<b>atlas"}, 422, "invalid", "name:<"),
+        ({"op": "rename", "name": "at\u202elas"}, 422, "invalid", "name:U+202E"),
         ({"op": "move"}, 422, "no_parent", "parent"),
         ({"op": "set_dates", "ends_on": "yesterday"}, 422, "invalid", "dates"),
         ({"op": "explode"}, 422, "invalid", "op"),
@@ -167,23 +164,24 @@ def test_what_changes_the_shape_brings_the_whole_view(admin: Client, draft: Chan
     ],
 )
 def test_a_refused_edit_says_what_to_do_and_changes_nothing(
-    admin: Client, draft: ChangeSet, grid: Grid, fields: dict[str, str], status: int, code: str, field: str
+    admin: Client, draft: ChangeSet, grid: Grid, fields: dict[str, str], status: int, code: str, where: str
 ) -> None:
-    asked = {"entry": str(grid.uid("/atlas")), **fields}
+    asked, (field, _colon, quoted) = {"entry": str(grid.uid("/atlas")), **fields}, where.partition(":")
     for headers in ({}, HTMX):
         answer = write(admin, draft, headers=headers, **asked)
         refused = read(answer, status).one("#refused")
         assert (refused.attributes["data-code"], refused.attributes["data-field"]) == (code, field)
-        assert text_of(refused.css_first(".words"))
+        said = text_of(refused.css_first(".words"))
+        assert len(said) > len(quoted)
+        assert quoted in said, "the letter that may not be there"
         assert "operations[" not in text(answer), "nobody on a page has numbered anything"
     assert draft.operations == []
 
 
 def test_a_cycle_is_refused_in_words(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     asked = {"op": "move", "entry": str(grid.uid("/atlas")), "parent": str(grid.uid("/atlas/bob"))}
-    answer = write(admin, draft, **asked)
-    assert read(answer, 422).one("#refused").attributes["data-field"] == "parent"
-    assert answer.context["problem_code"] == "cycle"
+    refused = read(write(admin, draft, **asked), 422).one("#refused").attributes
+    assert (refused["data-code"], refused["data-field"]) == ("cycle", "parent")
     assert draft.operations == []
 
 
@@ -273,8 +271,7 @@ def test_parents_to_move_into_are_found_with_the_reason_where_not(admin: Client,
 
 def test_publish_in_one_go_with_a_reason(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="50")
-    without = write(admin, draft, "_finish", step="publish", reason="")
-    assert read(without, 422).error_codes() == ["reason_missing"]
+    assert read(write(admin, draft, "_finish", step="publish", reason=""), 422).error_codes() == ["reason_missing"]
     answer = write(admin, draft, "_finish", step="publish", reason="Agreed in the board.")
     assert (answer.status_code, answer["Location"]) == (303, f"/policy/{SLUG}/")
     assert draft.state == "published"
@@ -287,15 +284,14 @@ def test_publish_in_one_go_with_a_reason(admin: Client, draft: ChangeSet, grid: 
 def test_what_i_published_last_is_undone_in_one_step(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="50")
     write(admin, draft, "_finish", step="publish", reason="Oops.")
-    page = read(admin.get(f"/policy/{SLUG}/"))
-    assert page.each("form:has(#undo-publish) [name=number]", "value") == ["3"]
-    assert "3" in page.text("#undo-publish")
+    assert read(admin.get(f"/policy/{SLUG}/")).each("form:has(#undo-publish) [name=number]", "value") == ["3"]
     answer = admin.post(f"/policy/{SLUG}/undo", {"number": "3"})
     assert (answer.status_code, answer["Location"]) == (303, f"/policy/{SLUG}/")
     tree = grid.tree
     assert tree.shares[tree.index_of_path("/atlas") or 0] == 60
     last = Revision.objects.latest("number")
-    assert (last.number, last.reason, last.change_set.reverts_number) == (4, "Undoes revision 3.", 3)
+    assert (last.number, last.change_set.reverts_number) == (4, 3)
+    assert names_in(last.reason, "3")
     again = admin.post(f"/policy/{SLUG}/undo", {"number": "3"})
     assert (again.status_code, again["Location"].startswith("/changes/")) == (303, True)
     tags = [message.extra_tags for message in admin.get(again["Location"]).context["messages"]]
@@ -305,15 +301,13 @@ def test_what_i_published_last_is_undone_in_one_step(admin: Client, draft: Chang
 
 def test_what_was_archived_before_can_be_restored(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     bob, atlas = grid.uid("/atlas/bob"), grid.uid("/atlas")
-    page = read(admin.get(url(draft, f"?entry={atlas}&do=restore")))
-    assert page.has("#action [name=op][value=restore]")
-    assert not page.has("#action [name=entry][type=radio]")
+    page, choice = read(admin.get(url(draft, f"?entry={atlas}&do=restore"))), "#action [name=entry][type=radio]"
+    assert (page.has("#action [name=op][value=restore]"), page.has(choice)) == (True, False)
     write(admin, draft, op="archive", entry=str(bob))
     write(admin, draft, "_finish", step="publish", reason="Left.")
     admin.post(f"/policy/{SLUG}/edit")
     later = ChangeSet.objects.get(state="draft")
-    page = read(admin.get(url(later, f"?entry={atlas}&do=restore")))
-    assert page.each("#action [name=entry][type=radio]", "value") == [str(bob)]
+    assert read(admin.get(url(later, f"?entry={atlas}&do=restore"))).each(choice, "value") == [str(bob)]
     assert write(admin, later, op="restore", entry=str(bob), parent=str(atlas)).status_code == 303
     assert later.operations[0]["name"] == "bob"
 
@@ -338,13 +332,9 @@ def test_giving_up_affects_nobody(admin: Client, draft: ChangeSet, grid: Grid) -
 def test_a_draft_that_the_policy_left_behind_is_updated_by_choices(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     uid = grid.uid("/atlas")
     write(admin, draft, op="set_shares", entry=str(uid), shares="50")
-    from apps.accounts.actor import COMMAND
-
     services.change_shares(policy_slug=SLUG, entry_uid=uid, shares=55, reason="Meanwhile.", at=grid.at, actor=COMMAND)
     assert read(admin.get(url(draft))).item("policy-moved").attributes["data-value"] == "1"
-    answer = write(admin, draft, "_update")
-    assert answer.status_code == 409
-    assert f'name="choice-{uid}:shares" value="mine"' in text(answer)
+    assert read(write(admin, draft, "_update"), 409).has(f"[name='choice-{uid}:shares'][value=mine]")
     assert write(admin, draft, "_update", **{f"choice-{uid}:shares": "mine"}).status_code == 303
     assert (draft.base_number, draft.operations[0]["shares"]) == (3, 50.0)
 
@@ -356,16 +346,14 @@ def test_a_table_is_shown_before_it_is_taken_and_refused_line_by_line(
     page = read(write(admin, draft, "paste/", table=table, step="preview"))
     assert page.each("tr[data-op]", "data-op") == ["set_shares", "add"]
     assert "2" in page.text("#preview-title")
-    assert re.search(r"\bzoe\b.*\bcms\b.*\b2\b", page.text("tr[data-op=add] th"))
+    assert names_in(page.text("tr[data-op=add] th"), "zoe", "cms", "2")
     assert draft.operations == []
-    refused = write(admin, draft, "paste/", table="/atlas\t-1\n/biomed\tx\n", step="apply")
-    page = read(refused, 422)
+    page = read(write(admin, draft, "paste/", table="/atlas\t-1\n/biomed\tx\n", step="apply"), 422)
     assert page.error_codes() == ["bad_document"]
     assert len(page.all("#paste-problems li")) == 2
     answer = write(admin, draft, "paste/", table=table, step="apply")
     assert (answer.status_code, len(draft.operations)) == (303, 2)
-    again = write(admin, draft, "paste/", table=table, step="apply")
-    assert read(again).has("[data-testid=nothing-to-paste]")
+    assert read(write(admin, draft, "paste/", table=table, step="apply")).has("[data-testid=nothing-to-paste]")
     assert not page.has("[data-testid=nothing-to-paste]")
 
 
@@ -394,18 +382,12 @@ def test_somebody_elses_draft_is_not_there(grid: Grid, draft: ChangeSet, client:
 
 
 def test_others_on_the_same_entry_are_named(grid: Grid, admin: Client, draft: ChangeSet) -> None:
-    from apps.accounts.actor import Actor
-
-    eva = User.objects.create_superuser("second", "", "x")
-    other = drafts.open_draft(
-        policy_slug=SLUG, reason="Rename", at=datetime.now(UTC), actor=Actor(user=eva, via="page")
-    )
+    at, eva = datetime.now(UTC), Actor(user=User.objects.create_superuser("second", "", "x"), via="page")
+    other = drafts.open_draft(policy_slug=SLUG, reason="Rename", at=at, actor=eva)
     operation = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": 3}
-    drafts.add_operations(
-        id=other.pk, version=1, operations=[operation], at=datetime.now(UTC), actor=Actor(user=eva, via="page")
-    )
+    drafts.add_operations(id=other.pk, version=1, operations=[operation], at=at, actor=eva)
     write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="5")
-    assert re.search(r"\bsecond\b.*\batlas\b.*\bRename\b", read(admin.get(url(draft))).text("#neighbours"))
+    assert names_in(read(admin.get(url(draft))).text("#neighbours"), "second", "atlas", "Rename")
 
 
 def test_handing_in_leads_to_the_page_of_review(admin: Client, draft: ChangeSet, grid: Grid) -> None:
