@@ -50,6 +50,7 @@ class StepLine:
 
 @dataclass(frozen=True, slots=True)
 class VerbLine:
+    verb: str
     title: str
     is_held: bool
     source: str
@@ -61,8 +62,10 @@ class Why:
 
     person: str
     entry: str
+    verdict_key: str
     verdict: str
-    more: str
+    own_share_key: str
+    own_share: str
     steps: Sequence[StepLine]
     verbs: Sequence[VerbLine]
 
@@ -72,6 +75,8 @@ class GrantRow:
     grant_id: int
     who: str
     is_group: bool
+    role_key: str
+    is_adapted: bool
     role: str
     verbs: str
     verb_names: Sequence[str]
@@ -111,7 +116,7 @@ def verb_choices(chosen: Sequence[str]) -> list[VerbChoice]:
     return [VerbChoice(verb.value, str(verb.label), verb.value in chosen) for verb in Verb]
 
 
-def roles_table() -> list[tuple[str, list[bool]]]:
+def roles_table() -> list[tuple[str, str, list[bool]]]:
     """One line a verb, one column a role, in the order of `Grant.Role`."""
     words = {
         Verb.VIEW_AGGREGATE: _("see sums"),
@@ -125,41 +130,47 @@ def roles_table() -> list[tuple[str, list[bool]]]:
         Verb.MANAGE_USAGE: _("correct usage"),
         Verb.MOUNT: _("mount"),
     }
-    return [(label, [verb in VERBS_OF_ROLE[role] for role in Grant.Role]) for verb, label in words.items()]
+    return [(verb.value, label, [verb in VERBS_OF_ROLE[role] for role in Grant.Role]) for verb, label in words.items()]
 
 
 def draw_why(access: Access, now: datetime) -> Why:
     name = str(access.person)
-    verbs = [VerbLine(answer.label, _is_held(answer, access), _source(answer, access)) for answer in access.verbs]
+    verbs = [
+        VerbLine(answer.verb, answer.label, _is_held(answer, access), _source(answer, access))
+        for answer in access.verbs
+    ]
     steps = [_step_line(access, step, now) for step in access.steps]
-    return Why(name, access.entry_name, _verdict(access, name), _own_share(access), steps, verbs)
+    return Why(name, access.entry_name, *_verdict(access, name), *_own_share(access), steps, verbs)
 
 
-def _verdict(access: Access, name: str) -> str:
+def _verdict(access: Access, name: str) -> tuple[str, str]:
+    """Key and sentence."""
     words = {"person": name, "entry": access.entry_name}
     held = {answer.verb for answer in access.verbs if answer.is_held}
     if access.is_admin:
-        return _("%(person)s is an administrator of the site and may do everything.") % words
+        return "admin", _("%(person)s is an administrator of the site and may do everything.") % words
     if not access.may_see and not held:
-        return _("%(person)s sees nothing of %(entry)s.") % words
+        return "sees_nothing", _("%(person)s sees nothing of %(entry)s.") % words
     if access.may_divide and Verb.PUBLISH in held:
-        return _("%(person)s may divide %(entry)s and put it in force.") % words
+        return "divides_and_publishes", _("%(person)s may divide %(entry)s and put it in force.") % words
     if access.may_divide:
-        return _("%(person)s may divide %(entry)s; somebody else puts it in force.") % words
+        return "divides", _("%(person)s may divide %(entry)s; somebody else puts it in force.") % words
     if held - {Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS}:
-        return _("%(person)s may not divide %(entry)s, but may do some other things there.") % words
-    return _("%(person)s sees %(entry)s and changes nothing there.") % words
+        return "other_rights", _("%(person)s may not divide %(entry)s, but may do some other things there.") % words
+    return "sees_only", _("%(person)s sees %(entry)s and changes nothing there.") % words
 
 
-def _own_share(access: Access) -> str:
+def _own_share(access: Access) -> tuple[str, str]:
+    """Key and sentence; none where there is nothing to say."""
     if len(access.steps) < 2:
-        return ""
+        return "", ""
     words = {"entry": access.entry_name, "parent": access.steps[-2].name}
     if access.may_change_own:
-        return _("The share of %(entry)s itself is theirs to decide as well, from above.") % words
+        return "own", _("The share of %(entry)s itself is theirs to decide as well, from above.") % words
     if access.may_divide:
-        return _("The share of %(entry)s itself is not theirs to change: that belongs to %(parent)s.") % words
-    return ""
+        said = _("The share of %(entry)s itself is not theirs to change: that belongs to %(parent)s.") % words
+        return "of_parent", said
+    return "", ""
 
 
 def _is_held(answer: VerbAnswer, access: Access) -> bool:
@@ -212,7 +223,11 @@ def _given(grant: Grant, now: datetime) -> str:
 
 def _role_of(grant: Grant) -> str:
     role = str(Grant.Role(grant.role).label)
-    return role if set(grant.verbs) == set(VERBS_OF_ROLE[grant.role]) else _("%(role)s, adapted") % {"role": role}
+    return _("%(role)s, adapted") % {"role": role} if _is_adapted(grant) else role
+
+
+def _is_adapted(grant: Grant) -> bool:
+    return set(grant.verbs) != set(VERBS_OF_ROLE[grant.role])
 
 
 def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
@@ -220,7 +235,7 @@ def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
     badge, words = _end_words(line, now)
     archived = line.state is GrantState.DORMANT or not line.entry_name
     return GrantRow(
-        grant.pk, name_of(grant), bool(grant.people), _role_of(grant),
+        grant.pk, name_of(grant), bool(grant.people), grant.role, _is_adapted(grant), _role_of(grant),
         ", ".join(str(Verb(verb).label).lower() for verb in grant.verbs),
         tuple(grant.verbs),
         line.entry_name or _("an entry that is gone"),

@@ -57,6 +57,7 @@ class EditLine:
     """One operation, or one setting of it: what is said, what was and what is to be, and its part of the whole."""
 
     index: int
+    key: str
     css: str
     icon: str
     label: str
@@ -132,9 +133,25 @@ def _factor_words(given: Mapping[str, Any]) -> str:
     return f"{', '.join(said) or _('everything')} × {presentation.shares(float(given['factor']))}"
 
 
+def key_of(operation: Mapping[str, Any]) -> str:
+    """Which sentence an operation is told by: its kind, and which form of it."""
+    op, shares = str(operation["op"]), operation.get("shares")
+    if op == "lock" and not operation.get("locked", True):
+        return "unlock"
+    if op != "set_shares" or isinstance(shares, int | float):
+        return op
+    if not isinstance(shares, Mapping):
+        return "pass_shares_on"
+    source = shares.get("from", "siblings")
+    return f"take_from_{source if isinstance(source, str) else 'chosen'}"
+
+
 def _lines(page: ReviewPage, edit: StatedEdit) -> Iterator[EditLine]:
     css, icon, label = MARKS.get(str(edit.operation["op"]), _PLAIN)
-    common: dict[str, Any] = {"index": edit.index, "css": css, "icon": icon, "label": str(label), "uid": edit.uid}
+    common: dict[str, Any] = {
+        "index": edit.index, "key": key_of(edit.operation), "css": css, "icon": icon, "label": str(label),
+        "uid": edit.uid,
+    }  # fmt: skip
     if edit.operation["op"] == "set_policy":
         review = page.review
         parts = [part for part in edit.operation["settings"] if part in review.changed_settings]

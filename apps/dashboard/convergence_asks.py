@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from apps.errors import Invalid
+from apps.errors import FieldProblem, Invalid
 from apps.priorities.convergence.counting import (
     DAY_S,
     PARENT,
@@ -37,13 +37,15 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Asked:
-    """`last`: the preset that was chosen, or "" for two days; `problem`: why the usual period is shown instead."""
+    """`last`: the preset that was chosen, or "" for two days; `problem`: why the usual period is shown instead, and
+    `problem_at` the name in the address that it is about."""
 
     period: Period
     counting: Counting
     last: str
     overlays: tuple[str, ...]
     problem: str = ""
+    problem_at: str = ""
 
     def shows(self, overlay: str) -> bool:
         return overlay in self.overlays
@@ -79,7 +81,8 @@ def read_asked(request: HttpRequest, state: SeriesState, now: datetime) -> Asked
         period, last = _period(given.get("days", ""), given.get("from", ""), given.get("to", ""), state, here)
     except Invalid as problem:
         usual = usual_period(state, here)
-        return Asked(usual, Counting(), str(USUAL_DAYS), overlays, problem.message)
+        where = problem.fields[0].where if problem.fields else ""
+        return Asked(usual, Counting(), str(USUAL_DAYS), overlays, problem.message, where)
     return Asked(period, counting, last, overlays)
 
 
@@ -87,7 +90,8 @@ def _counting(view: str, of: str, window: str) -> Counting:
     try:
         days = float(window) if window else None
     except ValueError:
-        raise Invalid(_("“%(text)s” is no number of days for a window.") % {"text": window[:40]}) from None
+        message = _("“%(text)s” is no number of days for a window.") % {"text": window[:40]}
+        raise Invalid(message, fields=[FieldProblem("window", message)]) from None
     return read_counting(view, of, None if days is None else days * DAY_S)
 
 
@@ -100,7 +104,8 @@ def _period(days: str, first: str, last: str, state: SeriesState, here: date) ->
         return usual_period(state, here, int(days or USUAL_DAYS)), days or str(USUAL_DAYS)
     known = ", ".join([*map(str, LAST_DAYS), ALL])
     said = {"text": days[:40], "known": known}
-    raise Invalid(_("“%(text)s” is no period; there are %(known)s, or two days of your own.") % said)
+    message = _("“%(text)s” is no period; there are %(known)s, or two days of your own.") % said
+    raise Invalid(message, fields=[FieldProblem("days", message)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,14 +28,28 @@ SMALL = 0.05
 _MOST_MARKS = 24
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Days of a kind among those of a panel."""
+
+    idle: int
+    starved: int
+    missing: int
+
+
 @dataclass(frozen=True)
 class PanelLine:
-    """One member. Without a `panel` nothing of it may be told, or there is nothing to tell; `reason` says which."""
+    """One member. Without a `panel` nothing of it may be told, or there is nothing to tell; `reason` says which.
+
+    state: of the last day, as in the CSV; "not_told" where no day may be told.
+    """
 
     member: Member
     row: int
     url: str
     entry_url: str
+    state: str
+    counts: Counts
     balance: Balance | None
     actual: str
     target: str
@@ -48,6 +62,7 @@ class PanelLine:
 @dataclass(frozen=True)
 class Group:
     title: str
+    note_key: str
     note: str
     lines: list[PanelLine]
 
@@ -76,7 +91,7 @@ def groups_of(found: Convergence, asked: Asked, *, page: int = 1) -> list[Group]
             if row in shown
         ]
         if drawn:
-            groups.append(Group(title, _scale_words(found, rows, scales, common), drawn))
+            groups.append(Group(title, *_scale_words(found, rows, scales, common), drawn))
     return groups
 
 
@@ -113,18 +128,20 @@ def draw_line(
         labels=_labels(found.on),
         frame=frame,
     )
-    query = asked.query()
+    query, counts = asked.query(), counts_of(found, row)
     url = member_url(found.policy_slug, member)
     return PanelLine(
         member=member,
         row=row,
         url=f"{url}?{query}" if query and member.is_here else url,
         entry_url=lines.entry_url(found.policy_slug, member.uid, member.name),
+        state="not_told" if reason else str(found.states[row, -1]) if len(found.on) else "",
+        counts=counts,
         balance=None if reason else shown,
         actual=presentation.percent(last(found.actual[row])),
         target=presentation.percent(last(found.target[row])),
         panel=drawn,
-        label=label_of(found, row, reason),
+        label=label_of(found, row, counts, reason),
         reason=reason,
         readout=_readout(found, row, maximum),
     )
@@ -156,7 +173,12 @@ def balance_of(found: Convergence, row: int) -> Balance | None:
     return Balance(State.IDLE, "", _("no demand"))
 
 
-def label_of(found: Convergence, row: int, reason: str) -> str:
+def counts_of(found: Convergence, row: int) -> Counts:
+    idle, starved = found.idle[row] | found.idle_inferred[row], found.states[row] == "starved"
+    return Counts(int(idle.sum()), int(starved.sum()), int(_gap_mask(found).sum()))
+
+
+def label_of(found: Convergence, row: int, counts: Counts, reason: str) -> str:
     """What a panel says to somebody who can't see it."""
     name = found.members[row].name
     if reason:
@@ -164,12 +186,12 @@ def label_of(found: Convergence, row: int, reason: str) -> str:
     said = {"name": name, "actual": presentation.percent(last(found.actual[row])),
             "target": presentation.percent(last(found.target[row]))}  # fmt: skip
     text = _("%(name)s: actual %(actual)s against a target of %(target)s") % said
-    for mask, words in (
-        (found.idle[row] | found.idle_inferred[row], _("no demand on %(n)s of %(of)s days")),
-        (found.states[row] == "starved", _("jobs waited below the target on %(n)s of %(of)s days")),
-        (_gap_mask(found), _("data is missing on %(n)s of %(of)s days")),
+    for n, words in (
+        (counts.idle, _("no demand on %(n)s of %(of)s days")),
+        (counts.starved, _("jobs waited below the target on %(n)s of %(of)s days")),
+        (counts.missing, _("data is missing on %(n)s of %(of)s days")),
     ):
-        if n := int(mask.sum()):
+        if n:
             text += "; " + words % {"n": presentation.count(n), "of": presentation.count(len(found.on))}
     return text
 
@@ -239,13 +261,14 @@ def _peak_target(found: Convergence, row: int) -> float:
     return float(known.max()) if known.size else 0.0
 
 
-def _scale_words(found: Convergence, rows: Sequence[int], scales: Sequence[float], common: float) -> str:
+def _scale_words(found: Convergence, rows: Sequence[int], scales: Sequence[float], common: float) -> tuple[str, str]:
+    """Key and sentence."""
     giant = next((row for row, scale in zip(rows, scales, strict=True) if scale > common), None)
     said: dict[str, Any] = {"to": presentation.percent(common, 0)}
     if giant is None:
-        return _("shared scale 0 to %(to)s") % said
+        return "shared", _("shared scale 0 to %(to)s") % said
     said |= {"name": found.members[giant].name, "most": presentation.percent(max(scales), 0)}
-    return _("%(name)s on 0 to %(most)s, the others share 0 to %(to)s") % said
+    return "one_apart", _("%(name)s on 0 to %(most)s, the others share 0 to %(to)s") % said
 
 
 _LETTERS = {"on": "o", "over": "v", "starved": "s", "met": "m", "no_demand": "n", "inferred": "i", "": "-"}

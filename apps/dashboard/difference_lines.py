@@ -111,6 +111,13 @@ def effect(row: EntryDifference) -> str:
     return _("%(n)s pts") % {"n": presentation.change(before or 0.0, after or 0.0)}
 
 
+def field_key(field: str, before: Any, after: Any) -> str:
+    """Which phrase `field_words` makes: the field, or what happened to the entry."""
+    if field == "archived":
+        return "archived" if after else "restored" if before else "added"
+    return "moved" if field == PLACE else field
+
+
 def field_words(field: str, before: Any, after: Any) -> str:
     """One change of an entry's history as a phrase: shares 20 to 30, moved from physics to biology, archived."""
     if field == "archived":
@@ -128,7 +135,7 @@ def field_words(field: str, before: Any, after: Any) -> str:
 
 def history_row(line: HistoryLine) -> dict[str, Any]:
     """For the list of what changed an entry."""
-    words = [field_words(*each) for each in line.fields]
+    words = [{"key": field_key(*each), "text": field_words(*each)} for each in line.fields]
     return {"line": line, "words": words, "origin": origin_words(line.origin)}
 
 

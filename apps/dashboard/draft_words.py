@@ -39,6 +39,7 @@ class EditLine:
     """One operation of the log; `uid` leads to its entry where that is still there."""
 
     index: int
+    op: str
     css: str
     icon: str
     words: str
@@ -55,7 +56,7 @@ def edit_lines(operations: Sequence[Mapping[str, Any]], tree: DraftTree, *, most
         named = operation.get("entry") or operation.get("uid")
         uid = UUID(str(named)) if named else None
         there = uid if uid is not None and tree.get(uid) is not None else None
-        found.append(EditLine(index, css, icon, words_of(operation, tree), there))
+        found.append(EditLine(index, operation["op"], css, icon, words_of(operation, tree), there))
     return found
 
 

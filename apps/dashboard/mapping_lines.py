@@ -148,7 +148,7 @@ def guess_words(rights: MapRights, guess: Suggestion) -> dict[str, Any]:
     if guess.why == "neighbours":
         why = _("%(n)d of %(of)d accounts of its group are there") % {"n": guess.n, "of": guess.n_of}
     return {
-        "uid": rights.tree.uuid(guess.entry), "place": place_words(rights, guess.entry), "why": why,
+        "uid": rights.tree.uuid(guess.entry), "key": guess.why, "place": place_words(rights, guess.entry), "why": why,
         "sure": _("%(percent)d %% sure") % {"percent": min(round(guess.sure * 100), 99)},
     }  # fmt: skip
 
@@ -181,7 +181,8 @@ def plan_context(plan: Plan) -> dict[str, Any]:
         )
         verdict = told % {"n": presentation.count(n), "hours": presentation.core_hours(plan.core_s)}
     return {
-        "verdict": verdict, "refusal": plan.refusal, "version": plan.version, "flows": _flows(rights, moves),
+        "n": n, "core_s": plan.core_s, "verdict": verdict, "refusal": plan.refusal, "version": plan.version,
+        "flows": _flows(rights, moves),
         "moves": [
             {
                 "words": account_words(move.key), "before": place_words(rights, move.before),
@@ -227,7 +228,8 @@ def _group_of(rights: MapRights, entry: int) -> int:
 
 def version_line(rights: MapRights, line: VersionLine, sources: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "version": line.version, "words": version_words(line),
+        "version": line.version, "words": version_words(line), "n_added": len(line.added),
+        "n_removed": len(line.removed),
         "url": version_url(rights.policy.slug, line.version.number),
         "added": [_stated(rights, rule, sources) for rule in line.added],
         "removed": [_stated(rights, rule, sources) for rule in line.removed],

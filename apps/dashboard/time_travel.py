@@ -34,6 +34,7 @@ class TimeBar:
 
     moment: Moment
     shown: datetime
+    numbers_key: str
     numbers: str
     stops: Sequence[Stop]
     kept: Sequence[tuple[str, str]]
@@ -88,26 +89,28 @@ def time_bar(request: HttpRequest, moment: Moment | None) -> TimeBar | None:
     kept = request.GET.copy()
     for name in (AT, DAY, "cursor", "toggle"):
         kept.pop(name, None)
+    key, numbers = _numbers(moment)
     return TimeBar(
         moment=moment,
         shown=moment.asked if isinstance(moment.asked, datetime) else moment.since,
-        numbers=_numbers(moment),
+        numbers_key=key,
+        numbers=numbers,
         stops=_stops(moment),
         kept=[(name, str(value)) for name, values in kept.lists() for value in values],
         now_url=_address(request.path, kept),
     )
 
 
-def _numbers(moment: Moment) -> str:
-    """Where the numbers are from; they are never mixed with those of another moment."""
+def _numbers(moment: Moment) -> tuple[str, str]:
+    """Key and sentence: where the numbers are from; they are never mixed with those of another moment."""
     if moment.as_of is None:
-        return _("No numbers of then are kept: targets only.")
+        return "none", _("No numbers of then are kept: targets only.")
     said = {"time": presentation.clock_time(moment.as_of, clock.now()), "n": moment.snapshot_revision}
     if moment.is_reconstructed:
-        return _("Usage as of %(time)s, reconstructed from the records.") % said
+        return "reconstructed", _("Usage as of %(time)s, reconstructed from the records.") % said
     if moment.snapshot_revision != moment.revision:
-        return _("Usage as of %(time)s, computed on revision %(n)s.") % said
-    return _("Usage as of %(time)s, as it was computed then.") % said
+        return "earlier_revision", _("Usage as of %(time)s, computed on revision %(n)s.") % said
+    return "as_computed", _("Usage as of %(time)s, as it was computed then.") % said
 
 
 def _stops(moment: Moment) -> list[Stop]:

@@ -13,6 +13,8 @@ from tests.browser.conftest import THEMES, WIDTHS, Open, Visit
 from tests.dashboard.grid import Grid
 from tests.dashboard.test_mappings import PAGE, send
 
+PREVIEW = "button[name=step][value=preview]"
+SAVE = "button[name=step][value=save], form:has(input[name=step][value=save]) button[type=submit]"
 SHOTS = os.environ.get("SHOTS", "")  # a directory: pictures of every page for people to look at
 
 
@@ -25,6 +27,11 @@ def waiting(grid: Grid) -> Grid:
     return grid
 
 
+def n_unmapped(page: Page) -> str | None:
+    """How many accounts have no entry, as the page counts them."""
+    return page.get_attribute("[data-testid=n-unmapped]", "data-value")
+
+
 def shoot(page: Page, name: str) -> None:
     if SHOTS:
         page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)
@@ -34,19 +41,19 @@ def test_accounts_are_assigned_and_a_rule_is_written_without_scripts(waiting: Gr
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(PAGE)
-    window.follow("button:has-text('Accept') >> nth=0")
-    assert "1 account would count elsewhere" in page.inner_text("#plan")
+    window.follow("button[name=one] >> nth=0")
+    assert page.get_attribute("[data-testid=plan-verdict]", "data-value") == "1"
     page.fill("#reason", "It is Alice.")
-    window.follow("button:has-text('Save as the next version')")
-    assert "2 accounts have no entry" in page.inner_text("h1")
-    window.follow("a:has-text('Add a rule')")
+    window.follow(SAVE)
+    assert n_unmapped(page) == "2"
+    window.follow(f"a[href='{PAGE}rule/']")
     page.fill("#id_user", "guest*")
     page.fill("#id_entry", "/cms/dave")
-    window.follow("button:has-text('Show what it does')")
-    assert "50 core-hours" in page.inner_text("#plan")
+    window.follow(PREVIEW)
+    assert page.get_attribute("[data-testid=plan-verdict]", "data-core-s") == str(50 * 3600)
     page.fill("#id_reason", "Guests of Dave.")
-    window.follow("button:has-text('Save as the next version')")
-    assert "1 account has no entry" in page.inner_text("h1")
+    window.follow(SAVE)
+    assert n_unmapped(page) == "1"
     assert Attachment.objects.count() == 1
     assert MappingRule.objects.filter(user_pattern="guest*").exists()
 
@@ -57,15 +64,15 @@ def test_chosen_accounts_are_counted_and_rules_move_by_keyboard(waiting: Grid, v
     page = window.go(f"{PAGE}rule/")
     page.fill("#id_user", "guest*")
     page.fill("#id_entry", "/cms")
-    window.follow("button:has-text('Show what it does')")
+    window.follow(PREVIEW)
     page.fill("#id_reason", "r")
-    window.follow("button:has-text('Save as the next version')")
-    page.check("input[aria-label='Select Alice@example.org']")
-    assert page.inner_text("[data-chosen]") == "1 selected"
+    window.follow(SAVE)
+    page.check("tr:has-text('Alice@example.org') input[name=account]")
+    assert page.inner_text("[data-chosen]") == page.get_attribute("[data-chosen]", "data-one")
     assert "100" in page.inner_text("[data-chosen-core-h]")
     page.focus("tr[data-rule='1'] a.btn")
     page.keyboard.press("Alt+ArrowUp")
-    page.wait_for_selector("h1:has-text('Ask rule 2 earlier?')")
+    page.wait_for_selector("form:has(input[name=rule][value='1']) input[name=way][value=up]", state="attached")
     page.fill("#reason", "First.")
     page.keyboard.press("Enter")
     page.wait_for_selector("#rules")
@@ -82,24 +89,24 @@ def test_the_pages_are_clean_and_fit(waiting: Grid, visit: Open, theme: str, wid
     page.check("input[name=account] >> nth=2")
     _look(window, f"accounts-{theme}-{width}")
     page.select_option("#to", "suggested")
-    window.follow("button:has-text('Show what it does')")
+    window.follow(".bulkbar button[type=submit]")
     _look(window, f"ask-{theme}-{width}")
     page.fill("#reason", "As suggested.")
-    window.follow("button:has-text('Save as the next version')")
-    window.follow("a:has-text('Add a rule')")
+    window.follow(SAVE)
+    window.follow(f"a[href='{PAGE}rule/']")
     page.fill("#id_user", "CN=*,O=NorduGrid,C=SE")
     page.fill("#id_entry", "/nowhere")
-    window.follow("button:has-text('Show what it does')")
-    assert "There is no such entry" in page.inner_text("main")
+    window.follow(PREVIEW)
+    assert page.inner_text("#id_entry_error")
     page.fill("#id_user", "guest*")
     page.fill("#id_entry", "/biomed")
     page.fill("#id_suffix", "/{user}")
-    window.follow("button:has-text('Show what it does')")
+    window.follow(PREVIEW)
     _look(window, f"rule-{theme}-{width}")
     page.fill("#id_reason", "Guests of biomed.")
-    window.follow("button:has-text('Save as the next version')")
+    window.follow(SAVE)
     _look(window, f"mapped-{theme}-{width}")
-    window.follow("a:has-text('Versions')")
+    window.follow(f"a[href='{PAGE}versions/']")
     _look(window, f"versions-{theme}-{width}")
     window.follow("table a >> nth=0")
     _look(window, f"version-{theme}-{width}")

@@ -6,6 +6,7 @@ number. What people read is compared as a whole in one place: the snapshots of t
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -41,6 +42,10 @@ class Page:
     def texts(self, selector: str) -> list[str]:
         return [text_of(node) for node in self.all(selector)]
 
+    def each(self, selector: str, attribute: str) -> list[str]:
+        """An attribute of each element that matches; one without it counts as empty."""
+        return [node.attributes.get(attribute) or "" for node in self.all(selector)]
+
     def values(self, attribute: str, within: str = "") -> list[str]:
         """The values of an attribute, in the page's order: `values("data-key")`, `values("href", "#others")`."""
         return [node.attributes[attribute] or "" for node in self.all(f"{within} [{attribute}]".strip())]
@@ -53,6 +58,11 @@ class Page:
 def text_of(node: LexborNode) -> str:
     """The text of an element with each run of blanks, hard ones too, as one."""
     return " ".join(node.text(separator=" ").split())
+
+
+def names_in(sentence: str, *names: str) -> bool:
+    """Whether a sentence names all of this, in this order; what it says about them is its own affair."""
+    return re.search(".*".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names), sentence) is not None
 
 
 def read(answer: Any, status: int = 200) -> Page:

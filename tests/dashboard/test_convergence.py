@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 from django.test import Client
+from selectolax.lexbor import LexborNode
 
 from apps.accounts.models import User
 from apps.policies.models import Grant, Policy
@@ -17,6 +19,7 @@ from apps.priorities.series.columns import SeriesState
 from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
 from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.page import Page, names_in, read, text_of
 from tests.series_by_hand import HandMade, put_in_place
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -56,28 +59,56 @@ def text(client: Client, path: str, status: int = 200, headers: dict[str, str] |
     return answer.content.decode()
 
 
+def panel_of(page: Page, name: str) -> LexborNode:
+    return next(each for each in page.all("article[data-panel]") if text_of(each.css_first("h3 a")) == name)
+
+
+def days_of(panel: LexborNode) -> tuple[str, ...]:
+    """State of the last day; days without demand, with jobs waiting below the target, and without data."""
+    return tuple(panel.attributes[f"data-{name}"] or "" for name in ("state", "idle", "starved", "missing"))
+
+
+def heading_of(page: Page) -> tuple[str, ...]:
+    """The number of entries and the policy, as the title names them."""
+    return tuple(re.findall(r"\d+|SweGrid", page.text("h1")))
+
+
+def sectors_of(page: Page) -> dict[str, str]:
+    """What the fields of the icicle are called, by the name they begin with."""
+    return {title.partition(":")[0]: title for title in page.texts("svg.ice title")}
+
+
+def targets_of(page: Page) -> dict[str, str]:
+    """Name and first number of each row of the icicle's table."""
+    return {text_of(row.css_first("th a")): text_of(row.css_first("td")) for row in page.all("#table tbody tr")}
+
+
 # --- Page -------------------------------------------------------------------------------------------------------------
 def test_the_verdict_says_who_moves_away_since_when_and_who_waits(eva: Client) -> None:
-    page = text(eva, f"{PAGE}?days=90")
-    assert "Convergence of 3 entries in SweGrid" in page
-    assert "<b>1 of 3 is at its target or idle.</b>" in page
-    assert "atlas moves away from its target since" in page
-    assert "biomed has had jobs waiting below its target for 4 days." in page
-    assert page.index("cms") > 0
+    answer = eva.get(f"{PAGE}?days=90")
+    page, said = read(answer), {each.key: each.values for each in answer.context["found"].verdict}
+    assert list(said) == ["at_target_or_idle", "moves_away", "starved"]
+    assert said["at_target_or_idle"] == {"n": 1, "of": 3}
+    assert said["moves_away"]["name"] == "atlas"
+    assert said["starved"] == {"name": "biomed", "n": 4, "since": date(2026, 11, 16)}
+    assert page.values("data-key", "[data-testid=convergence-verdict]") == list(said)
+    assert page.has("[data-testid=convergence-verdict] b[data-key=at_target_or_idle]"), "that is what counts"
+    assert heading_of(page) == ("3", "SweGrid")
+    assert {panel_of(page, name).attributes["data-state"] for name in ("atlas", "cms")} == {"over", "no_demand"}
 
 
 def test_starved_and_no_demand_are_told_apart_by_words_and_form(eva: Client) -> None:
-    page = text(eva, f"{PAGE}?days=90")
-    panels = {part.split("</h3>")[0]: part for part in page.split("<article ")[1:]}
-    biomed = next(part for name, part in panels.items() if ">biomed<" in name)
-    cms = next(part for name, part in panels.items() if ">cms<" in name)
-    assert "under, jobs wait" in biomed
-    assert "jobs waited below the target on 4 of 40 days" in biomed
-    assert '<rect class="starved"' in biomed
-    assert "no demand" in cms
-    assert "no demand on 40 of 40 days" in cms
-    assert '<rect class="idle"' in cms
-    assert '<rect class="starved"' not in cms
+    page = read(eva.get(f"{PAGE}?days=90"))
+    biomed, cms = panel_of(page, "biomed"), panel_of(page, "cms")
+    assert days_of(biomed) == ("starved", "0", "4", "0")
+    assert days_of(cms) == ("no_demand", "40", "0", "0")
+    for panel, n in ((biomed, "4"), (cms, "40")):
+        label = panel.css_first("svg.panel-chart").attributes["aria-label"] or ""
+        assert re.findall(r"[\d.]+", label)[-2:] == [n, "40"], "so many days of forty"
+    assert text_of(biomed.css_first(".bal")) != text_of(cms.css_first(".bal"))
+    assert biomed.css("rect.starved")
+    assert cms.css("rect.idle")
+    assert not cms.css("rect.starved")
 
 
 def test_targets_are_steps_and_days_before_the_first_revision_are_marked(
@@ -92,11 +123,15 @@ def test_targets_are_steps_and_days_before_the_first_revision_are_marked(
     assert path.count("V") == 1
     assert path.count("H") == 2
     assert '<rect class="before" x="26"' in atlas
-    assert "before the first revision" in page
+    assert Page(page).has(".legend rect.before")
 
 
 def test_panels_of_very_different_size_say_which_scale_they_have(eva: Client) -> None:
-    assert "shared scale 0 to" in text(eva, PAGE)
+    page = Page(text(eva, PAGE))
+    assert page.each("[data-testid=scale]", "data-key") == ["shared"]
+    top = page.each("svg.panel-chart", "data-max")
+    assert top == [top[0]] * 3
+    assert f"{float(top[0]) * 100:.0f}" in page.text("[data-testid=scale]")
 
 
 def test_overlays_can_be_taken_away(eva: Client) -> None:
@@ -115,41 +150,48 @@ def test_a_way_to_count_changes_the_numbers(eva: Client) -> None:
 
 def test_shares_of_the_total_are_smaller_below_the_first_level(eva: Client, grid: Grid) -> None:
     path = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/convergence/"
-    assert "target 50.0\u00a0%" in text(eva, path)
-    assert "target 30.0\u00a0%" in text(eva, f"{path}?of=total")
+    shown = {of: Page(text(eva, f"{path}?of={of}")).texts("#table [class=num]") for of in ("parent", "total")}
+    assert ("50.0 %" in shown["parent"], "30.0 %" in shown["parent"]) == (True, False)
+    assert ("50.0 %" in shown["total"], "30.0 %" in shown["total"]) == (False, True)
 
 
 # --- Bad input --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "where", "possible"),
     [
-        ("from=2026-11-02&to=2026-11-01", "turn the two around"),
-        ("from=1026-11-02&to=2026-11-01", "at most 3,660"),
-        ("from=nonsense", "write it like 2026-03-31"),
-        ("days=24h", "there are 7, 30, 90, 365, all"),
-        ("view=sideways", "there are decayed, windowed, raw"),
-        ("of=everything", "there are parent, total"),
-        ("view=windowed&window=ten", "no number of days"),
-        ("view=windowed&window=99999", "3,660 days"),
-        ("view=windowed&window=nan", "3,660 days"),
-        ("from=%00", "write it like"),
+        ("from=2026-11-02&to=2026-11-01", "to", ["2026-11-02", "2026-11-01", "2026-10-11", "2026-11-19"]),
+        ("from=1026-11-02&to=2026-11-01", "from", ["3,660", "2026-10-11", "2026-11-19"]),
+        ("from=nonsense", "from", ["nonsense", "2026-10-11", "2026-11-19"]),
+        ("days=24h", "days", ["24h", "7", "30", "90", "365", "all"]),
+        ("view=sideways", "view", ["sideways", "decayed", "windowed", "raw"]),
+        ("of=everything", "of", ["everything", "parent", "total"]),
+        ("view=windowed&window=ten", "window", ["ten"]),
+        ("view=windowed&window=99999", "window_s", ["3,660"]),
+        ("view=windowed&window=nan", "window_s", ["3,660"]),
+        ("from=%00", "from", ["2026-10-11", "2026-11-19"]),
     ],
 )
-def test_what_cannot_be_is_answered_with_what_is_possible(eva: Client, query: str, said: str) -> None:
-    page = text(eva, f"{PAGE}?{query}", 422)
-    assert said in page
-    assert "Below are the last 30 days" in page
+def test_what_cannot_be_is_answered_with_what_is_possible(
+    eva: Client, query: str, where: str, possible: list[str]
+) -> None:
+    answer = eva.get(f"{PAGE}?{query}")
+    page = read(answer, 422)
+    assert page.item("cannot-be-shown").attributes["data-value"] == where
+    said = page.text("[data-testid=cannot-be-shown]")
+    assert [each for each in possible if each not in said] == []
+    assert (answer.context["asked"].last, len(answer.context["found"].on)) == ("30", 30), "the last 30 days"
 
 
 def test_a_period_without_days_says_which_there_are(eva: Client) -> None:
-    page = text(eva, f"{PAGE}?from=2020-01-01&to=2020-02-01")
-    assert "No days in this period" in page
-    assert "There are days from 2026-10-11 to 2026-11-19." in page
+    page = Page(text(eva, f"{PAGE}?from=2020-01-01&to=2020-02-01"))
+    assert not page.has("svg.panel-chart")
+    assert names_in(page.text("[data-testid=no-days]"), "2026-10-11", "2026-11-19")
 
 
 @pytest.mark.parametrize("page", ["0", "-1", "99", "x", "1e9", "99999999999999999999"])
 def test_a_page_of_panels_that_is_not_there_is_the_nearest_one(eva: Client, page: str) -> None:
-    assert "Convergence of 3 entries" in text(eva, f"{PAGE}?page={page}")
+    answer = eva.get(f"{PAGE}?page={page}")
+    assert (answer.context["page"], len(read(answer).all("article[data-panel]"))) == (1, 3)
 
 
 def test_an_unknown_entry_is_not_found(eva: Client, grid: Grid) -> None:
@@ -162,16 +204,16 @@ def test_an_unknown_entry_is_not_found(eva: Client, grid: Grid) -> None:
 # --- States -----------------------------------------------------------------------------------------------------------
 def test_before_anything_is_built_the_page_says_so(eva: Client, series: HandMade) -> None:
     series.state = SeriesState()
-    page = text(eva, PAGE)
-    assert "No days have been worked out yet" in page
-    assert '<svg class="chart panel-chart"' not in page
+    page = Page(text(eva, PAGE))
+    assert (page.has("[data-testid=no-days-yet]"), page.has("svg.panel-chart")) == (True, False)
 
 
 def test_the_first_build_shows_its_progress_and_the_page_follows(eva: Client, series: HandMade) -> None:
     series.state = SeriesState(run_id=7, progress=0.42)
     assert 'aria-valuenow="42"' in text(eva, PAGE)
     fragment = eva.get(f"{PAGE}_building", headers={"HX-Request": "true"})
-    assert "42 % done" in fragment.content.decode()
+    assert read(fragment).one("#building [role=progressbar]").attributes["aria-valuenow"] == "42"
+    assert "42 %" in read(fragment).text("#building")
     assert "HX-Refresh" not in fragment
     series.state = None
     assert eva.get(f"{PAGE}_building", headers={"HX-Request": "true"})["HX-Refresh"] == "true"
@@ -179,7 +221,9 @@ def test_the_first_build_shows_its_progress_and_the_page_follows(eva: Client, se
 
 def test_days_that_changed_since_are_told(eva: Client, series: HandMade) -> None:
     series.state = SeriesState(series.on[0], LAST, stale_from_on=date(2026, 11, 12))
-    assert "Usage or targets since 12 Nov 2026 have changed" in text(eva, PAGE)
+    page = Page(text(eva, PAGE))
+    assert page.item("stale-days").attributes["data-value"] == "2026-11-12"
+    assert "12 Nov 2026" in page.text("[data-testid=stale-days]")
 
 
 def test_missing_data_is_hatched_and_named(eva: Client, series: HandMade, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,8 +231,8 @@ def test_missing_data_is_hatched_and_named(eva: Client, series: HandMade, monkey
     monkeypatch.setattr("apps.priorities.convergence.reading.list_gaps", lambda **_: gaps)
     page = text(eva, PAGE)
     assert '<rect class="gap" x="' in page.split('id="panels-1"')[1]
-    assert "Cluster A on 1" in page
-    assert "data is missing on 1 of 30 days" in page
+    assert re.findall(r"Cluster A \D*(\d+)", Page(page).text("[aria-labelledby=gaps]")) == ["1"]
+    assert Page(page).each("article[data-panel]", "data-missing") == ["1"] * 3
 
 
 # --- Many panels ------------------------------------------------------------------------------------------------------
@@ -220,10 +264,10 @@ def test_a_wrong_name_in_the_address_leads_to_the_right_one(eva: Client, grid: G
 
 def test_a_leaf_is_looked_at_alone(eva: Client, grid: Grid) -> None:
     page = text(eva, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/")
-    assert "Convergence of alice" in page
-    assert "alice in atlas" in page
+    assert "alice" in Page(page).text("h1")
+    assert names_in(Page(page).text("#own"), "alice", "atlas")
     assert page.count("<article ") == 0
-    assert "Table of the days" in page
+    assert len(Page(page).all("#days tbody tr")) == 30
 
 
 # --- Tables and CSV ---------------------------------------------------------------------------------------------------
@@ -259,15 +303,18 @@ def test_where_nobody_used_anything_no_zero_is_made_up(eva: Client, series: Hand
     series.used = dict.fromkeys(series.used, [0.0] * DAYS)
     rows = read_csv(eva, f"{PAGE}days.csv?days=7")
     assert {row["actual"] for row in rows} == {""}
-    assert "Nobody has used anything in this period." in text(eva, PAGE)
+    assert Page(text(eva, PAGE)).values("data-key", "[data-testid=convergence-verdict]") == ["nobody_used"]
 
 
 def test_a_long_period_is_drawn_by_weeks_and_counted_by_days(eva: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     put_in_place(HandMade(LAST, {"/atlas/alice": [5.0] * 900, "/biomed/carol": [5.0] * 900}), monkeypatch)
-    page = text(eva, f"{PAGE}?days=all")
-    assert "drawn by weeks" in page
-    assert "of the last 900 days" in page
-    assert 'data-step="7"' in page
+    answer = eva.get(f"{PAGE}?days=all")
+    page = read(answer)
+    assert page.has("[data-testid=by-weeks]")
+    assert len(answer.context["found"].on) == 900
+    assert "900" in page.text(".kpis")
+    assert set(page.each("svg.panel-chart", "data-step")) == {"7"}
+    assert not read(eva.get(PAGE)).has("[data-testid=by-weeks]")
 
 
 # --- Icicle -----------------------------------------------------------------------------------------------------------
@@ -275,15 +322,17 @@ def test_the_icicle_has_the_tree_in_seven_steps_and_a_table(eva: Client, grid: G
     page = text(eva, f"/policy/{SLUG}/icicle/")
     assert page.count('<svg class="ice" viewBox="0 0 840') == 1
     assert page.count('<svg class="ice" viewBox="0 0 358') == 1
-    assert "atlas: target 60.0" in page
-    assert "Table of the picture" in page
-    below = text(eva, f"/policy/{SLUG}/icicle/?entry={grid.uid('/atlas')}&size=actual")
-    assert "alice: target 50.0" in below
-    assert "biomed: target" not in below
+    whole = sectors_of(Page(page))
+    assert ("60.0" in whole["atlas"], "30.0" in whole["biomed"]) == (True, True)
+    assert targets_of(Page(page))["atlas"] == "60.0 %"
+    below = Page(text(eva, f"/policy/{SLUG}/icicle/?entry={grid.uid('/atlas')}&size=actual"))
+    assert "50.0" in sectors_of(below)["alice"]
+    assert targets_of(below)["alice"] == "50.0 %"
+    assert "biomed" not in sectors_of(below)
 
 
 def test_the_icicle_of_the_past_says_so(eva: Client) -> None:
-    assert "You are looking at revision 2" in text(eva, f"/policy/{SLUG}/icicle/?at=2")
+    assert Page(text(eva, f"/policy/{SLUG}/icicle/?at=2")).item("time-bar").attributes["data-value"] == "2"
 
 
 def test_the_icicle_as_csv(eva: Client) -> None:
@@ -307,7 +356,7 @@ def viewer(grid: Grid, series: HandMade, client: Client) -> Client:
 
 def test_small_groups_are_not_shown_and_never_as_zero(viewer: Client) -> None:
     page = text(viewer, PAGE)
-    assert "not shown: fewer than five active members" in page
+    assert Page(page).each("article[data-panel]", "data-state") == ["not_told"] * 3
     assert "polyline" not in page.split('id="panels-1"')[1]
     rows = read_csv(viewer, f"{PAGE}days.csv?days=7")
     assert {row["suppressed"] for row in rows} == {"1"}
@@ -339,11 +388,13 @@ def test_a_series_that_was_built_from_records_is_what_the_page_shows(grid: Grid,
     assert float(rows["biomed"]["actual"]) == pytest.approx(520 / 920, abs=1e-9)
     assert rows["cms"]["state"] == "no_demand"
     assert rows["atlas"]["day"] == "2026-11-19"
-    assert "Convergence of 3 entries in SweGrid" in text(client, PAGE)
+    assert heading_of(Page(text(client, PAGE))) == ("3", "SweGrid")
 
 
 def test_the_tree_has_a_trend_beside_each_entry_with_days(eva: Client) -> None:
     page = text(eva, f"/policy/{SLUG}/")
     assert page.count('<svg class="spark') >= 3
-    assert "in 14 days</span>" in page
+    said = Page(page).texts(".c-trend .sr")
+    assert len(said) >= 3
+    assert all(re.fullmatch(r"[\d.]+ % \D+ [\d.]+ % \D+ 14\D+", words) for words in said)
     assert '<svg class="spark' not in text(eva, f"/policy/{SLUG}/?at=2")

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.policies import drafts, services
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.priorities import served
 from tests.dashboard.grid import SLUG, TRICKY, Grid, make_grid
+from tests.dashboard.page import Page, names_in, read, text_of
 
 HTMX = {"HX-Request": "true"}
 
@@ -64,8 +66,17 @@ def text(answer: Any) -> str:
     return re.sub(r"\s+", " ", answer.content.decode())
 
 
+def said_of(page: Page, op: str, *words: str) -> bool:
+    """Whether the last edit in the list is of this kind and names all of this."""
+    newest = page.all("#edits li[data-op]")[0]
+    return newest.attributes["data-op"] == op and names_in(text_of(newest.css_first(".words")), *words)
+
+
 def test_reading_opens_no_draft(admin: Client) -> None:
-    assert "no draft here yet" in text(admin.get(f"/policy/{SLUG}/edit"))
+    answer = admin.get(f"/policy/{SLUG}/edit")
+    assert answer.context["drafts"] == []
+    assert read(answer).has(f"form[action='/policy/{SLUG}/edit'] [name=new]")
+    assert not read(answer).has("#mine")
     assert not ChangeSet.objects.filter(state="draft").exists()
 
 
@@ -74,12 +85,15 @@ def test_the_address_of_editing_goes_on_with_my_draft(admin: Client, draft: Chan
     assert admin.post(f"/policy/{SLUG}/edit")["Location"] == url(draft)
     admin.post(f"/policy/{SLUG}/edit", {"new": "1"})
     assert ChangeSet.objects.filter(state="draft").count() == 2
-    assert "My drafts" in text(admin.get(f"/policy/{SLUG}/edit?list=1"))
+    page = read(admin.get(f"/policy/{SLUG}/edit?list=1"))
+    assert len(page.all("section:has(#mine) ul a")) == 2
+    assert not page.has("[data-testid=may-change-nothing]")
 
 
 def test_who_may_change_nothing_is_told_so(grid: Grid, client: Client) -> None:
     client.force_login(grid.alice)
-    assert "no entry here that you may change" in text(client.get(f"/policy/{SLUG}/edit"))
+    page = read(client.get(f"/policy/{SLUG}/edit"))
+    assert (page.has("[data-testid=may-change-nothing]"), page.has("[name=new]")) == (True, False)
     assert client.post(f"/policy/{SLUG}/edit").status_code == 403
 
 
@@ -90,6 +104,7 @@ def test_the_page_shows_every_number_in_a_field_and_works_by_its_address(
     assert f'id="s-{grid.uid("/atlas")}"' in page
     assert 'value="60"' in page
     assert TRICKY not in page
+    assert 'id="finish-publish"' in page
     uid = grid.uid("/biomed")
     for do in ("menu", "shares", "add", "rename", "move", "archive", "lock", "scope", "dates", "kind"):
         assert admin.get(url(draft, f"?entry={uid}&do={do}")).status_code == 200, do
@@ -102,9 +117,9 @@ def test_an_edit_without_scripts_comes_back_to_the_page(admin: Client, draft: Ch
     answer = write(admin, draft, op="set_shares", entry=uid, shares="50,5", back=f"entry={uid}")
     assert (answer.status_code, answer["Location"]) == (303, f"{url(draft)}?entry={uid}")
     assert draft.operations == [{"op": "set_shares", "entry": uid, "shares": 50.5}]
-    page = text(admin.get(answer["Location"]))
-    assert "atlas gets 50.5 shares" in page
-    assert "60.0</s>" in page, "the target before stands beside the new one"
+    answer = admin.get(answer["Location"])
+    assert said_of(read(answer), "set_shares", "atlas", "50.5")
+    assert "60.0</s>" in text(answer), "the target before stands beside the new one"
 
 
 def test_an_edit_with_scripts_is_answered_with_the_rows_of_its_group(
@@ -121,50 +136,54 @@ def test_an_edit_with_scripts_is_answered_with_the_rows_of_its_group(
     }
     assert 'id="some-rows"' in found
     assert 'id="draftbar"' in found
-    assert "atlas gets 20 shares" in found
+    assert said_of(read(answer), "set_shares", "atlas", "20")
 
 
 def test_what_changes_the_shape_brings_the_whole_view(admin: Client, draft: ChangeSet, grid: Grid) -> None:
-    answer = write(
-        admin, draft, op="move", entry=str(grid.uid("/atlas/bob")), parent=str(grid.uid("/cms")), headers=HTMX
-    )
+    asked = {"entry": str(grid.uid("/atlas/bob")), "parent": str(grid.uid("/cms"))}
+    answer = write(admin, draft, op="move", **asked, headers=HTMX)
     assert 'id="rows"' in text(answer)
-    assert "bob moved to cms" in text(answer)
+    assert said_of(read(answer), "move", "bob", "cms")
 
 
 @pytest.mark.parametrize(
-    ("fields", "status", "words"),
+    ("fields", "status", "code", "where"),
     [
-        ({"op": "set_shares", "shares": "-1"}, 422, "below zero"),
-        ({"op": "set_shares", "shares": "many"}, 422, "Write a number"),
-        ({"op": "set_shares", "shares": "101 %"}, 422, "0 to 100"),
-        ({"op": "set_shares", "shares": "5%", "from": "reserve"}, 422, "There is no reserve beside"),
-        ({"op": "set_shares", "shares": "5", "mode": "percent", "from": "chosen"}, 422, "at least one sibling"),
-        ({"op": "rename", "name": "biomed"}, 422, "child"),
-        ({"op": "rename", "name": "a/b"}, 422, "separates"),
-        ({"op": "rename", "name": "<b>atlas"}, 422, "marks up pages"),
-        ({"op": "rename", "name": "at\u202elas"}, 422, "control character U+202E"),
-        ({"op": "move"}, 422, "Choose the entry"),
-        ({"op": "set_dates", "ends_on": "yesterday"}, 422, "day"),
-        ({"op": "explode"}, 422, "nothing that can be done"),
-        ({"op": "rename", "name": "x", "entry": "00000000-0000-4000-8000-000000000000"}, 404, "no entry"),
+        ({"op": "set_shares", "shares": "-1"}, 422, "negative", "shares"),
+        ({"op": "set_shares", "shares": "many"}, 422, "number", "shares"),
+        ({"op": "set_shares", "shares": "101 %"}, 422, "percent", "shares"),
+        ({"op": "set_shares", "shares": "5%", "from": "reserve"}, 422, "invalid", "shares"),
+        ({"op": "set_shares", "shares": "5", "mode": "percent", "from": "chosen"}, 422, "no_giver", "from"),
+        ({"op": "rename", "name": "biomed"}, 422, "name_taken", "name"),
+        ({"op": "rename", "name": "a/b"}, 422, "invalid", "name:/"),
+        ({"op": "rename", "name": "<b>atlas"}, 422, "invalid", "name:<"),
+        ({"op": "rename", "name": "at\u202elas"}, 422, "invalid", "name:U+202E"),
+        ({"op": "move"}, 422, "no_parent", "parent"),
+        ({"op": "set_dates", "ends_on": "yesterday"}, 422, "invalid", "dates"),
+        ({"op": "explode"}, 422, "invalid", "op"),
+        ({"op": "rename", "name": "x", "entry": "00000000-0000-4000-8000-000000000000"}, 404, "not_found", ""),
     ],
 )
 def test_a_refused_edit_says_what_to_do_and_changes_nothing(
-    admin: Client, draft: ChangeSet, grid: Grid, fields: dict[str, str], status: int, words: str
+    admin: Client, draft: ChangeSet, grid: Grid, fields: dict[str, str], status: int, code: str, where: str
 ) -> None:
-    asked = {"entry": str(grid.uid("/atlas")), **fields}
+    asked, (field, _colon, quoted) = {"entry": str(grid.uid("/atlas")), **fields}, where.partition(":")
     for headers in ({}, HTMX):
         answer = write(admin, draft, headers=headers, **asked)
-        assert answer.status_code == status
-        assert words in text(answer)
+        refused = read(answer, status).one("#refused")
+        assert (refused.attributes["data-code"], refused.attributes["data-field"]) == (code, field)
+        said = text_of(refused.css_first(".words"))
+        assert len(said) > len(quoted)
+        assert quoted in said, "the letter that may not be there"
         assert "operations[" not in text(answer), "nobody on a page has numbered anything"
     assert draft.operations == []
 
 
 def test_a_cycle_is_refused_in_words(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     asked = {"op": "move", "entry": str(grid.uid("/atlas")), "parent": str(grid.uid("/atlas/bob"))}
-    assert "below itself" in text(write(admin, draft, **asked))
+    refused = read(write(admin, draft, **asked), 422).one("#refused").attributes
+    assert (refused["data-code"], refused["data-field"]) == ("cycle", "parent")
+    assert draft.operations == []
 
 
 def test_every_write_says_which_version_it_saw(admin: Client, draft: ChangeSet, grid: Grid) -> None:
@@ -180,11 +199,11 @@ def test_an_old_version_is_answered_with_mine_and_theirs(admin: Client, draft: C
     write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="7")
     for headers in ({}, HTMX):
         answer = write(admin, draft, version=1, headers=headers, **asked)
-        assert answer.status_code == 412
-        found = text(answer)
-        assert "<dt>Mine</dt><dd>atlas gets 1 share</dd>" in found
-        assert "<dd>/atlas has 7 shares</dd>" in found
-        assert f'name="version" value="{draft.version}"' in found
+        page = read(answer, 412)
+        assert page.one("#refused").attributes["data-code"] == "stale"
+        assert re.fullmatch(r"\D*\batlas\b\D*\b1\b\D*", page.text("[data-testid=mine]"))
+        assert re.fullmatch(r"\D*/atlas\b\D*\b7\b\D*", page.text("[data-testid=theirs]"))
+        assert f'name="version" value="{draft.version}"' in text(answer)
     assert draft.operations[-1]["shares"] == 7.0
 
 
@@ -197,14 +216,16 @@ def test_numbers_of_the_whole_page_are_saved_at_once_without_scripts(
     typed[f"s-{grid.uid('/biomed')}"] = "x"
     answer = write(admin, draft, "_cells", **typed)
     assert (answer.status_code, len(draft.operations)) == (422, 2)
-    assert "biomed: Write a number" in text(answer)
+    assert read(answer, 422).error_codes() == ["number"]
+    assert "biomed" in read(answer, 422).text("#refused .words")
 
 
 def test_percent_takes_from_the_chosen_ones(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     asked = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": "65", "mode": "percent", "from": "chosen"}
     write(admin, draft, **asked, giver=[str(grid.uid("/cms"))])
-    page = text(admin.get(url(draft, f"?entry={grid.uid('/atlas')}&mode=percent")))
-    assert "atlas gets 65.00" in page
+    answer = admin.get(url(draft, f"?entry={grid.uid('/atlas')}&mode=percent"))
+    assert said_of(read(answer), "set_shares", "atlas", "65.00", "cms")
+    page = text(answer)
     assert 'value="65"' in page
     assert 'value="30"' in page, "biomed keeps its part"
 
@@ -224,11 +245,10 @@ def test_undo_redo_and_leaving_out_are_forms(admin: Client, draft: ChangeSet, gr
 
 def test_the_strip_shows_what_typing_would_do(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     address = url(draft, f"_siblings?entry={grid.uid('/cms')}&typed=")
-    found = text(admin.get(address + "100", headers=HTMX))
-    assert "52.6" in found  # 100 of 190
-    assert "100.0" in found, "the sum"
-    refused = admin.get(address + "-3", headers=HTMX)
-    assert (refused.status_code, "below zero" in text(refused)) == (422, True)
+    found = read(admin.get(address + "100", headers=HTMX))
+    assert "52.6" in found.text(f"#sib-{grid.uid('/cms')}")  # 100 of 190
+    assert "100.0" in found.text(".sumline")
+    assert read(admin.get(address + "-3", headers=HTMX), 422).error_codes() == ["negative"]
     draft.refresh_from_db()
     assert draft.version == 1
 
@@ -241,51 +261,54 @@ def test_fragments_opened_directly_lead_to_the_page(admin: Client, draft: Change
 
 def test_parents_to_move_into_are_found_with_the_reason_where_not(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     address = url(draft, f"_action?entry={grid.uid('/atlas/bob')}&do=move&to=")
-    found = text(admin.get(address + "cms", headers=HTMX))
-    assert "/cms" in found
-    assert "/biomed" not in found
-    own = text(admin.get(url(draft, f"_action?entry={grid.uid('/atlas')}&do=move&to=alice"), headers=HTMX))
-    assert "lies inside it" in own
+    found = read(admin.get(address + "cms", headers=HTMX))
+    assert found.each("#goals input:not([disabled])", "value") == [str(grid.uid("/cms"))]
+    assert "/cms" in found.text("#goals")
+    assert "/biomed" not in found.text("#goals")
+    own = read(admin.get(url(draft, f"_action?entry={grid.uid('/atlas')}&do=move&to=alice"), headers=HTMX))
+    assert own.each("#goals input[disabled]", "value") == [str(grid.uid("/atlas/alice"))]
+    assert own.text("#goals small"), "the reason"
 
 
 def test_publish_in_one_go_with_a_reason(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="50")
-    without = write(admin, draft, "_finish", step="publish", reason="")
-    assert (without.status_code, "must say why" in text(without)) == (422, True)
+    assert read(write(admin, draft, "_finish", step="publish", reason=""), 422).error_codes() == ["reason_missing"]
     answer = write(admin, draft, "_finish", step="publish", reason="Agreed in the board.")
     assert (answer.status_code, answer["Location"]) == (303, f"/policy/{SLUG}/")
     assert draft.state == "published"
     assert Revision.objects.latest("number").reason == "Agreed in the board."
-    assert "Published as revision 3" in text(admin.get(answer["Location"]))
+    assert "3" in read(admin.get(answer["Location"])).text("#problem .published-3")
     assert admin.get(url(draft)).status_code == 200, "a closed draft can still be read"
-    assert 'name="step" value="publish"' not in text(admin.get(url(draft)))
+    assert not read(admin.get(url(draft))).has("#finish-publish")
 
 
 def test_what_i_published_last_is_undone_in_one_step(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="50")
     write(admin, draft, "_finish", step="publish", reason="Oops.")
-    assert "Undo revision 3" in text(admin.get(f"/policy/{SLUG}/"))
+    assert read(admin.get(f"/policy/{SLUG}/")).each("form:has(#undo-publish) [name=number]", "value") == ["3"]
     answer = admin.post(f"/policy/{SLUG}/undo", {"number": "3"})
     assert (answer.status_code, answer["Location"]) == (303, f"/policy/{SLUG}/")
     tree = grid.tree
     assert tree.shares[tree.index_of_path("/atlas") or 0] == 60
     last = Revision.objects.latest("number")
-    assert (last.number, last.reason, last.change_set.reverts_number) == (4, "Undoes revision 3.", 3)
+    assert (last.number, last.change_set.reverts_number) == (4, 3)
+    assert names_in(last.reason, "3")
     again = admin.post(f"/policy/{SLUG}/undo", {"number": "3"})
     assert (again.status_code, again["Location"].startswith("/changes/")) == (303, True)
-    assert "Not undone yet" in text(admin.get(again["Location"]))
+    tags = [message.extra_tags for message in admin.get(again["Location"]).context["messages"]]
+    assert tags[-1] == "nothing_to_change"
     assert Revision.objects.latest("number").number == 4
 
 
 def test_what_was_archived_before_can_be_restored(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     bob, atlas = grid.uid("/atlas/bob"), grid.uid("/atlas")
-    assert "is archived." in text(admin.get(url(draft, f"?entry={atlas}&do=restore")))
+    page, choice = read(admin.get(url(draft, f"?entry={atlas}&do=restore"))), "#action [name=entry][type=radio]"
+    assert (page.has("#action [name=op][value=restore]"), page.has(choice)) == (True, False)
     write(admin, draft, op="archive", entry=str(bob))
     write(admin, draft, "_finish", step="publish", reason="Left.")
     admin.post(f"/policy/{SLUG}/edit")
     later = ChangeSet.objects.get(state="draft")
-    page = text(admin.get(url(later, f"?entry={atlas}&do=restore")))
-    assert f'name="entry" value="{bob}"' in page
+    assert read(admin.get(url(later, f"?entry={atlas}&do=restore"))).each(choice, "value") == [str(bob)]
     assert write(admin, later, op="restore", entry=str(bob), parent=str(atlas)).status_code == 303
     assert later.operations[0]["name"] == "bob"
 
@@ -310,13 +333,9 @@ def test_giving_up_affects_nobody(admin: Client, draft: ChangeSet, grid: Grid) -
 def test_a_draft_that_the_policy_left_behind_is_updated_by_choices(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     uid = grid.uid("/atlas")
     write(admin, draft, op="set_shares", entry=str(uid), shares="50")
-    from apps.accounts.actor import COMMAND
-
     services.change_shares(policy_slug=SLUG, entry_uid=uid, shares=55, reason="Meanwhile.", at=grid.at, actor=COMMAND)
-    assert "Policy moved 1 revision" in text(admin.get(url(draft)))
-    answer = write(admin, draft, "_update")
-    assert answer.status_code == 409
-    assert f'name="choice-{uid}:shares" value="mine"' in text(answer)
+    assert read(admin.get(url(draft))).item("policy-moved").attributes["data-value"] == "1"
+    assert read(write(admin, draft, "_update"), 409).has(f"[name='choice-{uid}:shares'][value=mine]")
     assert write(admin, draft, "_update", **{f"choice-{uid}:shares": "mine"}).status_code == 303
     assert (draft.base_number, draft.operations[0]["shares"]) == (3, 50.0)
 
@@ -325,17 +344,18 @@ def test_a_table_is_shown_before_it_is_taken_and_refused_line_by_line(
     admin: Client, draft: ChangeSet, grid: Grid
 ) -> None:
     table = "path\tshares\tkind\n/atlas\t70\tvo\n/cms/zoe\t2\tuser\n"
-    page = text(write(admin, draft, "paste/", table=table, step="preview"))
-    assert "2 edits" in page
-    assert "zoe added to cms with 2 shares" in page
+    page = read(write(admin, draft, "paste/", table=table, step="preview"))
+    assert page.each("tr[data-op]", "data-op") == ["set_shares", "add"]
+    assert "2" in page.text("#preview-title")
+    assert names_in(page.text("tr[data-op=add] th"), "zoe", "cms", "2")
     assert draft.operations == []
-    refused = write(admin, draft, "paste/", table="/atlas\t-1\n/biomed\tx\n", step="apply")
-    assert refused.status_code == 422
-    assert "2 places are wrong" in text(refused)
+    page = read(write(admin, draft, "paste/", table="/atlas\t-1\n/biomed\tx\n", step="apply"), 422)
+    assert page.error_codes() == ["bad_document"]
+    assert len(page.all("#paste-problems li")) == 2
     answer = write(admin, draft, "paste/", table=table, step="apply")
     assert (answer.status_code, len(draft.operations)) == (303, 2)
-    again = write(admin, draft, "paste/", table=table, step="apply")
-    assert "nothing would change" in text(again)
+    assert read(write(admin, draft, "paste/", table=table, step="apply")).has("[data-testid=nothing-to-paste]")
+    assert not page.has("[data-testid=nothing-to-paste]")
 
 
 def test_settings_become_an_edit(admin: Client, draft: ChangeSet) -> None:
@@ -349,7 +369,7 @@ def test_settings_become_an_edit(admin: Client, draft: ChangeSet) -> None:
     assert changed["approach"]["local"] == "active"
     assert changed["metric"]["class_factors"] == [{"queue": "", "partition": "", "qos": "debug", "factor": 0.5}]
     assert set(changed) == {"approach", "metric"}
-    assert "Settings: metric, approach" in text(admin.get(url(draft)))
+    assert read(admin.get(url(draft))).each("#edits li[data-op]", "data-op") == ["set_policy"]
 
 
 def test_somebody_elses_draft_is_not_there(grid: Grid, draft: ChangeSet, client: Client) -> None:
@@ -363,18 +383,12 @@ def test_somebody_elses_draft_is_not_there(grid: Grid, draft: ChangeSet, client:
 
 
 def test_others_on_the_same_entry_are_named(grid: Grid, admin: Client, draft: ChangeSet) -> None:
-    from apps.accounts.actor import Actor
-
-    eva = User.objects.create_superuser("second", "", "x")
-    other = drafts.open_draft(
-        policy_slug=SLUG, reason="Rename", at=datetime.now(UTC), actor=Actor(user=eva, via="page")
-    )
+    at, eva = datetime.now(UTC), Actor(user=User.objects.create_superuser("second", "", "x"), via="page")
+    other = drafts.open_draft(policy_slug=SLUG, reason="Rename", at=at, actor=eva)
     operation = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": 3}
-    drafts.add_operations(
-        id=other.pk, version=1, operations=[operation], at=datetime.now(UTC), actor=Actor(user=eva, via="page")
-    )
+    drafts.add_operations(id=other.pk, version=1, operations=[operation], at=at, actor=eva)
     write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="5")
-    assert "second is also changing atlas in “Rename”" in text(admin.get(url(draft)))
+    assert names_in(read(admin.get(url(draft))).text("#neighbours"), "second", "atlas", "Rename")
 
 
 def test_handing_in_leads_to_the_page_of_review(admin: Client, draft: ChangeSet, grid: Grid) -> None:

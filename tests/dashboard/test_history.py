@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +16,9 @@ from apps.policies.reverting import revert_revision
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import publish_change_set
 from apps.policies.trees import load_tree
+from apps.priorities.selectors.history import PLACE
 from tests.dashboard.grid import SLUG, TRICKY, Grid, make_grid
+from tests.dashboard.page import Page, read, text_of
 from tests.dashboard.test_time_travel import publish, text
 
 HISTORY = f"/policy/{SLUG}/history/"
@@ -53,9 +56,10 @@ def edit(entry: str, value: Any) -> dict[str, Any]:
 def test_everything_put_in_force_is_listed_with_who_why_and_ways_on(grid: Grid, eva: Client) -> None:
     revision = publish(grid, edit("/atlas", 77), reason="Atlas grows.")
     page = text(eva, HISTORY)
-    assert "SweGrid has 3 revisions" in page
+    assert "SweGrid" in Page(page).text("h1")
+    assert "3" in Page(page).text("h1")
     assert page.index("Atlas grows.") < page.index("First division.")
-    assert "1 entry changed" in page
+    assert Page(page).one("#rev-3 [data-testid=n-changed]").attributes["data-value"] == "1"
     for link in (
         f"/changes/{revision.change_set_id}/", f"{HISTORY}diff/?to=3", f"/policy/{SLUG}/?at=3", f"{HISTORY}3/undo/",
     ):  # fmt: skip
@@ -67,9 +71,11 @@ def test_what_was_undone_says_so_on_both_ends(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77))
     draft = revert_revision(policy_slug=SLUG, number=3, at=datetime.now(UTC), actor=actor_of_admin(grid))
     publish_change_set(id=draft.pk, version=1, at=datetime.now(UTC), actor=actor_of_admin(grid))
-    page = text(eva, HISTORY)
-    assert "undone by revision 4" in page
-    assert "undoes revision 3" in page
+    page = Page(text(eva, HISTORY))
+    assert page.one("#rev-3 [data-testid=undone-by]").attributes["data-value"] == "4"
+    origin = page.one("#rev-4 [data-testid=origin]").attributes
+    assert (origin["data-key"], origin["data-value"]) == ("revert", "3")
+    assert not page.has("#rev-4 [data-testid=undone-by]")
 
 
 def actor_of_admin(grid: Grid) -> Actor:
@@ -89,7 +95,8 @@ def test_the_list_is_narrowed_by_reason_or_author_and_goes_on_by_pages(grid: Gri
     assert "Even one." not in found.split('id="compare-title"')[0]
     rows = eva.get(f"{HISTORY}_rows", {"q": "odd"}, headers={"HX-Request": "true"}).content.decode()
     assert rows.lstrip().startswith('<section class="card" id="revisions"')
-    assert "No revision has this" in text(eva, HISTORY, q="nothing like it")
+    assert not Page(found).has("[data-testid=no-revisions]")
+    assert Page(text(eva, HISTORY, q="nothing like it")).has("[data-testid=no-revisions]")
 
 
 @pytest.mark.parametrize("query", [{"before": "x"}, {"before": "-1"}])
@@ -109,21 +116,27 @@ def test_a_comparison_tells_each_change_and_who_shifts_by_it(grid: Grid, eva: Cl
         {"op": "archive", "entry": "/cms/erin"}, {"op": "add", "parent": "/biomed", "name": "frank", "kind": "user"},
         {"op": "set_policy", "settings": {"window": {"half_life_s": 86400}}},
     )  # fmt: skip
-    page = text(eva, f"{HISTORY}diff/")
-    assert "1 entry changed, 1 moved, 1 added, 1 archived, 1 setting changed" in page
-    for mark in ("Moved", "Changed", "Added", "Archived", "Kept"):
-        assert f'role="img" aria-label="{mark}"' in page
-    assert "+15.0 pts" in page  # atlas: 60 to 75 % of the whole
-    assert "usage window: half life" in page
-    assert "7\u00a0d" in page
-    assert f"/policy/{SLUG}/n/{grid.uid('/biomed')}/biomed/" in page  # nobody edited it
-    then = text(eva, f"{HISTORY}diff/", **{"from": 3, "to": 2})
-    assert "From revision 3 to 2" in then
-    assert f"/n/{grid.uid('/atlas')}/atlas/?at=2" in then
+    answer = eva.get(f"{HISTORY}diff/")
+    page, diff = read(answer), answer.context["diff"]
+    assert diff.counts == {"moved": 1, "changed": 1, "added": 1, "removed": 1, "kept": diff.counts["kept"]}
+    assert diff.settings == [("window.half_life_s", 604_800, 86_400)]
+    marks = {"mov": "bob", "chg": "atlas", "add": "frank", "del": "erin"}
+    for css, name in marks.items():
+        assert page.texts(f"tr:has(.op.{css}) a")[0] == name
+        assert page.all(f".op.{css}")[0].attributes["aria-label"], "it has a name for who doesn't see it"
+    assert "+15.0" in page.text("tr:has(.op.chg)")  # atlas: 60 to 75 % of the whole
+    assert page.texts("[aria-labelledby=settings-title] td") == ["7 d", "1 d"]
+    kept = page.one(f"#kept [data-entry='{grid.uid('/biomed')}']")  # nobody edited it
+    assert kept.css_first("a").attributes["href"] == f"/policy/{SLUG}/n/{grid.uid('/biomed')}/biomed/"
+    then = eva.get(f"{HISTORY}diff/", {"from": 3, "to": 2})
+    assert (then.context["diff"].before.number, then.context["diff"].after.number) == (3, 2)
+    assert all(number in read(then).text("h1") for number in "32")
+    assert f"/n/{grid.uid('/atlas')}/atlas/?at=2" in then.content.decode()
 
 
 def test_equal_revisions_say_the_same(eva: Client) -> None:
-    assert "The two revisions say the same." in text(eva, f"{HISTORY}diff/", **{"from": 2, "to": 2})
+    assert Page(text(eva, f"{HISTORY}diff/", **{"from": 2, "to": 2})).has("[data-testid=no-difference]")
+    assert not Page(text(eva, f"{HISTORY}diff/", **{"from": 1, "to": 2})).has("[data-testid=no-difference]")
 
 
 def test_a_comparison_swaps_into_the_page_with_its_address(grid: Grid, eva: Client) -> None:
@@ -146,7 +159,7 @@ def test_only_what_one_may_see_is_told_the_rest_is_counted(grid: Grid, lead: Cli
     page = text(lead, f"{HISTORY}diff/")
     assert ">bob</a>" in page
     assert "carol" not in page
-    assert "1 more entry differs outside your view." in page
+    assert Page(page).item("outside-view").attributes["data-value"] == "1"
 
 
 # --- One entry --------------------------------------------------------------------------------------------------------
@@ -158,8 +171,18 @@ def test_who_changed_an_entry_is_told_with_moves_archiving_and_coming_back(grid:
     publish(grid, {"op": "restore", "entry": str(uid)})
     for path in (f"/policy/{SLUG}/n/{uid}/bob/", f"{HISTORY}entry/{uid}/"):
         page = text(eva, path)
-        for words in ("shares 1 to 3", "moved from atlas to cms", "archived", "restored", "Bob leads."):
-            assert words in page
+        told = {
+            row.attributes["data-revision"]: [
+                (node.attributes["data-key"], text_of(node)) for node in row.css("[data-key]")
+            ]
+            for row in Page(page).all("[data-revision]")
+        }
+        assert [key for key, _words in told["3"]] == ["shares"]
+        assert re.findall(r"\d+", told["3"][0][1]) == ["1", "3"]
+        assert [key for key, _words in told["4"]] == ["moved"]
+        assert "atlas" in told["4"][0][1].partition("cms")[0], "from the one to the other"
+        assert [key for key, _words in told["5"] + told["6"]] == ["archived", "restored"]
+        assert "Bob leads." in Page(page).text("[data-revision='3']")
         assert f'href="{HISTORY}diff/?to=3"' in page
         assert f'href="{HISTORY}3/undo/"' in page
         assert f'href="/changes/{revision.change_set_id}/"' in page
@@ -169,18 +192,22 @@ def test_the_history_of_an_entry_outside_the_view_is_not_there(grid: Grid, lead:
     assert lead.get(f"{HISTORY}entry/{grid.uid('/biomed/carol')}/").status_code == 404
     bob = grid.uid("/atlas/bob")
     publish(grid, {"op": "move", "entry": "/biomed/carol", "parent": "/atlas"})
-    page = text(lead, f"{HISTORY}entry/{grid.uid('/atlas/carol')}/")
-    assert "moved from elsewhere to atlas" in page
-    assert "biomed" not in page
+    answer = lead.get(f"{HISTORY}entry/{grid.uid('/atlas/carol')}/")
+    assert "biomed" not in answer.content.decode()
+    assert [field[1:] for row in answer.context["rows"] for field in row["line"].fields if field[0] == PLACE] == [
+        (None, "atlas")
+    ]
+    assert "atlas" in read(answer).text("[data-key=moved]")
     assert f'href="{HISTORY}2/undo/"' in text(lead, f"{HISTORY}entry/{bob}/")
 
 
 # --- The way back -----------------------------------------------------------------------------------------------------
 def test_a_revision_is_undone_by_a_change_set_that_one_looks_at_first(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77), reason="Too much.")
-    page = text(eva, f"{HISTORY}3/undo/")
-    assert "Undo revision 3?" in page
-    assert "“Too much.”" in page
+    page = Page(text(eva, f"{HISTORY}3/undo/"))
+    assert "3" in page.text("h1")
+    assert "Too much." in page.text(".page-head p")
+    assert page.texts("table.diff th a") == ["atlas"]
     answer = eva.post(f"{HISTORY}3/undo/", {"reason": "It was a mistake."})
     draft = ChangeSet.objects.latest("pk")
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/changes/{draft.pk}/")
@@ -190,7 +217,7 @@ def test_a_revision_is_undone_by_a_change_set_that_one_looks_at_first(grid: Grid
 
 def test_the_tree_of_a_revision_is_restored_with_or_without_its_settings(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77), {"op": "set_policy", "settings": {"fallback_factor": 0.25}})
-    assert "Leave the settings as they are now" in text(eva, f"{HISTORY}2/restore/")
+    assert Page(text(eva, f"{HISTORY}2/restore/")).has("[name=tree_only]")
     kinds = []
     for form in ({}, {"tree_only": "on"}):
         assert eva.post(f"{HISTORY}2/restore/", form).status_code == 303
@@ -200,17 +227,16 @@ def test_the_tree_of_a_revision_is_restored_with_or_without_its_settings(grid: G
 
 def test_what_cannot_be_drafted_says_why_and_keeps_what_was_typed(grid: Grid, eva: Client) -> None:
     answer = eva.post(f"{HISTORY}2/restore/", {"reason": "Please."})
-    assert answer.status_code == 422
-    page = answer.content.decode()
-    assert "Nothing would change" in page
-    assert ">Please.</textarea>" in page
+    page = read(answer, 422)
+    assert page.error_codes() == ["nothing_to_change"]
+    assert page.text("#reason") == "Please."
+    assert not page.has("[name=tree_only]"), "no settings differ"
 
 
 def test_what_reaches_beyond_the_view_is_not_undone_by_half(grid: Grid, lead: Client) -> None:
     publish(grid, edit("/biomed/carol", 7), edit("/atlas/bob", 7))
     answer = lead.post(f"{HISTORY}3/undo/")
-    assert answer.status_code == 403
-    assert "outside your view" in answer.content.decode()
+    assert read(answer, 403).error_codes() == ["partial_view"]
     assert not ChangeSet.objects.filter(origin="revert").exists()
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.core.exceptions import NON_FIELD_ERRORS
 from django.test import Client
 
 from apps import clock
@@ -21,6 +22,7 @@ from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
 from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.page import Page, read
 
 PAGE = f"/policy/{SLUG}/mappings/"
 HTMX = {"HX-Request": "true"}
@@ -83,49 +85,67 @@ def hidden(text: str) -> dict[str, list[str]]:
     return {**found, "step": ["save"]}
 
 
+def n_unmapped(page: Page) -> int:
+    """Accounts without an entry, as the page counts them."""
+    return int(page.item("n-unmapped").attributes["data-value"] or 0)
+
+
+def stake_of(page: Page) -> tuple[int, int]:
+    """How many accounts a change would move, and their core-hours, which stand in the sentence too."""
+    shown = page.item("plan-verdict").attributes
+    hours = round(float(shown["data-core-s"] or 0) / 3600)
+    assert f"{hours:,}" in page.text("[data-testid=plan-verdict]")
+    return int(shown["data-value"] or 0), hours
+
+
+def n_dropped(page: Page) -> int:
+    return int(page.item("plan-dropped").attributes["data-value"] or 0)
+
+
+def tags_of(answer: Any) -> list[str]:
+    """Codes of the messages above a page."""
+    return [message.extra_tags for message in answer.context["messages"]]
+
+
 def test_accounts_without_an_entry_stand_first_with_usage_and_suggestion(admin: Client) -> None:
-    text = admin.get(PAGE).content.decode()
-    assert "3 accounts have no entry" in text
-    assert "170 core-hours of the last 30 days count for nobody" in text
-    assert text.index("Alice@example.org") < text.index("guest7") < text.index("/C=SE/O=NorduGrid/CN=Kim Svan")
-    assert "the same name but for case" not in text
-    assert "the same name without what follows the @" in text
-    assert "the group of its FQAN has the same name" in text
-    assert "none, please choose" in text
+    page = read(admin.get(PAGE))
+    assert n_unmapped(page) == 3
+    assert "170" in page.text(".page-head p")
+    assert page.texts("#unmapped .who b") == ["Alice@example.org", "guest7", "/C=SE/O=NorduGrid/CN=Kim Svan"]
+    assert page.values("data-key", "#unmapped") == ["without_realm", "no_suggestion", "fqan_group"]
 
 
 def test_the_suggestion_of_an_account_is_accepted_after_it_is_shown(admin: Client, grid: Grid) -> None:
     number = account(user_name="Alice@example.org")
     given = {f"guess-{number}": str(grid.uid("/atlas/alice")), "one": str(number), "step": "preview"}
     shown = admin.post(f"{PAGE}assign/", given)
-    text = shown.content.decode()
-    assert shown.status_code == 200
-    assert "1 account would count elsewhere; 100 core-hours" in text
+    assert stake_of(read(shown)) == (1, 100)
     assert not Attachment.objects.exists(), "shown, not done"
-    fields = hidden(text)
+    fields = hidden(shown.content.decode())
     without = admin.post(f"{PAGE}assign/", fields)
-    assert without.status_code == 422
-    assert "must say why" in without.content.decode()
+    assert read(without, 422).error_codes() == ["reason_missing"]
     done = admin.post(f"{PAGE}assign/", {**fields, "reason": "It is Alice."})
     assert done.status_code == 303
     assert Attachment.objects.get().entry_uid == grid.uid("/atlas/alice")
-    page = admin.get(PAGE).content.decode()
-    assert "Saved as version" in page
-    assert "It is Alice." in page
-    assert "2 accounts have no entry" in page
+    page = read(admin.get(PAGE))
+    assert str(version()) in page.text("#problem .success")
+    assert "It is Alice." in page.text("#attached")
+    assert n_unmapped(page) == 2
 
 
 def test_several_are_assigned_to_one_entry_or_each_to_its_own(admin: Client, grid: Grid) -> None:
     first, second = account(user_name="guest7"), account(dn="/C=SE/O=NorduGrid/CN=Kim Svan")
     chosen = {"account": [str(first), str(second)], "step": "preview"}
     wrong = admin.post(f"{PAGE}assign/", {**chosen, "to": "entry", "entry": "/nowhere"}, follow=True)
-    assert "There is no such entry" in wrong.content.decode()
+    assert tags_of(wrong) == ["no_such_entry"]
     unknown = admin.post(f"{PAGE}assign/", {**chosen, "to": "suggested"}, follow=True)
-    assert "For some of these nothing is suggested" in unknown.content.decode()
+    assert tags_of(unknown) == ["nothing_suggested"]
     nothing = admin.post(f"{PAGE}assign/", {"step": "preview", "to": "suggested"}, follow=True)
-    assert "Choose at least one account." in nothing.content.decode()
-    text = admin.post(f"{PAGE}assign/", {**chosen, "to": "entry", "entry": "/cms/dave"}).content.decode()
-    assert "Assign 2 accounts?" in text
+    assert tags_of(nothing) == ["none_chosen"]
+    assert not Attachment.objects.exists()
+    shown = admin.post(f"{PAGE}assign/", {**chosen, "to": "entry", "entry": "/cms/dave"})
+    assert stake_of(read(shown)) == (2, 70)
+    text = shown.content.decode()
     before = version()
     assert admin.post(f"{PAGE}assign/", {**hidden(text), "reason": "Dave's guests."}).status_code == 303
     assert version() == before + 1, "one version for all of them"
@@ -140,9 +160,8 @@ def test_a_rule_is_shown_with_what_it_does_and_saved_with_a_reason(admin: Client
     url = f"{PAGE}rule/"
     assert admin.get(url).status_code == 200
     shown = admin.post(url, rule(user="guest*", suffix="/{user}", order="1"))
-    text = shown.content.decode()
-    assert "1 account would count elsewhere; 50 core-hours" in text
-    assert "guest7" in text
+    assert stake_of(read(shown)) == (1, 50)
+    assert "guest7" in read(shown).text("#plan")
     stated = shown.context["previewed"]
     other = admin.post(url, rule(user="gu*", step="save", previewed=stated, reason="x"))
     assert other.status_code == 200, "what wasn't shown is shown first"
@@ -152,31 +171,38 @@ def test_a_rule_is_shown_with_what_it_does_and_saved_with_a_reason(admin: Client
     saved = admin.post(url, {**typed, "reason": "Guests of CMS."})
     assert saved.status_code == 303
     assert [row.user_pattern for row in MappingRule.objects.order_by("position")] == ["guest*", ""]
-    page = admin.get(PAGE).content.decode()
-    assert "user guest*" in page
-    assert "2 accounts have no entry" in page
+    page = read(admin.get(PAGE))
+    assert "guest*" in page.text("tr[data-rule='0']")
+    assert n_unmapped(page) == 2
 
 
 @pytest.mark.parametrize(
-    ("typed", "status", "word"),
+    ("typed", "field", "code"),
     [
-        ({"entry": "/nowhere"}, 422, "There is no such entry"),
-        ({"kind": "exact"}, 422, "an exact rule names a user"),
-        ({"user": "x", "suffix": "/{nothing}"}, 422, "knows {user}, {group} and {project} alone"),
-        ({"shares": "many", "kind": "each"}, 422, "Write a number"),
-        ({"source": "cluster-a", "namespace": "cluster-a"}, 422, "give one of the two"),
-        ({"rule": "99"}, 404, ""),
-        ({"rule": "x"}, 404, ""),
-        ({"user": "a\x07b"}, 422, ""),
-        ({"order": "0"}, 422, ""),
+        ({"entry": "/nowhere"}, "entry", "no_such_entry"),
+        ({"kind": "exact"}, None, "bad_rules"),
+        ({"user": "x", "suffix": "/{nothing}"}, "suffix", "bad_rules"),
+        ({"shares": "many", "kind": "each"}, "shares", "number"),
+        ({"shares": "inherit", "kind": "each"}, "shares", "no_number"),
+        ({"source": "cluster-a", "namespace": "cluster-a"}, "source", "bad_rules"),
+        ({"user": "a\x07b"}, "user", "bad_rules"),
+        ({"order": "0"}, "order", "min_value"),
     ],
 )
 def test_a_rule_that_can_t_be_is_refused_at_its_place(
-    admin: Client, typed: dict[str, str], status: int, word: str
+    admin: Client, typed: dict[str, str], field: str | None, code: str
 ) -> None:
     answer = admin.post(f"{PAGE}rule/", rule(**typed))
-    assert answer.status_code == status
-    assert word in answer.content.decode().replace("&#x27;", "'")
+    page = read(answer, 422)
+    found = {name: [error.code for error in errors] for name, errors in answer.context["form"].errors.as_data().items()}
+    assert found == {field or NON_FIELD_ERRORS: [code]}
+    assert page.text(f"#id_{field}_error" if field else "form [role=alert]")
+    assert MappingRule.objects.count() == 1
+
+
+@pytest.mark.parametrize("number", ["99", "x"])
+def test_a_rule_that_is_not_there_is_not_found(admin: Client, number: str) -> None:
+    assert admin.post(f"{PAGE}rule/", rule(rule=number)).status_code == 404
     assert MappingRule.objects.count() == 1
 
 
@@ -185,11 +211,12 @@ def test_rules_are_changed_moved_and_removed_and_each_is_shown_first(admin: Clie
         stated = admin.post(f"{PAGE}rule/", rule(user=pattern, entry=entry)).context["previewed"]
         admin.post(f"{PAGE}rule/", rule(user=pattern, entry=entry, step="save", previewed=stated, reason="r"))
     order = f"{PAGE}order/"
-    shown = admin.post(order, {"rule": "2", "way": "up", "step": "preview"}).content.decode()
-    assert "Ask rule 3 earlier?" in shown
-    assert "1 account would count elsewhere; 50 core-hours" in shown
-    assert "/cms" in shown
-    assert "/biomed" in shown
+    answer = admin.post(order, {"rule": "2", "way": "up", "step": "preview"})
+    shown, page = answer.content.decode(), read(answer)
+    assert (hidden(shown)["rule"], hidden(shown)["way"]) == (["2"], ["up"])
+    assert "3" in page.text("h1"), "the third rule, as people count"
+    assert stake_of(page) == (1, 50)
+    assert page.texts("#plan .flows tbody tr > :not(.num)") == ["/cms", "/biomed"]
     assert admin.post(order, {**hidden(shown), "reason": "r"}).status_code == 303
     assert [row.user_pattern for row in MappingRule.objects.order_by("position")] == ["", "g*", "guest*"]
     change = admin.get(f"{PAGE}rule/?rule=1")
@@ -206,14 +233,14 @@ def test_rules_are_changed_moved_and_removed_and_each_is_shown_first(admin: Clie
 
 
 def test_nobody_saves_over_what_they_have_not_seen(admin: Client) -> None:
-    shown = admin.post(f"{PAGE}order/", {"rule": "0", "way": "remove", "step": "preview"}).content.decode()
-    assert "would have no entry" in shown
+    answer = admin.post(f"{PAGE}order/", {"rule": "0", "way": "remove", "step": "preview"})
+    shown = answer.content.decode()
+    assert (stake_of(read(answer)), n_dropped(read(answer))) == ((4, 22_080), 4)
     typed = rule(user="guest*")
     stated = admin.post(f"{PAGE}rule/", typed).context["previewed"]
     admin.post(f"{PAGE}rule/", {**typed, "step": "save", "previewed": stated, "reason": "r"})
     late = admin.post(f"{PAGE}order/", {**hidden(shown), "reason": "r"})
-    assert late.status_code == 412
-    assert "Somebody changed the mapping meanwhile" in late.content.decode()
+    assert read(late, 412).error_codes() == ["stale"]
     assert MappingRule.objects.count() == 2
 
 
@@ -222,17 +249,22 @@ def test_versions_say_what_was_mapped_when_and_are_brought_back(admin: Client) -
     typed = rule(user="guest*")
     stated = admin.post(f"{PAGE}rule/", typed).context["previewed"]
     admin.post(f"{PAGE}rule/", {**typed, "step": "save", "previewed": stated, "reason": "Guests of CMS."})
-    text = admin.get(f"{PAGE}versions/").content.decode()
-    assert "1 rule added" in text
-    assert "Guests of CMS." in text
-    one = admin.get(f"{PAGE}versions/{before + 1}/").content.decode()
-    assert "user guest*" in one
-    assert "This is in force" in one
-    shown = admin.post(f"{PAGE}versions/{before}/", {"step": "preview"}).content.decode()
-    assert "would have no entry" in shown
+    page = read(admin.get(f"{PAGE}versions/"))
+    newest = page.items("version-changes")[0].attributes
+    assert (newest["data-added"], newest["data-removed"]) == ("1", "0")
+    assert page.item("versions-of").attributes["data-state"] == "all"
+    assert "Guests of CMS." in page.text("tbody tr:first-child")
+    one = read(admin.get(f"{PAGE}versions/{before + 1}/"))
+    assert "guest*" in one.text("main ul.list")
+    assert "disabled" in one.item("restore-version").attributes
+    assert "disabled" not in read(admin.get(f"{PAGE}versions/{before}/")).item("restore-version").attributes
+    answer = admin.post(f"{PAGE}versions/{before}/", {"step": "preview"})
+    shown = answer.content.decode()
+    assert n_dropped(read(answer)) == 1
     assert admin.post(f"{PAGE}versions/{before}/", {**hidden(shown), "reason": "As before."}).status_code == 303
     assert MappingRule.objects.count() == 1
-    assert "1 rule removed" in admin.get(f"{PAGE}versions/").content.decode()
+    newest = read(admin.get(f"{PAGE}versions/")).items("version-changes")[0].attributes
+    assert (newest["data-added"], newest["data-removed"]) == ("0", "1")
     assert admin.get(f"{PAGE}versions/999/").status_code == 404
 
 
@@ -250,15 +282,17 @@ def test_an_attached_account_is_let_go(admin: Client, grid: Grid) -> None:
 
 
 def test_a_lead_sees_what_may_be_theirs_and_saves_nothing_that_moves_others(lead: Client, grid: Grid) -> None:
-    text = lead.get(PAGE).content.decode()
-    assert "1 account has no entry" in text
-    assert "guest7" not in text
-    assert "a rule of others" in text
-    assert "2 more accounts have no entry" in text
+    page = read(lead.get(PAGE))
+    assert n_unmapped(page) == 1
+    assert "guest7" not in page.text("main")
+    assert page.each("[data-testid=rule]", "data-state") == ["of_others"]
+    assert page.item("hidden-accounts").attributes["data-value"] == "2"
     typed = rule(user="carol", entry="/atlas")
     refused = lead.post(f"{PAGE}rule/", {**typed, "order": "1"})
-    assert "Not yours to save." in refused.content.decode()
-    assert 'value="save"' not in refused.content.decode()
+    page = read(refused)
+    assert page.item("plan-refused")
+    assert not page.has("[name=step][value=save]")
+    assert page.has("[name=step][value=preview]")
     stated = refused.context["previewed"]
     saved = lead.post(f"{PAGE}rule/", {**typed, "order": "1", "step": "save", "previewed": stated, "reason": "r"})
     assert saved.status_code == 403
@@ -267,7 +301,7 @@ def test_a_lead_sees_what_may_be_theirs_and_saves_nothing_that_moves_others(lead
     given = {f"guess-{number}": str(grid.uid("/atlas/alice")), "one": str(number), "step": "preview"}
     shown = lead.post(f"{PAGE}assign/", given).content.decode()
     assert lead.post(f"{PAGE}assign/", {**hidden(shown), "reason": "Ours."}).status_code == 303
-    assert "Your own changes" in lead.get(f"{PAGE}versions/").content.decode()
+    assert read(lead.get(f"{PAGE}versions/")).item("versions-of").attributes["data-state"] == "own"
     assert lead.get(f"{PAGE}versions/1/").status_code == 404
 
 
@@ -290,10 +324,10 @@ def test_the_list_goes_on_after_fifty(admin: Client) -> None:
     Account.objects.bulk_create(
         Account(namespace="cluster-a", user_name=f"u{n:03}", first_seen_at=clock.now()) for n in range(60)
     )
-    text = admin.get(PAGE).content.decode()
-    assert "Next 50" in text
-    assert "u000" in text
-    assert "u059" not in text
-    rest = admin.get(f"{PAGE}_unmapped?after=50", headers=HTMX).content.decode()
-    assert "u059" in rest
-    assert "Next 50" not in rest
+    first = read(admin.get(PAGE))
+    assert "after=50" in (first.item("next-page").attributes["href"] or "")
+    names = first.texts("#unmapped .who b")
+    assert (len(names), "u000" in names, "u059" in names) == (50, True, False)
+    rest = read(admin.get(f"{PAGE}_unmapped?after=50", headers=HTMX))
+    assert "u059" in rest.texts("#unmapped .who b")
+    assert not rest.has("[data-testid=next-page]")

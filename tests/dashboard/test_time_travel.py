@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.test import Client
@@ -15,6 +16,7 @@ from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.models import Snapshot
 from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.page import Page, read
 
 TREE = f"/policy/{SLUG}/"
 
@@ -42,6 +44,11 @@ def text(client: Client, path: str, **query: Any) -> str:
     return answer.content.decode()
 
 
+def numbers_of(page: Page) -> str:
+    """Where the numbers of a page of the past are from."""
+    return page.item("time-bar-numbers").attributes["data-key"] or ""
+
+
 def test_the_tree_of_a_revision_is_shown_with_its_shares_and_a_way_back(grid: Grid, eva: Client) -> None:
     publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 77})
     publish(grid, {"op": "archive", "entry": "/cms"})
@@ -50,9 +57,10 @@ def test_the_tree_of_a_revision_is_shown_with_its_shares_and_a_way_back(grid: Gr
     assert ">cms</a>" not in now
     assert ">cms</a>" in then
     assert 'title="60"' in then
-    assert "You are looking at revision 2," in then
-    assert f'href="{TREE}">Back to now</a>' in then
-    assert "You are looking at" not in now
+    bar = Page(then)
+    assert bar.item("time-bar").attributes["data-value"] == "2"
+    assert bar.item("back-to-now").attributes["href"] == TREE
+    assert not Page(now).has("[data-testid=time-bar]")
 
 
 def test_links_of_the_past_stay_in_the_past(grid: Grid, eva: Client) -> None:
@@ -66,30 +74,34 @@ def test_links_of_the_past_stay_in_the_past(grid: Grid, eva: Client) -> None:
     entry = text(eva, f"/policy/grid/n/{uid}/atlas/", at=2)
     assert f'href="/policy/grid/n/{grid.uid("/ATLAS-2/alice")}/alice/?at=2"' in entry
     assert "<title>atlas" in entry
-    assert f'href="/policy/grid/n/{uid}/atlas/">Back to now</a>' in entry
+    assert Page(entry).item("back-to-now").attributes["href"] == f"/policy/grid/n/{uid}/atlas/"
 
 
 def test_an_instant_shows_the_revision_in_force_then_with_the_snapshot_before_it(grid: Grid, eva: Client) -> None:
     snapshot = Snapshot.objects.get()
     publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 77}, at=snapshot.as_of + timedelta(hours=1))
     later = snapshot.as_of + timedelta(seconds=1)
-    page = text(eva, TREE, at=later.isoformat())
-    assert "You are looking at revision 2," in page
-    assert "as it was computed then" in page
-    before = text(eva, TREE, at=(snapshot.as_of - timedelta(hours=1)).isoformat())
-    assert "No numbers of then are kept: targets only." in before
-    assert "No priorities have been computed yet" not in before
+    page = Page(text(eva, TREE, at=later.isoformat()))
+    assert page.item("time-bar").attributes["data-value"] == "2"
+    assert numbers_of(page) == "as_computed"
+    before = Page(text(eva, TREE, at=(snapshot.as_of - timedelta(hours=1)).isoformat()))
+    assert numbers_of(before) == "none"
+    assert not before.has("[data-testid=no-snapshot]")
+    Snapshot.objects.all().delete()
+    assert Page(text(eva, TREE)).has("[data-testid=no-snapshot]")
 
 
 def test_numbers_computed_for_then_afterwards_are_called_reconstructed(grid: Grid, eva: Client) -> None:
     Snapshot.objects.update(is_live=False)
-    assert "reconstructed from the records" in text(eva, TREE, at=2)
+    assert numbers_of(Page(text(eva, TREE, at=2))) == "reconstructed"
 
 
 def test_numbers_of_an_earlier_revision_are_told_apart(grid: Grid, eva: Client) -> None:
     revision = publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 77})
-    page = text(eva, TREE, at=(revision.published_at + timedelta(minutes=1)).isoformat())
-    assert "computed on revision 2" in page
+    page = Page(text(eva, TREE, at=(revision.published_at + timedelta(minutes=1)).isoformat()))
+    assert page.item("time-bar").attributes["data-value"] == "3"
+    assert numbers_of(page) == "earlier_revision"
+    assert page.item("time-bar-numbers").attributes["data-value"] == "2"
 
 
 def test_a_day_without_zone_is_taken_in_the_zone_of_the_page(grid: Grid, eva: Client) -> None:
@@ -102,7 +114,9 @@ def test_a_day_without_zone_is_taken_in_the_zone_of_the_page(grid: Grid, eva: Cl
 def test_a_moment_that_is_none_is_refused_in_words(eva: Client, query: dict[str, str]) -> None:
     answer = eva.get(TREE, query)
     assert answer.status_code == 422
-    assert "names a moment that" in answer.content.decode()
+    refusal = answer.context["refusal"]
+    assert (refusal.code, [each.where for each in refusal.fields]) == ("invalid", ["at"])
+    assert refusal.message in read(answer, 422).text("main")
 
 
 @pytest.mark.parametrize("at", ["0", "99", "999999999", "1999-01-01T00:00:00Z"])
@@ -112,21 +126,29 @@ def test_a_moment_before_and_after_all_revisions_is_not_there(eva: Client, at: s
 
 def test_the_past_cannot_be_edited(grid: Grid, eva: Client) -> None:
     uid = grid.uid("/atlas")
-    page = text(eva, f"/policy/grid/n/{uid}/atlas/", at=2)
-    assert "Nothing here can be changed." in page
-    assert 'id="shares"' not in page
-    assert "Change shares" not in page
-    assert "Change shares" not in text(eva, TREE, at=2, entry=uid)
+    link, form = "main a[href$='#shares']", "#shares"
+    page, now = (Page(text(eva, f"/policy/grid/n/{uid}/atlas/", **query)) for query in ({"at": 2}, {}))
+    assert (page.has(link), page.has(form)) == (False, False)
+    assert (now.has(link), now.has(form)) == (True, True)
+    page, now = (Page(text(eva, TREE, entry=uid, **query)) for query in ({"at": 2}, {}))
+    assert (page.has(link), now.has(link)) == (False, True)
 
 
 def test_the_panel_shows_then_and_now(grid: Grid, eva: Client) -> None:
     uid, dave = grid.uid("/atlas"), grid.uid("/cms/dave")
     publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 77}, {"op": "archive", "entry": "/cms/dave"})
-    panel = eva.get(f"{TREE}_panel", {"entry": str(uid), "at": "2"}, headers={"HX-Request": "true"}).content.decode()
-    assert panel.index("Then") < panel.index("Now")
-    assert "revision 3" in panel
-    gone = eva.get(f"{TREE}_panel", {"entry": str(dave), "at": "2"}, headers={"HX-Request": "true"}).content.decode()
-    assert "It isn’t in the tree any more." in gone
+
+    def panel(entry: UUID) -> list[tuple[str, ...]]:
+        query = {"entry": str(entry), "at": "2"}
+        page = read(eva.get(f"{TREE}_panel", query, headers={"HX-Request": "true"}))
+        wanted = ("data-testid", "data-value", "data-state")
+        return [
+            tuple(node.attributes.get(name) or "" for name in wanted)
+            for node in page.all("[data-testid=panel-then], [data-testid=panel-now]")
+        ]
+
+    assert panel(uid) == [("panel-then", "2", ""), ("panel-now", "3", "there")]
+    assert panel(dave) == [("panel-then", "2", ""), ("panel-now", "", "gone")]
 
 
 def test_an_archived_entry_leads_to_its_last_revision(grid: Grid, eva: Client) -> None:
@@ -135,8 +157,8 @@ def test_an_archived_entry_leads_to_its_last_revision(grid: Grid, eva: Client) -
     for path in (f"/policy/grid/n/{uid}/", f"/policy/grid/n/{uid}/dave/"):
         answer = eva.get(path)
         assert (answer.status_code, answer.headers["Location"]) == (303, f"/policy/grid/n/{uid}/dave/?at=2")
-    page = text(eva, f"/policy/grid/n/{uid}/dave/", at=2)
-    assert "archived by revision 3" in page
+    page = Page(text(eva, f"/policy/grid/n/{uid}/dave/", at=2))
+    assert page.item("archived-in").attributes["data-value"] == "3"
 
 
 # --- Grants of now ----------------------------------------------------------------------------------------------------

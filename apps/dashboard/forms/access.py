@@ -6,6 +6,7 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 
 from django import forms
+from django.core.exceptions import ValidationError
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -43,13 +44,17 @@ class TermsForm(forms.Form):
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
         if self.cleaned_data.get("singly") and not self.cleaned_data.get("verbs"):
-            self.add_error("verbs", _("Choose at least one right, or take those of the role."))
+            self.add_error(
+                "verbs", ValidationError(_("Choose at least one right, or take those of the role."), code="no_verbs")
+            )
         if (
             not self.cleaned_data.get("ends_on")
             and not self.cleaned_data.get("no_end")
             and "ends_on" not in self.errors
         ):
-            self.add_error("ends_on", _("Say when it ends, or that it has no end."))
+            self.add_error(
+                "ends_on", ValidationError(_("Say when it ends, or that it has no end."), code="no_end_chosen")
+            )
         return cleaned
 
     @property
@@ -69,9 +74,9 @@ class TermsForm(forms.Form):
         self.is_stale = isinstance(error, Stale)
         for problem in error.fields:
             where = _NAMES.get(problem.where, problem.where)
-            self.add_error(where if where in self.fields else None, problem.message)
+            self.add_error(where if where in self.fields else None, _coded(problem.message, error.code))
         if not error.fields:
-            self.add_error(None, error.message)
+            self.add_error(None, _coded(error.message, error.code))
 
 
 class GiveForm(TermsForm):
@@ -99,6 +104,10 @@ class EndForm(forms.Form):
 
     reason = forms.CharField(label=_("Why"), required=False, max_length=LONGEST_REASON, widget=_text())
     given_on = forms.ChoiceField(choices=[("end", "end"), ("keep", "keep")], required=False)
+
+
+def _coded(message: str, code: str) -> ValidationError:
+    return ValidationError(message, code=code)
 
 
 def end_of_day(day: date) -> datetime:

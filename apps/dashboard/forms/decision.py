@@ -15,7 +15,7 @@ MOST_TEXT = 4_000
 
 @dataclass(frozen=True, slots=True)
 class DecisionForm:
-    """As it was sent. `problem`: why it can't be done as it is."""
+    """As it was sent. `problem`: why it can't be done as it is; `problem_code` names it."""
 
     step: str
     version: int
@@ -23,6 +23,7 @@ class DecisionForm:
     typed_at: str
     effective_at: datetime | None
     problem: str = ""
+    problem_code: str = ""
 
 
 def read_decision(data: QueryDict) -> DecisionForm:
@@ -31,12 +32,12 @@ def read_decision(data: QueryDict) -> DecisionForm:
     number = data.get("version", "")
     version = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else 0
     effective_at = read_local(typed)
-    problem = ""
+    problem, code = "", ""
     if step == "request-changes" and not text:
-        problem = _("Say what should change: its author reads it.")
+        code, problem = "text_missing", _("Say what should change: its author reads it.")
     elif step == "schedule" and effective_at is None:
-        problem = _("Write a day and a time, such as 2027-01-01 08:00.")
-    return DecisionForm(step, version, text, typed, effective_at, problem)
+        code, problem = "no_time", _("Write a day and a time, such as 2027-01-01 08:00.")
+    return DecisionForm(step, version, text, typed, effective_at, problem, code)
 
 
 def read_local(typed: str) -> datetime | None:

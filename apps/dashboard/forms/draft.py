@@ -57,7 +57,7 @@ def _set_shares(data: QueryDict) -> Operation:
     if source == "chosen":
         source = data.getlist("giver")
         if not source:
-            raise _wrong("from", _("Choose at least one sibling that gives or takes the difference."))
+            raise _wrong("from", "no_giver", _("Choose at least one sibling that gives or takes the difference."))
     return {"entry": data.get("entry", ""), "shares": _amount(data, mode=data.get("mode", ""), source=source)}
 
 
@@ -65,7 +65,9 @@ def _add(data: QueryDict) -> Operation:
     kind = data.get("kind", "").strip() or "group"
     shares = _amount(data) if data.get("shares", "").strip() else 1
     if isinstance(shares, dict):
-        raise _wrong("shares", _("Give a new entry a number of shares; percent comes when it is there."))
+        raise _wrong(
+            "shares", "percent_of_new", _("Give a new entry a number of shares; percent comes when it is there.")
+        )
     return {"parent": data.get("parent", ""), "name": data.get("name", "").strip(), "kind": kind, "shares": shares}
 
 
@@ -75,7 +77,7 @@ def _rename(data: QueryDict) -> Operation:
 
 def _move(data: QueryDict) -> Operation:
     if not data.get("parent"):
-        raise _wrong("parent", _("Choose the entry to move it into."))
+        raise _wrong("parent", "no_parent", _("Choose the entry to move it into."))
     found: Operation = {"entry": data.get("entry", ""), "parent": data["parent"]}
     if data.get("name", "").strip():
         found["name"] = data.get("name", "").strip()
@@ -126,18 +128,18 @@ def _amount(data: QueryDict, **more: Any) -> Any:
     try:
         return read_amount(data.get("shares", ""), **more)
     except ValidationError as error:
-        raise _wrong("shares", error.messages[0]) from None
+        raise _wrong("shares", error.error_list[0].code, error.messages[0]) from None
 
 
 def _number(data: QueryDict, field: str) -> float:
     try:
         value = read_shares(data.get(field, ""))
     except ValidationError as error:
-        raise _wrong(field, error.messages[0]) from None
+        raise _wrong(field, error.error_list[0].code, error.messages[0]) from None
     if value == "parent":
-        raise _wrong(field, _("Write a number here."))
+        raise _wrong(field, "number", _("Write a number here."))
     return float(value)
 
 
-def _wrong(field: str, message: str) -> Invalid:
-    return Invalid(message, fields=[FieldProblem(field, message)])
+def _wrong(field: str, code: str | None, message: str) -> Invalid:
+    return Invalid(message, code=code, fields=[FieldProblem(field, message)])

@@ -85,13 +85,15 @@ class RuleForm(forms.Form):
     def clean_entry(self) -> int:
         found = self._tree.index_of_path(str(self.cleaned_data["entry"]).strip())
         if found is None:
-            raise forms.ValidationError(_("There is no such entry: write its path, such as /physics."))
+            raise forms.ValidationError(
+                _("There is no such entry: write its path, such as /physics."), code="no_such_entry"
+            )
         return found
 
     def clean_shares(self) -> float:
         shares = read_shares(str(self.cleaned_data["shares"] or "1"))
         if shares == "parent":
-            raise forms.ValidationError(_("Write a number, such as 1 or 0.5."))
+            raise forms.ValidationError(_("Write a number, such as 1 or 0.5."), code="no_number")
         return shares
 
     @property
@@ -116,9 +118,10 @@ class RuleForm(forms.Form):
         for problem in error.fields:
             name = problem.where.rpartition(".")[2]
             name = _FIELDS.get(name, name)
-            self.add_error(name if name in self.fields else None, problem.message)
+            where = name if name in self.fields else None
+            self.add_error(where, forms.ValidationError(problem.message, code=error.code))
         if not error.fields:
-            self.add_error(None, error.message)
+            self.add_error(None, forms.ValidationError(error.message, code=error.code))
 
 
 def initial_of(rule: Rule, tree: TreeColumns, at: int) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def _own_place(lines: list[GrantLine]) -> str:
 def _why_context(request: HttpRequest, policy: Policy, now: datetime, place: str = "/") -> dict[str, Any]:
     actor = actor_of(request)
     person, path = request.GET.get("person", "").strip(), request.GET.get("entry", "").strip() or place
-    context: dict[str, Any] = {"person": person, "path": path, "why": None, "why_problem": ""}
+    context: dict[str, Any] = {"person": person, "path": path, "why": None, "why_problem": "", "why_code": ""}
     try:
         uid = entry_uid(request, policy, path)
         found = access.explain_access(
@@ -137,7 +137,7 @@ def _why_context(request: HttpRequest, policy: Policy, now: datetime, place: str
         context["why"] = access_lines.draw_why(found, now)
         context["path"] = found.path
     except (Invalid, NotAllowed, NotFound) as refusal:
-        context["why_problem"] = refusal.message
+        context["why_problem"], context["why_code"] = refusal.message, refusal.code
     return context
 
 

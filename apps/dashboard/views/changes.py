@@ -83,16 +83,17 @@ def decide(request: HttpRequest, change_set: int) -> HttpResponse:
         return SeeOther(page_url(change_set))
     page, form = open_page(request, change_set), read_decision(request.POST)
     if form.problem:
-        return _show(request, page, "diff", status=422, form=form, refusal=form.problem)
+        more = {"refusal": form.problem, "refusal_code": form.problem_code}
+        return _show(request, page, "diff", status=422, form=form, **more)
     try:
         said = _take(page, form)
-    except EditConflict:
+    except EditConflict as error:
         refusal = _("Somebody changed the same entries meanwhile. Choose for each whose value stands.")
-        return _show(request, open_page(request, change_set), "diff", status=409, form=form, refusal=refusal)
+        more = {"refusal": refusal, "refusal_code": error.code}
+        return _show(request, open_page(request, change_set), "diff", status=409, form=form, **more)
     except (Invalid, Conflict, Stale, NotAllowed) as error:
-        return _show(
-            request, open_page(request, change_set), "diff", status=_status(error), form=form, refusal=error.message
-        )
+        more = {"refusal": error.message, "refusal_code": error.code}
+        return _show(request, open_page(request, change_set), "diff", status=_status(error), form=form, **more)
     messages.success(request, said)
     if form.step == "request-changes":  # a draft again, which is its author's alone
         return SeeOther(reverse("dashboard:changes", kwargs={"policy": page.review.policy.slug}))

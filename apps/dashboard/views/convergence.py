@@ -97,7 +97,7 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
         "found": found,
         "asked": asked,
         "title": drawing.scope_words(found),
-        "verdict": [sentence.text for sentence in found.verdict],
+        "verdict": found.verdict,
         "local_only": found.local_only,
         "origin": origins.origin_of(policy_slug=policy, uid=found.entry.uid, at=clock.now(), actor=actor_of(request)),
         "kpis": convergence_figures.kpis(found),
@@ -164,7 +164,7 @@ def _of_itself(request: HttpRequest, asked: Asked, found: Convergence, uid: UUID
     return {
         "own": large,
         "own_small": small,
-        "own_verdict": [sentence.text for sentence in own.verdict],
+        "own_verdict": own.verdict,
         "own_days": drawing.day_rows(drawn),
         "local_only": _once([*own.local_only, *found.local_only]),
         "parent": parent,

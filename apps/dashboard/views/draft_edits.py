@@ -261,7 +261,8 @@ def _refused(request: HttpRequest, change_set: int, asked: Asked, error: DomainE
     status = 409 if isinstance(error, Conflict) else 404 if isinstance(error, NotFound) else status
     view = pages.open_view(request, change_set)
     context: dict[str, Any] = {
-        "problem": words_of_refusal(error), "problem_field": field_of(error) if isinstance(error, Invalid) else "",
+        "problem": words_of_refusal(error), "problem_code": error.code,
+        "problem_field": field_of(error) if isinstance(error, Invalid) else "",
         "problems": error.fields[1:] if isinstance(error, Invalid) else (), "draft": view.draft, "back": asked.back,
         "typed": request.POST,
     }  # fmt: skip

@@ -34,7 +34,9 @@ def undo(request: HttpRequest, policy: str) -> HttpResponse:
     try:
         revision = services.publish_change_set(id=draft.pk, version=draft.version, reason=reason, at=at, actor=actor)
     except (Conflict, Invalid, NotAllowed) as error:
-        messages.warning(request, _("Not undone yet: %(why)s It is a draft now.") % {"why": error.message})
+        messages.warning(
+            request, _("Not undone yet: %(why)s It is a draft now.") % {"why": error.message}, extra_tags=error.code
+        )
         return SeeOther(draft_url(draft.pk))
     told = {"undone": number, "n": revision.number}
     messages.success(request, _("Revision %(undone)s is undone, as revision %(n)s.") % told)

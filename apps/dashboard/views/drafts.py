@@ -126,9 +126,9 @@ def siblings(request: HttpRequest, change_set: int) -> HttpResponse:
             view = trial(view, {"op": "set_shares", "entry": str(node.uid), "shares": amount})
             node = view.require(node.uid)
         except ValidationError as error:
-            context["problem"] = error.messages[0]
+            context["problem"], context["problem_code"] = error.messages[0], error.error_list[0].code
         except Invalid as error:
-            context["problem"] = message_of(error)
+            context["problem"], context["problem_code"] = message_of(error), error.code
     context |= pages.siblings_context(view, node, asked)
     return render(request, "dashboard/draft/_siblings.html", context, status=422 if "problem" in context else 200)
 

@@ -204,17 +204,15 @@ def _way_back(
     draft: Callable[[str], ChangeSet],
     context: dict[str, Any],
 ) -> HttpResponse:
-    status, problem = 200, ""
+    status, problem, code = 200, "", ""
     if request.method == "POST":
         try:
             made = draft(request.POST.get("reason", ""))
         except NotFound:
             raise
         except DomainError as error:
-            status, problem = (
-                (422 if isinstance(error, Invalid) else 403 if error.code == "partial_view" else 409),
-                error.message,
-            )
+            problem, code = error.message, error.code
+            status = 422 if isinstance(error, Invalid) else 403 if code == "partial_view" else 409
         else:
             messages.success(
                 request, _("A change set that goes back is drafted: look at it, and publish it when it is right.")
@@ -226,6 +224,7 @@ def _way_back(
         **context,
         "revision": shown,
         "problem": problem,
+        "code": code,
         "typed_reason": request.POST.get("reason", ""),
         "n_later": found.head_number - way[0],
         "crumbs": [

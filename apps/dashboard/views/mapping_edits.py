@@ -102,7 +102,7 @@ def assign(request: HttpRequest, policy: str) -> HttpResponse:
     try:
         places = _places(request, rights)
     except Invalid as error:
-        messages.error(request, error.message)
+        messages.error(request, error.message, extra_tags=error.code)
         return SeeOther(page_url(policy))
     n = len(places)
     question = ngettext("Assign %(n)d account?", "Assign %(n)d accounts?", n) % {"n": n}
@@ -145,14 +145,14 @@ def version(request: HttpRequest, policy: str, number: int) -> HttpResponse:
 
 def _ask(request: HttpRequest, policy: str, edit: Edit, question: str, words: str, fields: Fields) -> HttpResponse:
     """What it would do, and why; then it is done."""
-    problem, status = "", 200
+    problem, code, status = "", "", 200
     if request.POST.get("step") == "save":
         try:
             return _save(request, policy, edit)
         except NotFound:
             raise
         except DomainError as error:
-            problem, status = error.message, _status(error)
+            problem, code, status = error.message, error.code, _status(error)
     rights = _rights(request, policy)
     context: dict[str, Any] = {
         "policy": policy, "policy_name": rights.policy.name, "question": question, "words": words, "fields": fields,
@@ -165,6 +165,8 @@ def _ask(request: HttpRequest, policy: str, edit: Edit, question: str, words: st
         raise
     except DomainError as error:
         context["problem"], status = problem or error.message, max(status, _status(error))
+        code = code or error.code
+    context["code"] = code
     return render(request, "dashboard/mappings/ask.html", context, status=status)
 
 
@@ -201,15 +203,18 @@ def _places(request: HttpRequest, rights: MapRights) -> dict[int, UUID]:
         return {_number(account): _uid(uid) for account, _sep, uid in pairs}
     accounts = [given["one"]] if given.get("one") else given.getlist("account")[:_MOST]
     if not accounts:
-        raise _refusal("account", _("Choose at least one account."))
+        raise _refusal("account", "none_chosen", _("Choose at least one account."))
     if given.get("to") == "entry" and not given.get("one"):
         found = rights.tree.index_of_path(given.get("entry", "").strip())
         if found is None or not rights.sees.may_see(found):
-            raise _refusal("entry", _("There is no such entry: write its path, such as /physics/alice."))
+            raise _refusal(
+                "entry", "no_such_entry", _("There is no such entry: write its path, such as /physics/alice.")
+            )
         return dict.fromkeys(map(_number, accounts), rights.tree.uuid(found))
     without = [account for account in accounts if not given.get(f"guess-{account}")]
     if without:
-        raise _refusal("entry", _("For some of these nothing is suggested: choose one entry for them."))
+        said = _("For some of these nothing is suggested: choose one entry for them.")
+        raise _refusal("entry", "nothing_suggested", said)
     return {_number(account): _uid(given[f"guess-{account}"]) for account in accounts}
 
 
@@ -217,11 +222,11 @@ def _uid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise _refusal("entry", _("There is no such entry.")) from None
+        raise _refusal("entry", "no_such_entry", _("There is no such entry.")) from None
 
 
-def _refusal(where: str, message: str) -> Invalid:
-    return Invalid(message, fields=[FieldProblem(where, message)])
+def _refusal(where: str, code: str, message: str) -> Invalid:
+    return Invalid(message, code=code, fields=[FieldProblem(where, message)])
 
 
 def _number(text: str) -> int:
