@@ -14,6 +14,7 @@ from django.urls import reverse
 from apps import clock
 from apps.accounts.actor import COMMAND
 from apps.engine.algorithms import all_algorithms
+from apps.policies.at_once import publish_operations
 from apps.policies.models import Policy, Revision
 from apps.policies.services import change_settings, change_shares
 from apps.priorities import served
@@ -187,6 +188,11 @@ def test_level_fairshare_stands_on_every_page_with_over_or_under(admin: Client, 
     assert unused.attributes["data-state"] == "idle"
     assert "Infinity" not in answer.content.decode()
     assert not read(admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/")).has('[data-testid="no-rank"]')
+    robots = {"op": "add", "parent": str(grid.uid("/atlas")), "name": "robots", "kind": "service", "shares": 1.0}
+    publish_operations(policy_slug=SLUG, operations=[robots], reason="x", at=clock.now(), actor=COMMAND)
+    grid.recompute()
+    unranked = read(admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas/robots')}/robots/"))
+    assert "robots" in unranked.text('[data-testid="no-rank"]')
     admin.force_login(grid.alice)
     mine = read(admin.get("/me/priority/"))
     assert mine.item("scheduler-number").attributes["data-key"] == "number.fair_tree"
