@@ -89,6 +89,7 @@ def test_what_cannot_be_undone_says_why(as_admin: Client) -> None:
     later = sent(as_admin, line(1, run=4000))
     shown = page(as_admin, "import", import_id=first.pk)
     assert shown.item("undo").attributes["data-state"] == "cannot"
+    assert shown.error_codes() == ["replaced_since"]
     why = shown.text('[data-testid="undo-text"]')
     assert f"{later.pk} (a.swf)" in why
     assert not shown.has('[data-testid="take-back"]')
@@ -135,9 +136,8 @@ def test_hours_from_two_sources_wait_for_a_decision_with_a_reason(as_admin: Clie
     assert not shown.has('[data-testid="no-overlaps"]')
     assert shown.item("decisions-wanted").attributes["data-value"] == "1"
     assert shown.item("overlap").attributes["data-state"] == "held"
-    assert [
-        name for name in ("north", "Peer", "Abisko") if name not in shown.text('[data-testid="overlap-title"]')
-    ] == []
+    title = shown.text('[data-testid="overlap-title"]')
+    assert [name for name in ("north", "Peer", "Abisko") if name not in title] == []
     hidden = {one.attributes["name"]: one.attributes["value"] for one in shown.all('main [type="hidden"]')}
     assert hidden.items() >= {"site": "north", "kept": "abisko", "held": "peer"}.items()
     assert "Abisko" in shown.text('[name="decision"][value="drop"]')
