@@ -34,6 +34,7 @@ class Verdict:
     head_hash: bytes
     broken_id: int | None = None
     problem: str = ""
+    key: str = ""  # of the problem: missing, unlinked, changed, rewritten or cut_off
 
 
 def check_chain(*, at: datetime) -> AuditCheck:
@@ -55,31 +56,32 @@ def verify(rows: Iterable[Row], earlier: dict[int, tuple[bytes, datetime]]) -> V
     """Rows in order from the first. earlier: by number of rows, the hash that the last of them had, and when."""
     n, previous = 0, FIRST_HASH
     for row in rows:
-        problem = _problem(row, n + 1, previous)
+        key, problem = _problem(row, n + 1, previous)
         if problem:
-            return Verdict(n, previous, n + 1, problem)
+            return Verdict(n, previous, n + 1, problem, key)
         n, previous = n + 1, bytes(row[-1])
         seen = earlier.get(n)
         if seen is not None and seen[0] != previous:
             when = seen[1].isoformat(timespec="seconds")
-            return Verdict(
-                n - 1, bytes(row[-2]), n, f"row {n} isn't the one that was there on {when}: the log was rewritten"
-            )
+            problem = f"row {n} isn't the one that was there on {when}: the log was rewritten"
+            return Verdict(n - 1, bytes(row[-2]), n, problem, "rewritten")
     longest = max(earlier, default=0)
     if longest > n:
         when = earlier[longest][1].isoformat(timespec="seconds")
-        return Verdict(n, previous, n + 1, f"row {n + 1} is missing: there were {longest:,} rows on {when}")
+        problem = f"row {n + 1} is missing: there were {longest:,} rows on {when}"
+        return Verdict(n, previous, n + 1, problem, "cut_off")
     return Verdict(n, previous)
 
 
-def _problem(row: Row, expected_id: int, previous: bytes) -> str:
+def _problem(row: Row, expected_id: int, previous: bytes) -> tuple[str, str]:
+    """Its key and a sentence; both empty for a row that holds."""
     if row[0] != expected_id:
-        return f"row {expected_id} is missing: row {row[0]} comes in its place"
+        return "missing", f"row {expected_id} is missing: row {row[0]} comes in its place"
     if bytes(row[-2]) != previous:
-        return f"row {expected_id} doesn't follow the one before: it names another hash"
+        return "unlinked", f"row {expected_id} doesn't follow the one before: it names another hash"
     if bytes(row[-1]) != digest_of(previous, dict(zip(FIELDS, row, strict=False))):
-        return f"row {expected_id} was changed: it doesn't say what its hash was made of"
-    return ""
+        return "changed", f"row {expected_id} was changed: it doesn't say what its hash was made of"
+    return "", ""
 
 
 def _rows() -> Iterator[Row]:

@@ -53,6 +53,7 @@ class CollectingLine:
     is_collected: bool
     what: str
     rhythm: str
+    key: str  # of the state: paused, at_work, not_yet, works, failed or in_part
     badge: str
     state: str
     next: str
@@ -62,12 +63,13 @@ class CollectingLine:
 
 def collecting_line(source: Source, newest: Run | None, now: datetime, *, tells_all: bool) -> CollectingLine:
     is_at_work = newest is not None and newest.state in (Run.State.QUEUED, Run.State.RUNNING)
-    badge, state = _state(source, newest, is_at_work)
+    key, badge, state = _state(source, newest, is_at_work)
     return CollectingLine(
         label=str(LABELS.get(source.kind, PEER_LABEL)),
         is_collected=source.is_collected,
         what=_what(source) if tells_all else "",
         rhythm=_rhythm(source),
+        key=key,
         badge=badge,
         state=state,
         next=_next(source, now),
@@ -76,16 +78,18 @@ def collecting_line(source: Source, newest: Run | None, now: datetime, *, tells_
     )
 
 
-def _state(source: Source, newest: Run | None, is_at_work: bool) -> tuple[str, str]:
+def _state(source: Source, newest: Run | None, is_at_work: bool) -> tuple[str, str, str]:
+    """Key, badge and words."""
     if source.is_paused:
-        return "", _("paused")
+        return "paused", "", _("paused")
     if is_at_work:
-        return "", _("collecting now")
+        return "at_work", "", _("collecting now")
+    works = ("works", "ok", _("works"))
     if newest is None or newest.state == Run.State.CANCELLED:
-        return ("", _("not collected yet")) if source.collected_at is None else ("ok", _("works"))
+        return ("not_yet", "", _("not collected yet")) if source.collected_at is None else works
     if newest.state == Run.State.FAILED:
-        return "bad", _("failed")
-    return ("warn", _("works in part")) if source.collect_error else ("ok", _("works"))
+        return "failed", "bad", _("failed")
+    return ("in_part", "warn", _("works in part")) if source.collect_error else works
 
 
 def _what(source: Source) -> str:

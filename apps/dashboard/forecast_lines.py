@@ -230,6 +230,7 @@ def _state(shown: ForecastLevel) -> str:
 class ChangeLine:
     """What is so now, and what would be; alike where nothing changes."""
 
+    key: str
     label: str
     before: str
     after: str
@@ -258,19 +259,22 @@ class WhatIfCard:
 def outcome_of(tried: Tried) -> tuple[list[ChangeLine], str]:
     """Before beside after, and where the pace comes from."""
     lines = [
-        ChangeLine(_("Rank now"), _rank(tried.now, tried.of), _rank(tried.now_if, tried.of)),
-        ChangeLine(_("Rank in 7 days"), _rank(tried.then, tried.of), _rank(tried.then_if, tried.of)),
+        ChangeLine("rank_now", _("Rank now"), _rank(tried.now, tried.of), _rank(tried.now_if, tried.of)),
+        ChangeLine("rank_then", _("Rank in 7 days"), _rank(tried.then, tried.of), _rank(tried.then_if, tried.of)),
     ]
     if tried.then.factor is not None or tried.then_if.factor is not None:
         lines.append(
             ChangeLine(
-                _("Factor in 7 days"), presentation.factor(tried.then.factor), presentation.factor(tried.then_if.factor)
+                "factor_then",
+                _("Factor in 7 days"),
+                presentation.factor(tried.then.factor),
+                presentation.factor(tried.then_if.factor),
             )
         )
     shown = tried.forecast.shown
     if shown is not None and tried.back is not None and tried.back_if is not None:
         label = _("%(name)s at its target") % {"name": shown.name}
-        lines.append(ChangeLine(label, _when(tried, tried.back), _when(tried, tried.back_if)))
+        lines.append(ChangeLine("back_at_target", label, _when(tried, tried.back), _when(tried, tried.back_if)))
     basis = {
         "last_days": _("Everybody else goes on as in the last two weeks."),
         "present_usage": _("Everybody else goes on at the pace that their present usage stands for."),

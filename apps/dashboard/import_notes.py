@@ -42,6 +42,7 @@ _WORDS = {
 
 
 class Noted(NamedTuple):
+    key: str
     words: str
     n: int
 
@@ -49,7 +50,7 @@ class Noted(NamedTuple):
 def noted(notes: Mapping[str, int]) -> list[Noted]:
     """The most frequent first; a note without words of its own is told by its name."""
     most_first = sorted(notes.items(), key=lambda item: (-item[1], item[0]))
-    return [Noted(_words(name), n) for name, n in most_first if n]
+    return [Noted(name, _words(name), n) for name, n in most_first if n]
 
 
 def _words(name: str) -> str:

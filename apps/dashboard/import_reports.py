@@ -21,6 +21,7 @@ _ANNOUNCED_EVERY = 25
 
 @dataclass(frozen=True, slots=True)
 class Step:
+    key: str
     title: str
     text: str
     state: str  # done, current, later
@@ -32,6 +33,7 @@ class Progress:
 
     percent: int | None
     bar: str
+    key: str  # waiting, stopping, reading or percent
     words: str
     left: str
     read: str
@@ -40,6 +42,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Kpi:
+    key: str
     label: str
     value: str
     note: str
@@ -51,6 +54,7 @@ class ImportReport:
 
     is_unfinished: bool
     state: str
+    key: str  # of the heading
     heading: str
     text: str
     advice: str
@@ -69,12 +73,13 @@ def import_report(usage_import: Import, now: datetime) -> ImportReport:
     counts = _counts(run.counts)
     is_unfinished = run.state in UNFINISHED
     progress = _progress(run, counts, now) if is_unfinished else None
-    heading, text, advice = _verdict(usage_import, counts, progress)
+    key, heading, text, advice = _verdict(usage_import, counts, progress)
     wanted = counts["new"] + counts["corrected"] + counts.get("withdrawn", 0)
     dry_and_done = usage_import.dry_run and run.state == Run.State.SUCCEEDED
     return ImportReport(
         is_unfinished=is_unfinished,
         state=str(run.state),
+        key=key,
         heading=heading,
         text=text,
         advice=advice,
@@ -99,7 +104,7 @@ def import_line(usage_import: Import, now: datetime) -> tuple[str, str, str]:
         progress = _progress(run, counts, now)
         return progress.words, _("running"), "accent"
     if run.state == Run.State.FAILED:
-        return _failure(run.error_code)[0], _("failed"), "bad"
+        return _failure(run.error_code)[1], _("failed"), "bad"
     if run.state == Run.State.CANCELLED:
         return _("stopped, %(who)s") % {"who": who}, _("stopped"), ""
     numbers = {"new": presentation.count(counts["new"]), "rejected": presentation.count(counts["rejected"]), "who": who}
@@ -139,15 +144,18 @@ def _progress(run: Run, counts: Mapping[str, int], now: datetime) -> Progress:
     if part and 0.02 < part < 1 and elapsed >= 3:
         left = _("about %(age)s left") % {"age": presentation.age(elapsed * (1 - part) / part)}
     if run.state == Run.State.QUEUED:
-        words = _("Waiting for a worker")
+        key, words = "waiting", _("Waiting for a worker")
     elif run.cancel_requested:
-        words = _("Stopping")
+        key, words = "stopping", _("Stopping")
+    elif percent is None:
+        key, words = "reading", _("Reading")
     else:
-        words = _("%(n)s %% read") % {"n": percent} if percent is not None else _("Reading")
+        key, words = "percent", _("%(n)s %% read") % {"n": percent}
     per_second = counts["lines"] / elapsed if elapsed >= 1 else 0
     return Progress(
         percent=percent,
         bar=f"{_BAR * (part or 0):.1f}",
+        key=key,
         words=words,
         left=left,
         read=ngettext("%(n)s line", "%(n)s lines", counts["lines"]) % {"n": presentation.count(counts["lines"])},
@@ -164,37 +172,38 @@ def _announcement(progress: Progress | None) -> str:
     return _("%(n)s %% read") % {"n": progress.percent // _ANNOUNCED_EVERY * _ANNOUNCED_EVERY}
 
 
-def _verdict(usage_import: Import, counts: Mapping[str, int], progress: Progress | None) -> tuple[str, str, str]:
+def _verdict(usage_import: Import, counts: Mapping[str, int], progress: Progress | None) -> tuple[str, str, str, str]:
+    """The heading's key, the heading, what belongs to it, and what to do."""
     run = usage_import.run
     if progress is not None:
         dry = _("Nothing is stored by a dry run.")
         real = _("Records count as soon as they are read. You may close this page.")
-        return progress.words, dry if usage_import.dry_run else real, ""
+        return progress.key, progress.words, dry if usage_import.dry_run else real, ""
     if run.state == Run.State.FAILED:
-        heading, advice = _failure(run.error_code)
-        return heading, run.error, advice
+        key, heading, advice = _failure(run.error_code)
+        return key, heading, run.error, advice
     if run.state == Run.State.CANCELLED:
         kept = _("What was read before stays and counts; send the file again to add the rest.")
-        return _("Stopped"), _("Nothing was stored.") if usage_import.dry_run else kept, ""
-    return _result(counts, is_dry=usage_import.dry_run), _contents(usage_import, counts), ""
+        return "stopped", _("Stopped"), _("Nothing was stored.") if usage_import.dry_run else kept, ""
+    return *_result(counts, is_dry=usage_import.dry_run), _contents(usage_import, counts), ""
 
 
-def _result(counts: Mapping[str, int], *, is_dry: bool) -> str:
+def _result(counts: Mapping[str, int], *, is_dry: bool) -> tuple[str, str]:
     new, rejected = counts["new"], counts["rejected"]
     if not new and not counts["corrected"]:
         if counts["duplicate"] and not rejected:
-            return _("Every record is here already")
-        return _("Nothing new in this file")
+            return "all_here", _("Every record is here already")
+        return "nothing_new", _("Nothing new in this file")
     words = (
         ngettext("%(n)s new record", "%(n)s new records", new)
         if is_dry
         else ngettext("%(n)s record added", "%(n)s records added", new)
     )
-    text = words % {"n": presentation.count(new)}
+    key, text = "would_add" if is_dry else "added", words % {"n": presentation.count(new)}
     if not rejected:
-        return text
+        return key, text
     bad = ngettext("%(n)s line can’t be read", "%(n)s lines can’t be read", rejected)
-    return _("%(good)s, %(bad)s") % {"good": text, "bad": bad % {"n": presentation.count(rejected)}}
+    return f"{key}_in_part", _("%(good)s, %(bad)s") % {"good": text, "bad": bad % {"n": presentation.count(rejected)}}
 
 
 def _contents(usage_import: Import, counts: Mapping[str, int]) -> str:
@@ -235,12 +244,13 @@ def _contents(usage_import: Import, counts: Mapping[str, int]) -> str:
 def _kpis(counts: Mapping[str, int], *, is_dry: bool) -> list[Kpi]:
     total = sum(counts[name] for name in ("new", "duplicate", "corrected", "late", "too_late", "rejected"))
     rejected = presentation.percent(counts["rejected"] / total, 2) if counts["rejected"] and total else _("lines")
+    changed = _("would change") if is_dry else _("changed")
     return [
-        Kpi(_("New"), presentation.count(counts["new"]), _("records")),
-        Kpi(_("Already here"), presentation.count(counts["duplicate"]), _("ignored")),
-        Kpi(_("Corrected"), presentation.count(counts["corrected"]), _("would change") if is_dry else _("changed")),
-        Kpi(_("Late"), presentation.count(counts["late"] + counts["too_late"]), _("ignored")),
-        Kpi(_("Rejected"), presentation.count(counts["rejected"]), rejected),
+        Kpi("new", _("New"), presentation.count(counts["new"]), _("records")),
+        Kpi("duplicate", _("Already here"), presentation.count(counts["duplicate"]), _("ignored")),
+        Kpi("corrected", _("Corrected"), presentation.count(counts["corrected"]), changed),
+        Kpi("late", _("Late"), presentation.count(counts["late"] + counts["too_late"]), _("ignored")),
+        Kpi("rejected", _("Rejected"), presentation.count(counts["rejected"]), rejected),
     ]
 
 
@@ -257,13 +267,13 @@ def _steps(usage_import: Import) -> list[Step]:
     here = "dry" if usage_import.dry_run else "import" if is_open else "result"
     place = [name for name, _title, _text in steps].index(here)
     return [
-        Step(title, text, "current" if n == place else "done" if n < place else "later")
-        for n, (_name, title, text) in enumerate(steps)
+        Step(name, title, text, "current" if n == place else "done" if n < place else "later")
+        for n, (name, title, text) in enumerate(steps)
     ]
 
 
-def _failure(code: str) -> tuple[str, str]:
-    """Heading and what to do next, by the stable code. What exactly is wrong, and where, the run itself says."""
+def _failure(code: str) -> tuple[str, str, str]:
+    """Key, heading and what to do next, by the stable code. What exactly is wrong, and where, the run itself says."""
     known = {
         "corrupt_gzip": (
             _("The compressed file is damaged"),
@@ -302,4 +312,4 @@ def _failure(code: str) -> tuple[str, str]:
         "file_gone": (_("The file is no longer here"), _("Files are kept for a day. Send it again.")),
     }
     again = _("When the cause is gone, send the file again: a record counts once.")
-    return known.get(code, (_("The import failed"), again))
+    return (f"failed.{code}", *known[code]) if code in known else ("failed", _("The import failed"), again)

@@ -14,7 +14,8 @@ from apps.dashboard.job_tables import (
     Column,
     JobRow,
     JobTable,
-    moved_sentence,
+    Note,
+    moved_notes,
     others_of,
     places_of,
 )  # fmt: skip
@@ -105,7 +106,7 @@ def _grid_engine_case(algorithm: JobAlgorithm, case: dict[str, Any], variants: S
     return JobTable(
         algorithm.label, algorithm.formula, algorithm.reference, _waiting(places), columns, rows, _("Priority"),
         n_jobs=len(order), variants=[label for label, _totals, _places in beside],
-        notes=[note for note in [moved_sentence(places, beside)] if note],
+        notes=moved_notes(places, beside),
     )  # fmt: skip
 
 
@@ -206,11 +207,11 @@ def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variant
         for each in in_line[:MOST_ROWS]
     ]  # fmt: skip
     notes = [_weights_told(weights, is_given=given is not None, is_found=fitting is not None), _doubted(followed)]
-    notes += [moved_sentence(places, beside), _left_out(variants, chosen)]
+    notes += [*moved_notes(places, beside), *_left_out(variants, chosen)]
     return JobTable(
         algorithm.label, algorithm.formula, algorithm.reference, _waiting(places), columns, rows, _("Printed priority"),
         n_jobs=len(followed), variants=[label for label, _totals, _places in beside],
-        notes=[note for note in notes if note],
+        notes=notes,
     )  # fmt: skip
 
 
@@ -233,7 +234,10 @@ def _table_of_slurm(printed: Printed) -> JobTable:
         for each in order[:MOST_ROWS]
     ]  # fmt: skip
     missing = not (printed.weights and printed.factors)
-    ask = _("Add the output of sprio -w and of sprio -n -l, and each term is rebuilt from its weight and factor.")
+    ask = Note(
+        "weights_missing",
+        _("Add the output of sprio -w and of sprio -n -l, and each term is rebuilt from its weight and factor."),
+    )
     return JobTable(
         algorithm.label, algorithm.formula, algorithm.reference, _waiting(places), columns, rows, _("Printed priority"),
         n_jobs=len(followed), notes=[_doubted(followed), *([ask] if missing else [])],
@@ -267,25 +271,29 @@ def _waiting(places: Mapping[str, int]) -> str:
     return ngettext("One job waits: %(first)s.", "%(n)s jobs wait; %(first)s is next.", n) % {"n": n, "first": first}
 
 
-def _weights_told(weights: Mapping[str, float], *, is_given: bool, is_found: bool) -> str:
+def _weights_told(weights: Mapping[str, float], *, is_given: bool, is_found: bool) -> Note:
     told = " / ".join(_short(weights[weight]) for _term, weight in TERMS)
     if is_given:
-        return _("Weights of urgency, tickets and POSIX priority as you gave them: %s.") % told
+        return Note("weights_given", _("Weights of urgency, tickets and POSIX priority as you gave them: %s.") % told)
     if is_found:
-        return _("Weights found from the rows: %s for urgency, tickets and POSIX priority.") % told
-    return _("Weights as installed: %s for urgency, tickets and POSIX priority; the rows don’t tell others.") % told
+        text = _("Weights found from the rows: %s for urgency, tickets and POSIX priority.")
+        return Note("weights_found", text % told)
+    text = _("Weights as installed: %s for urgency, tickets and POSIX priority; the rows don’t tell others.")
+    return Note("weights_installed", text % told)
 
 
-def _doubted(followed: Sequence[Followed]) -> str:
+def _doubted(followed: Sequence[Followed]) -> Note:
     n = sum(bool(each.doubts) for each in followed)
     if not n:
-        return _("Every printed priority follows from what is printed beside it.")
-    return ngettext("%s row does not follow: see its line.", "%s rows do not follow: see their lines.", n) % n
+        return Note("all_follow", _("Every printed priority follows from what is printed beside it."))
+    text = ngettext("%s row does not follow: see its line.", "%s rows do not follow: see their lines.", n) % n
+    return Note("doubted", text)
 
 
-def _left_out(variants: Sequence[str], chosen: Sequence[str]) -> str:
+def _left_out(variants: Sequence[str], chosen: Sequence[str]) -> list[Note]:
     left = [_label(name) for name in variants if name not in chosen]
-    return _("%s needs shares, which a listing doesn’t have: paste a case.") % ", ".join(left) if left else ""
+    text = _("%s needs shares, which a listing doesn’t have: paste a case.") % ", ".join(left)
+    return [Note("needs_shares", text)] if left else []
 
 
 def _fraction(value: float | None) -> str:

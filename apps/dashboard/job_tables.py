@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from django.utils.translation import gettext as _
 
@@ -59,6 +60,13 @@ class JobRow:
     others: Sequence[Other] = ()
 
 
+class Note(NamedTuple):
+    """What is to be said of a whole table, with a key that stays when its words change."""
+
+    key: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class JobTable:
     """Everything the result shows, in words and in rows; `sum_label` is what the sum of the terms is called."""
@@ -72,7 +80,7 @@ class JobTable:
     sum_label: str
     n_jobs: int
     variants: Sequence[str] = ()
-    notes: Sequence[str] = field(default_factory=tuple)
+    notes: Sequence[Note] = field(default_factory=tuple)
     has_places: bool = True
 
     @property
@@ -104,12 +112,12 @@ def others_of(
     ]
 
 
-def moved_sentence(base: Mapping[str, int], variants: Sequence[tuple[str, object, Mapping[str, int]]]) -> str:
+def moved_notes(base: Mapping[str, int], variants: Sequence[tuple[str, object, Mapping[str, int]]]) -> list[Note]:
     """What the variants change in the order, in words."""
     if not variants:
-        return ""
+        return []
     told = []
     for label, _totals, places in variants:
         moved = sum(place != places.get(job) for job, place in base.items())
         told.append(_("%(label)s: %(n)s") % {"label": label, "n": moved} if moved else _("%s: nobody") % label)
-    return _("Places in line that change — %(told)s.") % {"told": "; ".join(told)}
+    return [Note("moved", _("Places in line that change — %(told)s.") % {"told": "; ".join(told)})]

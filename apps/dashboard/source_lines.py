@@ -107,24 +107,33 @@ def source_line(source: Source, now: datetime, *, n_rejected: int, unmapped: Unm
     )
 
 
-def headline(lines: Sequence[SourceLine]) -> str:
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The verdict on all sources: `n` of them, `of` all, are what the key says."""
+
+    key: str
+    n: int
+    of: int
+    text: str
+
+
+def headline(lines: Sequence[SourceLine]) -> Headline:
     """The verdict in words: is the data complete?"""
     n, behind = len(lines), sum(line.is_behind for line in lines)
     if not lines:
-        return _("No usage sources yet")
+        return Headline("none", 0, 0, _("No usage sources yet"))
     if behind:
-        if n == 1:
-            return _("The source is late")
         text = ngettext("%(behind)s of %(n)s sources is late", "%(behind)s of %(n)s sources are late", behind)
-        return text % {"behind": behind, "n": n}
+        return Headline("late", behind, n, _("The source is late") if n == 1 else text % {"behind": behind, "n": n})
     timed = sum(line.state is Timeliness.ON_TIME for line in lines)
     if timed == n:
-        return ngettext("The source is on time", "All %(n)s sources are on time", n) % {"n": n}
+        text = ngettext("The source is on time", "All %(n)s sources are on time", n) % {"n": n}
+        return Headline("on_time", n, n, text)
     if timed:
-        return ngettext(
-            "%(n)s source is on time, others by hand", "%(n)s sources are on time, others by hand", timed
-        ) % {"n": timed}
-    return ngettext("%(n)s source, filled by hand", "%(n)s sources, filled by hand", n) % {"n": n}
+        text = ngettext("%(n)s source is on time, others by hand", "%(n)s sources are on time, others by hand", timed)
+        return Headline("on_time_in_part", timed, n, text % {"n": timed})
+    text = ngettext("%(n)s source, filled by hand", "%(n)s sources, filled by hand", n) % {"n": n}
+    return Headline("by_hand", n, n, text)
 
 
 def what_is_late(lines: Sequence[SourceLine], now: datetime) -> list[str]:

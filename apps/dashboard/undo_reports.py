@@ -23,6 +23,7 @@ class UndoReport:
     text: str
     n_records: int
     percent: int | None = None
+    code: str = ""  # of what stands against it
 
 
 def undo_report(usage_import: Import) -> UndoReport | None:
@@ -39,7 +40,7 @@ def undo_report(usage_import: Import) -> UndoReport | None:
         return UndoReport("at_work", text, n_records, int(part * 100))
     refusal = why_not(usage_import)
     if refusal is not None:
-        return UndoReport("cannot", refusal.message, n_records)
+        return UndoReport("cannot", refusal.message, n_records, code=refusal.code)
     if undoing is not None:
         return UndoReport("stopped", undoing.error or _("It was stopped half-way; it goes on from there."), n_records)
     return UndoReport("can", "", n_records) if n_records else None

@@ -16,6 +16,7 @@ from apps.priorities.advice import Outlook
 from apps.priorities.selectors import MyPriority, WalkStep
 from apps.priorities.sentences import Said, text_of
 from apps.priorities.stories import LevelStory, story_of
+from apps.priorities.stories import Story as ToldStory
 
 WIDTH = 210
 
@@ -47,6 +48,7 @@ class Story:
     """Everything the page says about one account in one policy."""
 
     mine: MyPriority
+    told: ToldStory  # keys and values of all of it
     verdict: str
     reason: str
     own: str
@@ -63,6 +65,7 @@ def tell(
     told = story_of(mine, others, outlook)
     return Story(
         mine=mine,
+        told=told,
         verdict=told.verdict.text,
         reason=text_of(told.reason),
         own=told.own.text if told.own else "",

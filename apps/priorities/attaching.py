@@ -101,7 +101,7 @@ def _refuse_to_let_go(rights: MapRights, attachment: Attachment, *, at: datetime
     is_own = rights.actor.user is not None and took == rights.actor.user.pk
     refusal = refusal_of(rights, moves, taken={attachment.account_id} if is_own else ())
     if refusal:
-        raise NotAllowed(refusal, code="not_yours")
+        raise NotAllowed(refusal.text, code="not_yours")
 
 
 def get_attachment(rights: MapRights, attachment_id: int) -> Attachment:

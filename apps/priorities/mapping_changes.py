@@ -174,13 +174,14 @@ class Restore:
 
 @dataclass(frozen=True)
 class Plan:
-    """What an edit comes to. `refusal`: why the actor may not make it."""
+    """What an edit comes to. `refusal`: why the actor may not make it, with its key."""
 
     rights: MapRights
     version: int
     wanted: Wanted
     moves: Sequence[Move]
     refusal: str = ""
+    refusal_key: str = ""
     before: MappingState = field(repr=False, default_factory=lambda: MappingState((), {}))
 
     @property
@@ -253,12 +254,12 @@ def _plan(rights: MapRights, edit: Edit, at: datetime) -> Plan:
     if not _says_something(wanted, state):
         raise Invalid(_("That is how it is already: nothing would change."), code="nothing_to_change")
     moves = find_moves(rights, wanted, at=at)
-    refusal = "" if wanted.rules is None else refusal_of_rules(rights, state.rules, wanted.rules)
+    refusal = None if wanted.rules is None else refusal_of_rules(rights, state.rules, wanted.rules)
     if isinstance(edit, Assign):
         _refuse_taken(rights, edit, moves)
     taken = _taken_by(rights, edit.accounts) if isinstance(edit, LetGo) else ()
-    refusal = refusal or refusal_of(rights, moves, taken=taken)
-    return Plan(rights, version_of(rights.policy), wanted, moves, refusal, state)
+    key, text = refusal or refusal_of(rights, moves, taken=taken) or ("", "")
+    return Plan(rights, version_of(rights.policy), wanted, moves, text, key, state)
 
 
 def _taken_by(rights: MapRights, accounts: Sequence[int]) -> set[int]:

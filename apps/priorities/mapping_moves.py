@@ -82,47 +82,58 @@ def find_moves(rights: MapRights, wanted: Wanted, *, at: datetime) -> list[Move]
     return sorted(told, key=lambda move: (-move.stake.core_s, move.key))
 
 
-def refusal_of(rights: MapRights, moves: Sequence[Move], *, taken: Collection[int] = ()) -> str:
-    """Why these moves aren't the actor's to make, without names that aren't theirs to read; "" when they are.
+class Refusal(NamedTuple):
+    """Why the actor may not: a key that stays, and the sentence."""
+
+    key: str
+    text: str
+
+
+def refusal_of(rights: MapRights, moves: Sequence[Move], *, taken: Collection[int] = ()) -> Refusal | None:
+    """Why these moves aren't the actor's to make, without names that aren't theirs to read; None when they are.
 
     taken: accounts that the actor took from nobody, and may let go again.
     """
     if rights.may_map(0):
-        return ""
+        return None
     may = _Remembered(rights)
     pulled = sum(not move.was_free and not may[move.before] for move in moves)
     if pulled:
-        return ngettext(
+        text = ngettext(
             "%(n)d account would move that counts at an entry of others: whoever maps accounts there has to agree.",
             "%(n)d accounts would move that count at entries of others: whoever maps accounts there has to agree.",
             pulled,
         ) % {"n": pulled}
+        return Refusal("pulls", text)
     pushed = sum(
         move.after != UNMAPPED and not may[move.after] and not (move.is_free and move.account in taken)
         for move in moves
     )
     if pushed:
-        return ngettext(
+        text = ngettext(
             "%(n)d account would count at an entry of others: whoever maps accounts there has to agree.",
             "%(n)d accounts would count at entries of others: whoever maps accounts there has to agree.",
             pushed,
         ) % {"n": pushed}
+        return Refusal("pushes", text)
     dropped = sum(move.after == UNMAPPED and move.account not in taken for move in moves)
     if dropped:
-        return ngettext(
+        text = ngettext(
             "%(n)d account would be left without an entry: only whoever maps accounts of the whole policy does that.",
             "%(n)d accounts would be left without an entry: only whoever maps accounts of the whole policy does that.",
             dropped,
         ) % {"n": dropped}
-    return ""
+        return Refusal("drops", text)
+    return None
 
 
-def refusal_of_rules(rights: MapRights, before: Sequence[Rule], after: Sequence[Rule]) -> str:
-    """Why this isn't the actor's list of rules to write, whatever accounts there are; "" when it is."""
+def refusal_of_rules(rights: MapRights, before: Sequence[Rule], after: Sequence[Rule]) -> Refusal | None:
+    """Why this isn't the actor's list of rules to write, whatever accounts there are; None when it is."""
     if rights.may_map(0):
-        return ""
+        return None
     if [rule for rule in before if not is_own(rights, rule)] != [rule for rule in after if not is_own(rights, rule)]:
-        return _("Rules that lead to entries of others are changed by whoever maps accounts there.")
+        text = _("Rules that lead to entries of others are changed by whoever maps accounts there.")
+        return Refusal("rules_of_others", text)
     known = _below(rights, before)
     lowest = sum(not is_own(rights, rule) and tier_of(rule) < 2 for rule in after)
     for rule, n_others in _below(rights, after):
@@ -130,12 +141,15 @@ def refusal_of_rules(rights: MapRights, before: Sequence[Rule], after: Sequence[
         if stood is not None:
             known.pop(stood)
         elif tier_of(rule) != 1:
-            return _("Exact and default rules are for those who map accounts of the whole policy: attach them instead.")
+            text = _("Exact and default rules are for those who map accounts of the whole policy: attach them instead.")
+            return Refusal("exact_or_default", text)
         elif n_others < lowest:
-            return _("Your new and changed rules stand below all rules that lead elsewhere: move it further down.")
+            text = _("Your new and changed rules stand below all rules that lead elsewhere: move it further down.")
+            return Refusal("above_others", text)
         elif rule.kind == "each" and not _may_add(rights, rule):
-            return _("You may not let users become children there: ask whoever changes the structure of that entry.")
-    return ""
+            text = _("You may not let users become children there: ask whoever changes the structure of that entry.")
+            return Refusal("makes_children", text)
+    return None
 
 
 def is_own(rights: MapRights, rule: Rule) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from apps.accounts.models import AuditEvent, User
 from apps.cli.commands import OperatorCommand
 from apps.cli.stack.paths import REPOSITORY
 from apps.errors import Conflict, DomainError, FieldProblem, Invalid, TooLarge
+from tests.cli.refusals import code_of
 
 
 def refusing(error: DomainError) -> OperatorCommand:
@@ -55,7 +57,7 @@ def test_wrong_places_are_listed_up_to_a_limit() -> None:
         call_command(refusing(Invalid("Nothing was stored.", fields=places)))
     lines = str(caught.value).splitlines()
     assert lines[1] == "  line 0: no number"
-    assert lines[-1] == "  and 5 more"
+    assert re.findall(r"\d+", lines[-1]) == ["5"]
     assert len(lines) == 22
 
 
@@ -81,11 +83,11 @@ def test_an_administrator_is_made_with_a_password_that_is_shown_once() -> None:
     out = io.StringIO()
     call_command("create_user", "alice", "--admin", "--email", "alice@example.org", stdout=out)
     first, second = out.getvalue().splitlines()
-    assert first == "administrator alice"
+    assert first.split()[-1] == "alice"
     user = User.objects.get(username="alice")
     assert user.is_superuser
     assert user.email == "alice@example.org"
-    assert user.check_password(second.removeprefix("password "))
+    assert user.check_password(second.split(" ", 1)[1])
     assert AuditEvent.objects.filter(verb="user.made", subject="alice").count() == 1
 
 
@@ -94,7 +96,9 @@ def test_a_given_password_is_read_and_not_shown(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("sys.stdin", io.StringIO("correct horse battery staple\n"))
     out = io.StringIO()
     call_command("create_user", "bob", "--password-stdin", stdout=out)
-    assert out.getvalue() == "user bob\n"
+    (line,) = out.getvalue().splitlines()
+    assert line.split()[-1] == "bob"
+    assert "correct horse" not in line
     assert User.objects.get(username="bob").check_password("correct horse battery staple")
 
 
@@ -111,9 +115,9 @@ def test_no_password_and_a_weak_one_are_bad_input(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.django_db
 def test_the_same_name_twice_is_refused() -> None:
     call_command("create_user", "dave", stdout=io.StringIO())
-    with pytest.raises(CommandError, match="already") as caught:
+    with pytest.raises(CommandError, match="dave") as caught:
         call_command("create_user", "dave")
-    assert caught.value.returncode == 1
+    assert (caught.value.returncode, code_of(caught.value)) == (1, "user_exists")
 
 
 def test_the_entry_point_is_executable_by_hand() -> None:
@@ -121,17 +125,17 @@ def test_the_entry_point_is_executable_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "said"),
+    ("variable", "value", "named"),
     [
-        ("FAIRSHARE_TICK_S", "often", "FAIRSHARE_TICK_S='often' is not a whole number."),
-        ("FAIRSHARE_TICK_S", "0", "FAIRSHARE_TICK_S='0' is too small: 1 or more."),
-        ("DATABASE_URL", "mars://s3cret@db", "DATABASE_URL is no address; example: postgres://"),
-        ("DATABASE_URL", "sqlite:///s3cret.db", "DATABASE_URL must name a PostgreSQL; example: postgres://"),
-        ("FAIRSHARE_VAR", "pyproject.toml/var", "The instance's directory can't be used"),
+        ("FAIRSHARE_TICK_S", "often", ["FAIRSHARE_TICK_S='often'"]),
+        ("FAIRSHARE_TICK_S", "0", ["FAIRSHARE_TICK_S='0'", "1"]),
+        ("DATABASE_URL", "mars://s3cret@db", ["DATABASE_URL", "postgres://"]),
+        ("DATABASE_URL", "sqlite:///s3cret.db", ["DATABASE_URL", "PostgreSQL", "postgres://"]),
+        ("FAIRSHARE_VAR", "pyproject.toml/var", ["pyproject.toml/var"]),
     ],
 )
 def test_a_wrong_setting_is_one_line_that_names_it(
-    environment_without: Callable[..., dict[str, str]], variable: str, value: str, said: str
+    environment_without: Callable[..., dict[str, str]], variable: str, value: str, named: list[str]
 ) -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "priorities", "grid"],
@@ -143,7 +147,7 @@ def test_a_wrong_setting_is_one_line_that_names_it(
         check=False,
     )
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
-    assert done.stderr.startswith(said)
+    assert [each for each in named if each not in done.stderr] == []
     assert "s3cret" not in done.stderr
 
 

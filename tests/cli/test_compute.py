@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from syrupy.assertion import SnapshotAssertion
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CASE: dict[str, Any] = {
@@ -94,42 +97,46 @@ def test_published_vectors_pass_through_the_command(golden_dir: Path, folder: st
                 )
 
 
-def test_good_cases_are_printed_in_order_and_bad_ones_named(tmp_path: Path) -> None:
+def test_good_cases_are_printed_in_order_and_bad_ones_named(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     no_id = {key: value for key, value in BAD.items() if key != "id"}
     first = write(tmp_path / "1.json", [CASE, BAD, {**CASE, "id": "later"}])
     second = write(tmp_path / "2.json", no_id)
     status, results, errors = run(first, second)
     assert status == 2
     assert [result["id"] for result in results] == ["two-projects", "later"]
-    assert errors == [
-        "error: negative: /biology: usage -1 can't be used; a finite number ≥ 0 is allowed",
-        "error: 3: /biology: usage -1 can't be used; a finite number ≥ 0 is allowed",
+    assert [error.split(": ")[:3] for error in errors] == [
+        ["error", "negative", "/biology"],
+        ["error", "3", "/biology"],
     ]
+    assert [error.count("-1") for error in errors] == [1, 1]
+    assert errors == snapshot
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "named"),
     [
-        (b"\xff\xfe{", "no UTF-8 at byte 0"),
-        (b"{nope", "no JSON: "),
-        (b"", "no JSON: "),
-        (b"[" * 100_000 + b"]" * 100_000, "error: 0: nested 99999 deep"),
-        (b"[" * 100_000, "error: 0: nested 99999 deep"),
-        (b"3", "a case is an object"),
+        (b"\xff\xfe{", r"\bUTF-8\b.*\b0\b"),
+        (b"{nope", r"\bJSON\b"),
+        (b"", r"\bJSON\b"),
+        (b"[" * 100_000 + b"]" * 100_000, r"^error: 0: .*\b99999\b"),
+        (b"[" * 100_000, r"^error: 0: .*\b99999\b"),
+        (b"3", r"^error: 0: "),
     ],
 )
-def test_unreadable_input_is_one_error_line(tmp_path: Path, content: bytes, message: str) -> None:
+def test_unreadable_input_is_one_error_line(tmp_path: Path, content: bytes, named: str) -> None:
     status, results, errors = run(write(tmp_path / "bad.json", content))
     assert (status, results, len(errors)) == (2, [], 1)
     assert errors[0].startswith("error: ")
-    assert message in errors[0]
+    assert re.search(named, errors[0])
 
 
 def test_a_missing_file_is_an_error_line(tmp_path: Path) -> None:
     status, results, errors = run(str(tmp_path / "none.json"), write(tmp_path / "case.json", CASE))
     assert status == 2
     assert len(results) == 1
-    assert errors == [f"error: {tmp_path}/none.json: can't be read: No such file or directory"]
+    (error,) = errors
+    assert error.startswith(f"error: {tmp_path}/none.json: ")
+    assert error.endswith(os.strerror(errno.ENOENT))
 
 
 def test_names_of_any_letters_survive_and_errors_stay_on_one_line(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
+from syrupy.assertion import SnapshotAssertion
 
 from apps.accounts.actor import COMMAND
 from apps.federation.models import HeldHour, Mount, Subscription, UsageFeed
@@ -51,33 +53,42 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
     return run
 
 
+def plain(text: str, pk: int, port: int) -> str:
+    """Without what differs from one run to the next."""
+    text = re.sub(rf"(?m)^(\w+ )?{pk}(?=  )", r"\1ID", text.replace(f":{port}", ":PORT"))
+    return re.sub(rf"\b{pk}(?=;)", "ID", text)
+
+
 def mount_words(side: OtherSide, *more: str) -> tuple[str, ...]:
     return ("mount", side.url, "--policy", "grid", "--entry", "/here", *more)
 
 
-def test_nothing_is_trusted_that_nobody_compared(policy: Policy, side: OtherSide, said: Said) -> None:
-    with pytest.raises(CommandError, match="by another way"):
-        said(*mount_words(side))
-    with pytest.raises(CommandError, match="another key"):
-        said(*mount_words(side, "--fingerprint", "ab" * 32))
+def test_nothing_is_trusted_that_nobody_compared(
+    policy: Policy, side: OtherSide, said: Said, snapshot: SnapshotAssertion
+) -> None:
+    reasons = []
+    for more in ((), ("--fingerprint", "ab" * 32)):
+        with pytest.raises(CommandError) as refused:
+            said(*mount_words(side, *more))
+        reasons.append(str(refused.value))
+    assert reasons == snapshot
     assert not Mount.objects.exists()
 
 
-def test_it_is_mounted_fetched_and_told_of(policy: Policy, side: OtherSide, said: Said, tmp_path: Path) -> None:
-    assert "Nothing is mounted" in said("status")
+def test_it_is_mounted_fetched_and_told_of(
+    policy: Policy, side: OtherSide, said: Said, tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
+    outputs = [said("status")]
     token = tmp_path / "token"
     token.write_text("their-secret\n")
     told = said(
         *mount_words(side, "--fingerprint", KEY.public.fingerprint.upper(), "--token-file", str(token), "--every", "60")
     )
-    assert "vo-a of vo-a.example, version 1: 5 entries on 2 levels" in told
+    outputs.append(told)
     assert "their-secret" not in told
     (mount,) = Mount.objects.all()
     assert (mount.every_s, side.asked[-1]["authorization"]) == (60, "Bearer their-secret")
-    assert "never good yet" in said("status")
-    assert "landed: 4 new" in said("fetch", "--mount", str(mount.pk))
-    line = said("status")
-    assert "grid:/here  vo-a.example, vo-a  fresh  version 1 of 1  0 s old" in line
+    outputs += [said("status"), said("fetch", "--mount", str(mount.pk)), said("status")]
     found = json.loads(said("status", "--json"))
     assert found["subscriptions"] == []
     assert (found["mounts"][0]["landed_version"], found["mounts"][0]["age_s"], found["mounts"][0]["error"]) == (
@@ -86,10 +97,11 @@ def test_it_is_mounted_fetched_and_told_of(policy: Policy, side: OtherSide, said
         None,
     )
     side.status, side.knows_etags = 500, False
-    with pytest.raises(CommandError, match="1 of 1 could not be taken"):
+    with pytest.raises(CommandError) as refused:
         said("fetch")
-    assert "vo-a  late" in said("status")
-    assert "bad_status" in said("status")
+    outputs += [str(refused.value), said("status")]
+    assert "bad_status" in outputs[-1]
+    assert [plain(each, mount.pk, side.port) for each in outputs] == snapshot
     assert json.loads(said("status", "--json"))["mounts"][0]["error"]["code"] == "bad_status"
 
 
@@ -99,7 +111,7 @@ def test_yes_trusts_what_is_found(policy: Policy, side: OtherSide, said: Said) -
 
 
 def test_usage_of_another_site_is_taken_and_held_hours_are_told(
-    policy: Policy, settings: LazySettings, said: Said, tmp_path: Path
+    policy: Policy, settings: LazySettings, said: Said, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
     with serving(OtherFeed(at=AT)) as feed:
         settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{feed.port}"]
@@ -107,28 +119,32 @@ def test_usage_of_another_site_is_taken_and_held_hours_are_told(
         feed.root = policy.publications.get().entry_uid
         feed.tell({})
         words = ("subscribe", feed.url, "--policy", "grid", "--entry", "/VO-A")
-        with pytest.raises(CommandError, match="by another way"):
+        with pytest.raises(CommandError):
             said(*words)
-        assert "site site-b, 100 cores" in said(*words, "--yes")
+        assert not Subscription.objects.exists()
+        outputs = [said(*words, "--yes")]
         (row,) = Subscription.objects.all()
         assert row.capacity_cores == 100
-        assert "0 hours told" in said("fetch", "--usage", str(row.pk))
+        outputs.append(said("fetch", "--usage", str(row.pk)))
         HeldHour.objects.create(subscription=row, hour_at=AT, number=1, cpu_s=1e9, most_cpu_s=1, found_at=AT)
-        assert f"usage {row.pk}  grid:/VO-A  site-b.example, vo-a  held" in said("status")
-        assert "1 hours held" in said("status")
+        outputs.append(said("status"))
+        assert [plain(each, row.pk, feed.port) for each in outputs] == snapshot
         (found,) = json.loads(said("status", "--json"))["subscriptions"]
         assert (found["state"], found["condition"]) == ("active", "held")
         assert (found["held_hours"], found["feed"], found["capacity_cores"]) == (1, "vo-a", 100.0)
 
 
-def test_feeds_are_made_listed_and_never_written_as_files(policy: Policy, said: Said, tmp_path: Path) -> None:
-    assert "No usage is told yet" in said("feeds")
+def test_feeds_are_made_listed_and_never_written_as_files(
+    policy: Policy, said: Said, tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
+    outputs = [said("feeds")]
     with pytest.raises(CommandError, match="--cores"):
         said("feeds", "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a")
     made = said("feeds", "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a", "--cores", "64", "--open")
-    assert "vo-a  grid  number 0  64 cores  open to anybody" in made
-    assert UsageFeed.objects.get().tells_running
-    assert "Usage feeds aren't written" in said("publish", "--to", str(tmp_path))
+    feed = UsageFeed.objects.get()
+    assert (feed.name, feed.capacity_cores, feed.is_open, feed.tells_running) == ("vo-a", 64, True, True)
+    outputs += [made, said("publish", "--to", str(tmp_path))]
+    assert outputs == snapshot
     assert list(tmp_path.iterdir()) == []
 
 
@@ -153,7 +169,12 @@ root:
 
 
 def test_a_vo_is_a_static_file_in_the_commands_that_the_page_names(
-    db: None, settings: LazySettings, monkeypatch: pytest.MonkeyPatch, said: Said, tmp_path: Path
+    db: None,
+    settings: LazySettings,
+    monkeypatch: pytest.MonkeyPatch,
+    said: Said,
+    tmp_path: Path,
+    snapshot: SnapshotAssertion,
 ) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     settings.FAIRSHARE_ISSUER = "vo-a.example"
@@ -163,13 +184,12 @@ def test_a_vo_is_a_static_file_in_the_commands_that_the_page_names(
     call_command("import_policy", *words)
     call_command("import_policy", *words)  # made once
     folder = tmp_path / "www"
-    assert "version 1 (new), 3 entries" in said(
-        "publish", "--to", str(folder), "--policy", "vo-a", "--entry", "/", "--name", "vo-a"
-    )
+    outputs = [said("publish", "--to", str(folder), "--policy", "vo-a", "--entry", "/", "--name", "vo-a")]
     fingerprint = said("keys").split()[-1]
     data = (folder / "vo-a.fairshare").read_bytes()
     assert open_document(data, trusted={fingerprint}).document["issuer"] == "vo-a.example"
-    assert "version 1 (as before)" in said("publish", "--to", str(folder))
+    outputs.append(said("publish", "--to", str(folder)))
+    assert [each.replace(str(folder), "FOLDER") for each in outputs] == snapshot
     text = (settings.BASE_DIR / "docs" / "federation.md").read_text()
     for step in ("import_policy --policy vo-a --format yaml --make --publish", "publish --to /srv/www/fairshare"):
         assert step in text
@@ -178,6 +198,6 @@ def test_a_vo_is_a_static_file_in_the_commands_that_the_page_names(
 def test_a_policy_is_not_made_only_to_look(db: None, tmp_path: Path) -> None:
     tree = tmp_path / "vo-a.yaml"
     tree.write_text(TREE)
-    with pytest.raises(CommandError, match="exclude each other"):
+    with pytest.raises(CommandError, match=r"--make.*--dry-run"):
         call_command("import_policy", "--policy", "vo-a", "--format", "yaml", "--make", "--dry-run", str(tree))
     assert not Policy.objects.exists()

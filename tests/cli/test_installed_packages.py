@@ -78,32 +78,32 @@ def test_an_installed_algorithm_operator_and_benefit_are_used_by_name(installed:
 def test_the_names_of_an_installed_package_are_unknown_without_it(tmp_path: Path) -> None:
     found = manage("compute", "-", path=tmp_path, given=[case(name="least-used"), case(name="aequus")])
     assert found.returncode == 2
-    assert "unknown algorithm 'least-used'" in found.stderr
+    assert "'least-used'" in found.stderr
     assert len(json.loads(found.stdout)) == 1
 
 
 BROKEN = {
     "import_error": (
         "import there_is_no_such_module\n", "[fairshare.algorithms]\nlost = import_error:LOST\n",
-        "package import-error was refused: import_error:LOST can't be imported: ModuleNotFoundError",
+        ["import-error", "import_error:LOST", "ModuleNotFoundError"],
     ),
     "exits": (
-        "raise SystemExit(3)\n", "[fairshare.algorithms]\nlost = exits:LOST\n", "SystemExit: 3",
+        "raise SystemExit(3)\n", "[fairshare.algorithms]\nlost = exits:LOST\n", ["SystemExit: 3"],
     ),
     "wrong_protocol": (
         "class Lost:\n    name = 'lost'\nLOST = Lost()\n", "[fairshare.algorithms]\nlost = wrong_protocol:LOST\n",
-        "its label must be a text that isn't empty",
+        ["wrong_protocol:LOST", "label"],
     ),
     "a_class": (
         "class Lost: ...\n", "[fairshare.algorithms]\nlost = a_class:Lost\n",
-        "is a class: the entry point must name an instance",
+        ["a_class:Lost"],
     ),
     "computes_nonsense": (
         "from fairshare_example import LeastUsed\n"
         "class Lost(LeastUsed):\n    name = 'lost'\n"
         "    def compute(self, *given):\n        return 1 / 0\nLOST = Lost()\n",
         "[fairshare.algorithms]\nlost = computes_nonsense:LOST\n",
-        "a small tree can't be computed: ZeroDivisionError",
+        ["computes_nonsense:LOST", "ZeroDivisionError"],
     ),
 }  # fmt: skip
 
@@ -112,12 +112,12 @@ BROKEN = {
 def test_a_broken_package_is_refused_by_name_and_everything_else_works(
     installed: Path, tmp_path: Path, name: str
 ) -> None:
-    code, entry_points, reason = BROKEN[name]
+    code, entry_points, named = BROKEN[name]
     folder = broken(tmp_path, name, code, entry_points)
     path = Path(f"{folder}{os.pathsep}{installed}")
     found = manage("compute", "-", path=path, given=[case(name="lost"), case(name="least-used"), case(name="aequus")])
     assert found.returncode == 2
-    assert reason in found.stderr
+    assert [each for each in named if each not in found.stderr] == []
     assert name.replace("_", "-") in found.stderr
     assert [answer["algorithm"]["name"] for answer in json.loads(found.stdout)] == ["least-used", "aequus"]
 
@@ -134,13 +134,15 @@ def test_the_system_check_names_each_refused_entry_point_once(installed: Path, t
     assert found.returncode == 0
     warned = [line for line in found.stderr.splitlines() if "fairshare.W001" in line]
     assert len(warned) == 6
-    told = " ".join(warned)
-    assert "fairshare.algorithms 'aequus' is refused: the name 'aequus' is taken by one of ours" in told
-    assert "the name 'least-used' is taken by the package fairshare-example" in told
-    assert "it calls itself 'least-used', its entry point 'other'" in told
-    assert "the name 'relative-3' is taken" in told
-    assert "it must be an Operator, not a int" in told
-    assert "the name 'cpu_s' is taken by one of ours" in told
+    for named in (
+        ("fairshare.algorithms", "'aequus'"),
+        ("fairshare.algorithms", "'least-used'", "fairshare-example"),
+        ("fairshare.algorithms", "'least-used'", "'other'"),
+        ("fairshare.operators", "'relative-3'"),
+        ("fairshare.operators", "Operator", "int"),
+        ("fairshare.benefits", "'cpu_s'"),
+    ):
+        assert sum(all(each in line for each in named) for line in warned) == 1, named
 
 
 def test_without_packages_the_system_check_is_silent(tmp_path: Path) -> None:

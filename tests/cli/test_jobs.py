@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from django.core.management import call_command
+from syrupy.assertion import SnapshotAssertion
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SAM: dict[str, Any] = {
@@ -47,16 +49,18 @@ def test_one_case_or_a_list_from_several_files_comes_out_in_order(tmp_path: Path
     assert results[1]["jobs"]["j1"]["queue"] == "front"
 
 
-def test_a_bad_case_is_one_line_that_names_it_and_the_rest_is_printed(tmp_path: Path) -> None:
+def test_a_bad_case_is_one_line_that_names_it_and_the_rest_is_printed(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     bad = {**SAM, "id": "negative", "shares": {"g1": -1}}
     nameless = {**SLURM, "id": None, "weights": {"fairshare": 1}, "jobs": [{"id": "x", "nice": 1e30}]}
     status, results, errors = run(write(tmp_path / "cases.json", [bad, SAM, nameless]))
     assert status == 2
     assert [result["id"] for result in results] == ["sam"]
-    assert errors == [
-        "error: negative: shares.g1: -1 can't be used; a finite number ≥ 0 is allowed",
-        "error: 2: jobs.x.nice: 1e+30 can't be used; an integer from -2147483645 to 2147483645 is allowed",
-    ]
+    assert errors[0].startswith("error: negative: shares.g1: -1 ")
+    assert errors[1].startswith("error: 2: jobs.x.nice: 1e+30 ")
+    assert re.findall(r"-?\d{2,}", errors[1].partition("1e+30")[2]) == ["-2147483645", "2147483645"]
+    assert errors == snapshot
 
 
 def test_an_algorithm_that_is_missing_or_of_trees_is_refused(tmp_path: Path) -> None:
@@ -64,9 +68,10 @@ def test_an_algorithm_that_is_missing_or_of_trees_is_refused(tmp_path: Path) -> 
     missing = {"id": "none", "jobs": []}
     status, results, errors = run(write(tmp_path / "cases.json", [tree, missing, 7]))
     assert (status, results) == (2, [])
-    assert errors[0].startswith('error: tree: algorithm.name: unknown job algorithm "aequus"; allowed are')
-    assert errors[1].startswith("error: none: algorithm: must be given")
-    assert errors[2] == "error: 2: a case is an object with algorithm and jobs"
+    assert errors[0].startswith("error: tree: algorithm.name: ")
+    assert '"aequus"' in errors[0]
+    assert errors[1].startswith("error: none: algorithm: ")
+    assert errors[2].startswith("error: 2: ")
 
 
 def test_numbers_that_json_cannot_carry_and_keys_given_twice_are_named(tmp_path: Path) -> None:
@@ -77,8 +82,9 @@ def test_numbers_that_json_cannot_carry_and_keys_given_twice_are_named(tmp_path:
     )
     status, results, errors = run(str(path))
     assert (status, results) == (2, [])
-    assert errors[0].startswith("error: inf: shares.g: Infinity can't be used")
-    assert errors[1] == "error: twice: shares.g: given twice"
+    assert errors[0].startswith("error: inf: shares.g: Infinity ")
+    assert errors[1].startswith("error: twice: shares.g: ")
+    assert "Infinity" not in errors[1]
 
 
 def test_standard_input_is_read_without_a_database_or_an_instance(tmp_path: Path) -> None:

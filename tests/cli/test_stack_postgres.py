@@ -130,7 +130,7 @@ def test_half_a_cluster_left_by_a_kill_is_made_anew(var: Path) -> None:
 def test_data_of_another_major_version_are_refused_and_left_alone(var: Path) -> None:
     (var / "pg").mkdir()
     (var / "pg" / "PG_VERSION").write_text("9\n")
-    with pytest.raises(CannotStart, match="made by PostgreSQL 9"):
+    with pytest.raises(CannotStart, match=r"PostgreSQL 9\b"):
         PostgresServer(var).start()
     assert sorted(path.name for path in (var / "pg").iterdir()) == ["PG_VERSION"]
 
@@ -204,7 +204,7 @@ def test_root_without_user_namespaces_becomes_nobody_or_says_what_to_do(
     server = PostgresServer(var, options=NOT_DURABLE)
     reachable = subprocess.run([*server._prefix, "test", "-x", str(find_binaries() / "postgres")]).returncode == 0
     if not reachable:
-        with pytest.raises(CannotStart, match="can't reach"):
+        with pytest.raises(CannotStart, match="FAIRSHARE_VAR"):
             server.start()
         return
     server.start()

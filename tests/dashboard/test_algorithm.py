@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -13,10 +14,12 @@ from django.urls import reverse
 from apps import clock
 from apps.accounts.actor import COMMAND
 from apps.engine.algorithms import all_algorithms
+from apps.policies.at_once import publish_operations
 from apps.policies.models import Policy, Revision
 from apps.policies.services import change_settings, change_shares
 from apps.priorities import served
 from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.page import read, text_of
 
 ALGORITHM = reverse("dashboard:algorithm", kwargs={"policy": SLUG})
 COMPARE = reverse("dashboard:compare", kwargs={"policy": SLUG})
@@ -74,12 +77,13 @@ def test_every_algorithm_is_shown_from_its_registry_and_can_be_set(admin: Client
 
 def test_what_cant_be_used_is_marked_at_its_field_and_kept(admin: Client) -> None:
     answer = send(admin, algorithm="aequus", operator="relative", resolution="1", step="preview")
-    text = answer.content.decode()
-    assert answer.status_code == 422
-    assert 'value="1"' in text
-    assert "1 isn&#x27;t allowed; an integer from 2 to 2147483648 is." in text
+    (field,) = read(answer, 422).all('[aria-invalid="true"]')
+    assert (field.attributes["name"], field.attributes["value"]) == ("resolution", "1")
+    assert re.findall(r"\d+", read(answer, 422).text("#id_resolution_hint")) == ["1", "2", "2147483648"]
     wrong = send(admin, algorithm="aequus", operator="relative", k="0,3", step="preview")
-    assert "applies to the operator &#x27;combined&#x27; only" in wrong.content.decode().lower()
+    (field,) = read(wrong, 422).all('[aria-invalid="true"]')
+    assert (field.attributes["name"], field.attributes["value"]) == ("k", "0,3")
+    assert "combined" in read(wrong, 422).text("#id_k_hint"), "the operator to which it applies"
     right = publish(admin, algorithm="aequus", operator="combined", k="0,3")
     assert right.status_code == 303
     assert in_force()["algorithm"]["k"] == 0.3
@@ -89,8 +93,7 @@ def test_nothing_is_published_that_was_not_previewed_or_has_no_reason(admin: Cli
     assert send(admin, algorithm="gridwide", step="publish").status_code == 200
     shown = send(admin, algorithm="gridwide", step="preview")
     silent = send(admin, algorithm="gridwide", step="publish", reason=" ", previewed=shown.context["stated"])
-    assert silent.status_code == 422
-    assert "Say why" in silent.content.decode()
+    assert [one.attributes["name"] for one in read(silent, 422).all('[aria-invalid="true"]')] == ["reason"]
     other = send(admin, algorithm="flux", step="publish", previewed=shown.context["stated"])
     assert other.status_code == 200
     assert in_force()["algorithm"]["name"] == "aequus"
@@ -100,28 +103,26 @@ def test_an_algorithm_without_inherited_shares_names_the_entry_that_has_them(adm
     change_shares(
         policy_slug=SLUG, entry_uid=grid.uid("/atlas/bob"), shares="parent", reason="x", at=clock.now(), actor=COMMAND
     )
-    text = page(admin, f"{ALGORITHM}?algorithm=flux")
-    assert "/atlas/bob inherits its shares" in text
-    assert 'name="step"' not in text
-    answer = publish(admin, algorithm="flux", base_revision=3)
-    assert answer.status_code == 422
-    assert "/atlas/bob inherits its shares" in answer.content.decode()
-    assert "/atlas/bob inherits its shares" in page(admin, f"{COMPARE}?with=in-force&with=flux")
+    shown = read(admin.get(f"{ALGORITHM}?algorithm=flux"))
+    assert "/atlas/bob" in shown.text('[data-testid="misfit"]')
+    assert not shown.has('[name="step"]')
+    assert "/atlas/bob" in read(publish(admin, algorithm="flux", base_revision=3), 422).text('[data-testid="misfit"]')
+    assert "/atlas/bob" in read(admin.get(f"{COMPARE}?with=in-force&with=flux")).text('[data-testid="misfit"]')
 
 
 def test_two_who_decide_at_once_are_told(admin: Client) -> None:
     settings = {"algorithm": {"name": "gridwide"}}
     change_settings(policy_slug=SLUG, settings=settings, reason="first", at=clock.now(), actor=COMMAND)
     answer = publish(admin, algorithm="flux")
-    assert answer.status_code == 409
-    assert "Somebody changed these settings" in answer.content.decode()
+    assert read(answer, 409).error_codes() == ["edit_conflict"]
     assert in_force()["algorithm"]["name"] == "gridwide"
 
 
 def test_somebody_who_is_no_administrator_reads_and_is_refused(grid: Grid, client: Client) -> None:
     client.force_login(grid.alice)
-    text = page(client, f"{ALGORITHM}?algorithm=flux")
-    assert "Only an administrator" in text
+    shown = read(client.get(f"{ALGORITHM}?algorithm=flux"))
+    assert shown.has('[data-testid="may-not-change"]')
+    assert not shown.has('[name="step"]')
     assert publish(client, algorithm="flux").status_code == 403
     assert in_force()["algorithm"]["name"] == "aequus"
 
@@ -133,6 +134,8 @@ def test_algorithms_are_side_by_side_with_who_moves_furthest_first(admin: Client
     answer = admin.get(f"{COMPARE}?with=in-force&with=slurm-classic&with=aequus:absolute")
     found = answer.context["found"]
     spreads = [leaf.spread for leaf in found.leaves]
+    assert read(answer).has("table.side-by-side")
+    assert not read(answer).has('[data-testid="nothing-to-compare"]')
     assert [side.algorithm["name"] for side in found.sides] == ["aequus", "slurm-classic", "aequus"]
     assert spreads == sorted(spreads, reverse=True)
     assert spreads[0] > 0
@@ -153,7 +156,8 @@ def test_a_comparison_shows_everybody_the_leaves_they_may_see(grid: Grid, client
 
 @pytest.mark.parametrize("query", ["with=nothing", "with=aequus:upside-down", "with=flux:relative"])
 def test_an_address_that_names_no_algorithm_is_refused_in_words(admin: Client, query: str) -> None:
-    assert "algorithm" in page(admin, f"{COMPARE}?{query}", status=422)
+    refusal = admin.get(f"{COMPARE}?{query}").context["refusal"]
+    assert (refusal.status, [field.where.partition(".")[0] for field in refusal.fields]) == (422, ["algorithm"])
 
 
 def test_an_algorithm_nobody_has_is_a_page_that_does_not_exist(admin: Client) -> None:
@@ -164,22 +168,32 @@ def test_an_algorithm_nobody_has_is_a_page_that_does_not_exist(admin: Client) ->
 def test_without_usage_there_is_nothing_to_compare_and_the_page_says_so(db: None, client: Client) -> None:
     grid = make_grid(datetime.now(UTC), with_usage=False)
     client.force_login(grid.admin)
-    assert "No usage yet" in page(client, COMPARE)
+    shown = read(client.get(COMPARE))
+    assert shown.has('[data-testid="nothing-to-compare"]')
+    assert not shown.has("table.side-by-side")
     assert publish(client, algorithm="flux").status_code == 303
 
 
 def test_level_fairshare_stands_on_every_page_with_over_or_under(admin: Client, grid: Grid) -> None:
     publish(admin, algorithm="slurm-fair-tree", ties="as-slurm")
     grid.recompute()
-    tree = page(admin, f"/policy/{SLUG}/?entry={grid.uid('/atlas/bob')}")
-    assert "Level fairshare" in tree
-    assert "2 under" in tree
-    entry = admin.get(f"/policy/{SLUG}/n/{grid.uid('/cms/dave')}/dave/").content.decode()
-    assert "nothing used" in entry
-    assert "Infinity" not in entry
-    group = admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/").content.decode()
-    assert "No rank" not in group
+    bob = grid.uid("/atlas/bob")
+    tree = read(admin.get(f"/policy/{SLUG}/?entry={bob}"))
+    assert tree.one("th.c-own").attributes["title"] == "level_fs"
+    for place in (f"#e-{bob} .c-own", '#panel [data-testid="own-number"][data-key="level_fs"]'):
+        told = tree.one(f'{place} [data-testid="balance"]')
+        assert (told.attributes["data-state"], text_of(told).split()[0]) == ("under", "2"), place
+    answer = admin.get(f"/policy/{SLUG}/n/{grid.uid('/cms/dave')}/dave/")
+    unused = read(answer).one('[data-testid="own-number"][data-key="level_fs"] [data-testid="balance"]')
+    assert unused.attributes["data-state"] == "idle"
+    assert "Infinity" not in answer.content.decode()
+    assert not read(admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/")).has('[data-testid="no-rank"]')
+    robots = {"op": "add", "parent": str(grid.uid("/atlas")), "name": "robots", "kind": "service", "shares": 1.0}
+    publish_operations(policy_slug=SLUG, operations=[robots], reason="x", at=clock.now(), actor=COMMAND)
+    grid.recompute()
+    unranked = read(admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas/robots')}/robots/"))
+    assert "robots" in unranked.text('[data-testid="no-rank"]')
     admin.force_login(grid.alice)
-    mine = page(admin, "/me/priority/")
-    assert "Slurm’s Fair Tree walks the tree from the top" in mine
-    assert "level_fs" in mine
+    mine = read(admin.get("/me/priority/"))
+    assert mine.item("scheduler-number").attributes["data-key"] == "number.fair_tree"
+    assert "level_fs" in [one.attributes["data-key"] for one in mine.items("own-number")]

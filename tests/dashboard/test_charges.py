@@ -12,6 +12,7 @@ from apps import clock
 from apps.priorities.charges import HEADER
 from apps.usage.models import Record
 from tests.dashboard.grid import Grid, make_grid
+from tests.dashboard.page import read
 
 LIST = "/policy/grid/charges/"
 pytestmark = pytest.mark.django_db
@@ -42,16 +43,19 @@ def test_my_priority_leads_to_my_jobs_and_each_to_its_arithmetic(alice_client: C
     mine = Record.objects.get(account__user_name="alice")
     assert f"{LIST}{mine.pk}/" in page
     assert f"{LIST}{Record.objects.get(account__user_name='bob').pk}/" not in page
-    one = alice_client.get(f"{LIST}{mine.pk}/").content.decode()
-    for words in ("What it used, weighed", "Hour by hour", "Where it counts", "no rule fits", "7,200"):
-        assert words in one
+    one = read(alice_client.get(f"{LIST}{mine.pk}/"))
+    for part in ("#what", "#fade", "#where", '[data-testid="no-class-rule"]'):
+        assert one.has(part)
+    assert "7,200" in one.text("main")
 
 
 def test_jobs_of_others_are_not_found(alice_client: Client, grid: Grid) -> None:
     other = Record.objects.get(account__user_name="bob")
     assert alice_client.get(f"{LIST}{other.pk}/").status_code == 404
-    nothing = alice_client.get(f"{LIST}?job={other.job}").content.decode()
-    assert "No such job that you may read" in nothing
+    nothing = read(alice_client.get(f"{LIST}?job={other.job}"))
+    assert nothing.item("no-charges").attributes["data-state"] == "search"
+    own = Record.objects.get(account__user_name="alice")
+    assert not read(alice_client.get(f"{LIST}?job={own.job}")).has('[data-testid="no-charges"]')
 
 
 def test_an_administrator_comes_from_a_source_and_takes_a_table_along(admin_client: Client, grid: Grid) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,6 +18,7 @@ from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Import, Overlap, Record, Source
 from apps.usage.services import make_source
+from tests.dashboard.page import Page, read
 
 pytestmark = pytest.mark.django_db
 
@@ -50,10 +52,8 @@ def sent(client: Client, body: str, **given: str) -> Import:
     return Import.objects.get(pk=made.pk)
 
 
-def page(client: Client, name: str, **given: int) -> str:
-    response = client.get(reverse(f"dashboard:{name}", kwargs=given))
-    assert response.status_code == 200
-    return str(response.content.decode())
+def page(client: Client, name: str, **given: int) -> Page:
+    return read(client.get(reverse(f"dashboard:{name}", kwargs=given)))
 
 
 def undo(client: Client, made: Import, reason: str = "") -> None:
@@ -65,17 +65,20 @@ def undo(client: Client, made: Import, reason: str = "") -> None:
 @pytest.mark.usefixtures("source")
 def test_an_import_is_taken_back_after_a_look_at_what_that_means(as_admin: Client) -> None:
     made = sent(as_admin, line(1) + line(2))
-    assert "Take back 2 records" in page(as_admin, "import", import_id=made.pk)
+    before = page(as_admin, "import", import_id=made.pk)
+    assert before.item("undo").attributes["data-state"] == "can"
+    assert before.item("take-back").attributes["data-value"] == "2"
     undo(as_admin, made, "the wrong month")
     made.refresh_from_db()
     assert made.undone_run is not None
     during = page(as_admin, "import", import_id=made.pk)
-    assert "Being undone" in during
-    assert 'hx-trigger="every 2s"' in during
+    assert during.item("undo").attributes["data-state"] == "at_work"
+    assert during.has('[hx-trigger="every 2s"]')
     work_run_now(made.undone_run.pk)
     after = page(as_admin, "import", import_id=made.pk)
-    assert "2 records were removed. Usage is as if this file had never come." in after
-    assert "hx-trigger" not in after
+    assert after.item("undo").attributes["data-state"] == "done"
+    assert re.findall(r"\d+", after.text('[data-testid="undo-text"]')) == ["2"]
+    assert not after.has("[hx-trigger]")
     assert not Record.objects.exists()
     assert AuditEvent.objects.get(verb="usage.undo_asked").details["reason"] == "the wrong month"
 
@@ -85,16 +88,20 @@ def test_what_cannot_be_undone_says_why(as_admin: Client) -> None:
     first = sent(as_admin, line(1))
     later = sent(as_admin, line(1, run=4000))
     shown = page(as_admin, "import", import_id=first.pk)
-    assert f"corrected since by import {later.pk} (a.swf): undo that one first" in shown
-    assert "Take back" not in shown
+    assert shown.item("undo").attributes["data-state"] == "cannot"
+    assert shown.error_codes() == ["replaced_since"]
+    why = shown.text('[data-testid="undo-text"]')
+    assert f"{later.pk} (a.swf)" in why
+    assert not shown.has('[data-testid="take-back"]')
     undo(as_admin, first)
-    assert "undo that one first" in page(as_admin, "import", import_id=first.pk)
+    assert page(as_admin, "import", import_id=first.pk).texts("#problem .error") == [why]
     assert Import.objects.get(pk=first.pk).undone_run_id is None
 
 
 @pytest.mark.usefixtures("source")
 def test_a_dry_run_has_nothing_to_take_back(as_admin: Client) -> None:
-    assert "Undo" not in page(as_admin, "import", import_id=sent(as_admin, line(1), mode="dry").pk)
+    shown = page(as_admin, "import", import_id=sent(as_admin, line(1), mode="dry").pk)
+    assert not shown.has('[data-testid="undo"]')
 
 
 @pytest.mark.usefixtures("source")
@@ -105,7 +112,7 @@ def test_all_or_nothing_is_chosen_when_the_file_is_sent_and_may_be_thought_over_
     assert refused.run.state == "failed"
     assert not Record.objects.exists()
     dry = sent(as_admin, line(1) + "bad\n", all_or_nothing="true", mode="dry")
-    assert "You chose all or nothing." in page(as_admin, "import", import_id=dry.pk)
+    assert page(as_admin, "import", import_id=dry.pk).has('[data-testid="all-or-nothing"]')
     as_admin.post(reverse("dashboard:import-confirm", args=[dry.pk]), {"take": "good"})
     real = Import.objects.latest("pk")
     assert not real.all_or_nothing
@@ -123,22 +130,27 @@ def overlapping() -> None:
 
 @pytest.mark.usefixtures("source")
 def test_hours_from_two_sources_wait_for_a_decision_with_a_reason(as_admin: Client) -> None:
-    assert "No hour came from two sources" in page(as_admin, "overlaps")
+    assert page(as_admin, "overlaps").has('[data-testid="no-overlaps"]')
     overlapping()
     shown = page(as_admin, "overlaps")
-    assert "1 decision is wanted" in shown
-    assert "north: Peer after Abisko" in shown
-    assert "Only Abisko counts" in shown
+    assert not shown.has('[data-testid="no-overlaps"]')
+    assert shown.item("decisions-wanted").attributes["data-value"] == "1"
+    assert shown.item("overlap").attributes["data-state"] == "held"
+    title = shown.text('[data-testid="overlap-title"]')
+    assert [name for name in ("north", "Peer", "Abisko") if name not in title] == []
+    hidden = {one.attributes["name"]: one.attributes["value"] for one in shown.all('main [type="hidden"]')}
+    assert hidden.items() >= {"site": "north", "kept": "abisko", "held": "peer"}.items()
+    assert "Abisko" in shown.text('[name="decision"][value="drop"]')
     asked = {"site": "north", "kept": "abisko", "held": "peer", "decision": "drop", "reason": " "}
     refused = as_admin.post(reverse("dashboard:overlap-decide"), asked)
-    assert refused.status_code == 422
-    assert "Say why" in refused.content.decode()
+    assert [one.attributes["name"] for one in read(refused, 422).all('[aria-invalid="true"]')] == ["reason"]
     done = as_admin.post(reverse("dashboard:overlap-decide"), asked | {"reason": "the same jobs"})
     assert (done.status_code, done["Location"]) == (303, reverse("dashboard:overlaps"))
     assert Overlap.objects.get().state == "dropped"
     after = page(as_admin, "overlaps")
-    assert "Nothing waits for a decision" in after
-    assert "the same jobs" in after
+    assert after.item("decisions-wanted").attributes["data-value"] == "0"
+    assert after.item("overlap").attributes["data-state"] == "dropped"
+    assert after.text('[data-testid="reason"]') == "the same jobs"
 
 
 @pytest.mark.usefixtures("source")
@@ -146,8 +158,8 @@ def test_everybody_sees_and_only_administrators_decide(client: Client) -> None:
     overlapping()
     client.force_login(User.objects.create(username="bob"))
     shown = page(client, "overlaps")
-    assert "An administrator decides." in shown
-    assert "Only Abisko counts" not in shown
+    assert shown.has('[data-testid="administrator-decides"]')
+    assert not shown.has('[name="decision"]')
     asked = {"site": "north", "kept": "abisko", "held": "peer", "decision": "drop", "reason": "x"}
     assert client.post(reverse("dashboard:overlap-decide"), asked).status_code == 403
     assert Overlap.objects.get().state == "held"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +14,8 @@ from django.test import Client
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import ChangeSet, Policy
 from apps.priorities import served
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, TRICKY, Grid, make_grid
+from tests.dashboard.page import read, text_of
 
 PAGE = f"/policy/{SLUG}/files/"
 TABLE = "path,shares\n/atlas,90\n/cms/dave,3\n"
@@ -45,15 +47,18 @@ def test_a_file_is_shown_as_a_draft_and_published_with_a_reason(admin: Client) -
     answer = send(admin, TABLE)
     draft = ChangeSet.objects.get(state="draft")
     assert (answer.status_code, answer.headers["Location"]) == (303, f"{PAGE}{draft.pk}/")
-    page = admin.get(answer.headers["Location"]).content.decode()
-    assert "2 with new shares" in page
-    assert "/cms/dave" in page
-    assert "more" in page
+    shown = admin.get(answer.headers["Location"])
+    page = read(shown)
+    assert shown.context["comparison"].n_reweighed == 2
+    assert re.findall(r"\d+", page.text("#verdict")) == ["2"], "and nothing else is counted"
+    kinds = {text_of(row).split()[0]: row.attributes["data-state"] for row in page.items("target-change")}
+    assert (kinds["/atlas"], kinds["/cms/dave"], kinds["/cms/erin"]) == ("more", "more", "less")
+    assert page.has('[name="step"][value="publish"]')
     assert head() == 2
     answer = admin.post(f"{PAGE}{draft.pk}/", {"version": draft.version, "step": "publish", "reason": "New year"})
     assert (answer.status_code, head()) == (303, 3)
     assert ChangeSet.objects.get(pk=draft.pk).reason == "New year"
-    assert "Publish</button>" not in admin.get(f"{PAGE}{draft.pk}/").content.decode()
+    assert not read(admin.get(f"{PAGE}{draft.pk}/")).has('[name="step"]')
 
 
 def test_a_draft_is_discarded(admin: Client) -> None:
@@ -69,17 +74,18 @@ def test_a_draft_that_somebody_else_decided_is_not_decided_twice(admin: Client) 
     given = {"version": draft.version, "step": "publish", "reason": "x"}
     assert admin.post(f"{PAGE}{draft.pk}/", given).status_code == 303
     answer = admin.post(f"{PAGE}{draft.pk}/", given)
-    assert (answer.status_code, head()) == (409, 3)
-    assert "in force already" in answer.content.decode()
+    assert (read(answer, 409).error_codes(), head()) == (["already_published"], 3)
 
 
 def test_all_wrong_lines_stand_in_one_table(admin: Client) -> None:
     answer = send(admin, "path,shares\n/atlas,x\n/cms,101%\n/<b>,1\n")
-    page = answer.content.decode()
-    assert answer.status_code == 422
-    assert "line 2, /atlas: shares" in page
-    assert "line 3, /cms: shares" in page
-    assert "the policy is as it was" in page
+    page = read(answer, 422)
+    places = [place.split(", ") for place in page.texts('[data-testid="wrong-places"] th[scope="row"]')]
+    assert [(re.findall(r"\d+", line), where) for line, where in places] == [
+        (["2"], "/atlas: shares"),
+        (["3"], "/cms: shares"),
+    ]
+    assert page.error_codes() == ["bad_document"]
     assert not ChangeSet.objects.filter(state="draft").exists()
 
 
@@ -90,7 +96,8 @@ def test_a_file_in_no_known_format_is_refused(admin: Client, text: str) -> None:
 
 def test_a_form_without_a_file_says_so(admin: Client) -> None:
     answer = admin.post(PAGE, {"format": "auto", "missing": "keep"})
-    assert (answer.status_code, "Choose a file." in answer.content.decode()) == (422, True)
+    assert answer.context["form"].has_error("file", "required")
+    assert read(answer, 422).has("#id_file_error")
 
 
 def test_a_file_that_says_what_is_in_force_makes_no_draft(admin: Client) -> None:
@@ -104,10 +111,15 @@ def test_a_file_that_says_what_is_in_force_makes_no_draft(admin: Client) -> None
 
 
 def test_what_each_format_leaves_out_is_listed(admin: Client) -> None:
-    page = admin.get(PAGE).content.decode()
-    assert "the policy&#x27;s settings" in page
-    assert "exact names of 1 entry" in page
-    assert "<img src=x" not in page
+    answer = admin.get(PAGE)
+    page = read(answer)
+    dropped = {each["format"].name: each["dropped"] for each in answer.context["exports"]}
+    assert {name for name, what in dropped.items() if not what} == {"json", "yaml"}
+    for name, what in dropped.items():
+        shown = page.texts(f'[data-testid="left-out"][data-key="{name}"] li')
+        assert shown == [" ".join(each.split()) for each in what]
+    assert any(TRICKY in what for each in dropped.values() for what in each), "a name that a format can't hold"
+    assert "<img src=x" not in answer.content.decode()
 
 
 def test_a_file_too_large_for_the_page_is_refused_before_it_is_read(admin: Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -38,16 +39,30 @@ def test_changes_carry_a_sign_and_balance_does_not() -> None:
 
 
 def test_balance_is_over_under_or_on_target_within_tolerance() -> None:
-    assert presentation.balance(0.382, 0.30).text == "8.2 over"
-    assert presentation.balance(0.309, 0.35).text == "4.1 under"
-    assert presentation.balance(0.33, 0.30).text == "on target"
+    over, under, on = (presentation.balance(*pair) for pair in ((0.382, 0.30), (0.309, 0.35), (0.33, 0.30)))
+    assert (over.state, over.amount) == (State.OVER, "8.2")
+    assert (under.state, under.amount) == (State.UNDER, "4.1")
+    assert (on.state, on.amount) == (State.ON, "")
+    assert [each.text for each in (over, under, on)] == [f"8.2 {over.word}", f"4.1 {under.word}", on.word]
     assert presentation.balance(0.005, 0.0).state is State.ON
 
 
 def test_nobody_ran_is_no_demand_and_an_unknown_usage_is_no_data() -> None:
-    assert presentation.balance(0.0, 0.1, has_usage=False).text == "no demand"
-    assert presentation.balance(None, 0.1).text == "no data"
-    assert presentation.balance(0.0, 0.1).text == "10.0 under"
+    idle, unknown, under = (
+        presentation.balance(0.0, 0.1, has_usage=False), presentation.balance(None, 0.1), presentation.balance(0.0, 0.1)
+    )  # fmt: skip
+    assert (idle.state, idle.amount) == (State.IDLE, "")
+    assert (unknown.state, unknown.amount) == (State.NO_DATA, "")
+    assert (under.state, under.amount) == (State.UNDER, "10.0")
+
+
+def test_every_balance_has_a_word_of_its_own() -> None:
+    pairs = [(0.4, 0.3), (0.2, 0.3), (0.3, 0.3), (None, 0.3)]
+    words = {presentation.balance(*pair).word for pair in pairs} | {
+        presentation.balance(0.0, 0.3, has_usage=False).word
+    }
+    assert len(words) == 5
+    assert "" not in words
 
 
 def test_amounts_are_core_hours_with_a_trace_shown_as_a_trace() -> None:
@@ -74,12 +89,11 @@ def test_ages_and_windows_take_the_unit_that_fits() -> None:
 def test_shares_read_as_they_were_typed() -> None:
     assert presentation.shares(20.0) == "20"
     assert presentation.shares(0.5) == "0.5"
-    assert presentation.shares(None) == "inherit"
+    assert re.fullmatch(r"\D+", presentation.shares(None)), "a word: no number was typed"
     assert presentation.shares(88.23529411764706) == "88.23529412"
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(30.0, "30"), (13.425742574257425, "13.4257"), (None, "inherit"), (1234567.25, "1234567.25")]
-)
+@pytest.mark.parametrize(("value", "text"), [(30.0, "30"), (13.425742574257425, "13.4257"), (1234567.25, "1234567.25")])
 def test_a_column_of_shares_keeps_six_digits(value: float | None, text: str) -> None:
     assert presentation.shares_short(value) == text
+    assert presentation.shares_short(None) == presentation.shares(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -32,24 +33,29 @@ def line(name: str = "sacct", *, lag_s: float | None = 120, every_s: int | None 
 
 
 @pytest.mark.parametrize(
-    ("lag_s", "every_s", "state", "words", "lag"),
+    ("lag_s", "every_s", "state", "lag"),
     [
-        (120, 300, "on_time", "on time", "2 of 5\u00a0min"),
-        (300, 300, "on_time", "on time", "5 of 5\u00a0min"),
-        (301, 300, "late", "late", "5 of 5\u00a0min"),
-        (899, 300, "late", "late", "14 of 5\u00a0min"),
-        (900, 300, "silent", "silent", "15 of 5\u00a0min"),
-        (9 * 3600, 3600, "silent", "silent", "9 of 1\u00a0h"),
-        (9 * 60, 3600, "on_time", "on time", "9\u00a0min of 1\u00a0h"),
-        (9 * 60, None, "by_hand", "by hand", "no rhythm"),
-        (None, 300, "empty", "no records yet", "–"),
+        (120, 300, "on_time", ["2", "5\u00a0min"]),
+        (300, 300, "on_time", ["5", "5\u00a0min"]),
+        (301, 300, "late", ["5", "5\u00a0min"]),
+        (899, 300, "late", ["14", "5\u00a0min"]),
+        (900, 300, "silent", ["15", "5\u00a0min"]),
+        (9 * 3600, 3600, "silent", ["9", "1\u00a0h"]),
+        (9 * 60, 3600, "on_time", ["9\u00a0min", "1\u00a0h"]),
+        (9 * 60, None, "by_hand", []),
+        (None, 300, "empty", []),
     ],
 )
 def test_lag_is_said_against_the_expected_interval(
-    lag_s: float | None, every_s: int | None, state: str, words: str, lag: str
+    lag_s: float | None, every_s: int | None, state: str, lag: list[str]
 ) -> None:
     found = line(lag_s=lag_s, every_s=every_s)
-    assert (str(found.state), found.state_words, found.lag) == (state, words, lag)
+    assert (str(found.state), re.findall(r"\d+(?:\u00a0\w+)?", found.lag)) == (state, lag)
+
+
+def test_every_state_of_a_source_has_words_of_its_own() -> None:
+    lines = [line(lag_s=lag_s) for lag_s in (None, 120, 301, 900)] + [line(every_s=None)]
+    assert len({each.state for each in lines}) == len({each.state_words for each in lines}) == 5
 
 
 def test_the_tick_of_the_expected_interval_stands_in_one_line_and_long_silence_is_clipped() -> None:
@@ -65,27 +71,37 @@ def test_the_tick_of_the_expected_interval_stands_in_one_line_and_long_silence_i
 @pytest.mark.parametrize(
     ("lags", "expected"),
     [
-        ([], "No usage sources yet"),
-        ([60], "The source is on time"),
-        ([60, 60], "All 2 sources are on time"),
-        ([3000], "The source is late"),
-        ([3000, 60], "1 of 2 sources is late"),
-        ([3000, 3000, 60], "2 of 3 sources are late"),
+        ([], ("none", 0, 0)),
+        ([60], ("on_time", 1, 1)),
+        ([60, 60], ("on_time", 2, 2)),
+        ([3000], ("late", 1, 1)),
+        ([3000, 60], ("late", 1, 2)),
+        ([3000, 3000, 60], ("late", 2, 3)),
     ],
 )
-def test_the_headline_is_a_verdict(lags: list[float], expected: str) -> None:
-    assert headline([line(f"s{n}", lag_s=lag) for n, lag in enumerate(lags)]) == expected
+def test_the_headline_is_a_verdict(lags: list[float], expected: tuple[str, int, int]) -> None:
+    found = headline([line(f"s{n}", lag_s=lag) for n, lag in enumerate(lags)])
+    assert (found.key, found.n, found.of) == expected
+    if found.of > 1:
+        assert str(found.n) in found.text
+        assert str(found.of) in found.text
 
 
 def test_sources_without_a_rhythm_are_not_called_on_time() -> None:
     by_hand = line(every_s=None)
-    assert headline([by_hand]) == "1 source, filled by hand"
-    assert headline([by_hand, line()]) == "1 source is on time, others by hand"
+    alone, beside, timed = (headline(lines) for lines in ([by_hand], [by_hand, line()], [line()]))
+    assert (alone.key, alone.n, alone.of) == ("by_hand", 1, 1)
+    assert (beside.key, beside.n, beside.of) == ("on_time_in_part", 1, 2)
+    assert len({alone.text, beside.text, timed.text}) == 3
 
 
 def test_the_longest_silence_is_named_first() -> None:
-    sentences = what_is_late([line("late", lag_s=400), line("mute", lag_s=9 * 3600), line("fine")], NOW)
-    assert sentences == ["mute has been silent for 9\u00a0h.", "late sent its last record 6\u00a0min ago."]
+    sentences = what_is_late([line("slow", lag_s=400), line("mute", lag_s=9 * 3600), line("fine")], NOW)
+    assert len(sentences) == 2
+    for sentence, named in zip(sentences, [("mute", "9\u00a0h"), ("slow", "6\u00a0min")], strict=True):
+        assert [each for each in named if each not in sentence] == []
+    one = what_is_late([line("mute", lag_s=400)], NOW)[0]
+    assert one.replace("6\u00a0min", "9\u00a0h") != sentences[0], "late and silent read differently"
 
 
 def _days(*states: Coverage) -> list[Day]:
@@ -96,9 +112,12 @@ def _days(*states: Coverage) -> list[Day]:
 def test_holes_are_told_in_words_and_as_a_table() -> None:
     rows = [("nsc", _days(Coverage.FULL, Coverage.HOLE, Coverage.PART)), ("pdc", _days(Coverage.FULL))]
     assert gaps(rows) == ["nsc: 2 Mar"]
-    assert coverage_label(rows, 60) == "Coverage of 2 sources over 60 days. Days without usage: nsc: 2 Mar."
+    label = coverage_label(rows, 60)
+    assert re.findall(r"\d+", label) == ["2", "60", "2"]
+    assert "nsc: 2 Mar" in label
     first = day_table(rows)[0]
-    assert (first.full, first.part, first.hole, first.odd) == (1, 1, 1, "2 Mar (none), 3 Mar (19 h missing)")
+    assert (first.full, first.part, first.hole) == (1, 1, 1)
+    assert re.findall(r"\d+ \w+", first.odd) == ["2 Mar", "3 Mar", "19 h"]
 
 
 def test_the_strip_fits_into_its_box_at_both_widths() -> None:

@@ -18,6 +18,7 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, Source
 from apps.usage.services import make_source
 from apps.usage.sources import BY_HAND, tag_of
+from tests.dashboard.page import read
 
 pytestmark = pytest.mark.django_db
 NEW = "/usage/sources/new/"
@@ -65,6 +66,10 @@ def text_of(response: Any) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())
 
 
+def state_of(client: Client) -> str | None:
+    return read(client.get("/usage/sources/abisko/")).item("collecting").attributes["data-state"]
+
+
 def test_first_it_is_asked_how_the_usage_comes_in(as_admin: Client) -> None:
     page = as_admin.get(NEW)
     for kind in BY_HAND:
@@ -83,11 +88,10 @@ def test_a_folder_is_set_up_and_its_files_count(as_admin: Client, spool: Path) -
     }
     (spool / "a.swf").write_text(LOG)
     assert as_admin.post("/usage/sources/abisko/collect/")["Location"] == "/usage/sources/abisko/#collecting"
-    assert "collecting now" in text_of(as_admin.get("/usage/sources/abisko/"))
+    assert state_of(as_admin) == "at_work"
     assert work_run_now(Run.objects.get(kind="usage_collect").pk).counts["new"] == 1
-    page = text_of(as_admin.get("/usage/sources/abisko/"))
-    assert "works" in page
-    assert f"{spool}/*" in page
+    assert state_of(as_admin) == "works"
+    assert f"{spool}/*" in text_of(as_admin.get("/usage/sources/abisko/"))
 
 
 def test_what_is_wrong_stands_at_its_field_and_what_was_typed_stays(as_admin: Client, spool: Path) -> None:
@@ -100,7 +104,7 @@ def test_what_is_wrong_stands_at_its_field_and_what_was_typed_stays(as_admin: Cl
     assert form["folder"].value() == "/etc"
     answer = as_admin.post(address, {**wrong, "time_zone": "Europe/Stockholm"})
     assert {"folder", "pattern"} <= set(answer.context["form"].errors)
-    assert "FAIRSHARE_COLLECT_FOLDERS" in text_of(answer)
+    assert "FAIRSHARE_COLLECT_FOLDERS" in read(answer, 422).text("#id_folder_error")
     assert not Source.objects.exists()
     make_source(slug="abisko", name="x", at=clock.now(), actor=SYSTEM)
     taken = as_admin.post(address, typed(as_admin, address, name="A", slug="abisko", folder=str(spool)))
@@ -116,7 +120,7 @@ def test_a_command_is_split_into_arguments_and_shown_again_as_it_was_typed(
     settings.FAIRSHARE_COLLECT_COMMANDS = [str(program)]
     address = f"{NEW}?kind=command"
     broken = as_admin.post(address, typed(as_admin, address, name="S", slug="slurm", command="sacct 'x"))
-    assert "partner" in str(broken.context["form"].errors["command"])
+    assert broken.context["form"].has_error("command", "unbalanced_quotes")
     given = typed(as_admin, address, name="S", slug="slurm", command="sacct -S {from} '--name=a b; rm -rf /' $HOME")
     assert as_admin.post(address, given).status_code == 303
     source = Source.objects.get()
@@ -137,7 +141,8 @@ def test_two_administrators_do_not_overwrite_each_other(as_admin: Client, spool:
     assert as_admin.post(address, theirs).status_code == 303
     late = as_admin.post(address, mine)
     assert (late.status_code, Source.objects.get().name) == (412, "Theirs")
-    assert "look at it again" in text_of(late)
+    assert late.context["form"].has_error("__all__", "stale")
+    assert read(late, 412).has('form [role="alert"]')
 
 
 def test_settings_that_are_kept_unchanged_change_nothing(as_admin: Client, spool: Path) -> None:
@@ -150,9 +155,11 @@ def test_settings_that_are_kept_unchanged_change_nothing(as_admin: Client, spool
 def test_a_source_is_paused_and_resumed_and_says_so(as_admin: Client, spool: Path) -> None:
     set_up(as_admin, spool)
     assert as_admin.post("/usage/sources/abisko/pause/").status_code == 303
-    page = as_admin.get("/usage/sources/abisko/")
-    assert "when it is resumed" in text_of(page)
-    assert 'id="resume"' in page.content.decode()
+    page = read(as_admin.get("/usage/sources/abisko/"))
+    assert page.item("collecting").attributes["data-state"] == "paused"
+    assert not re.search(r"\d", page.text('[data-testid="next-collection"]')), "no time"
+    assert page.has("#resume")
+    assert not page.has("#pause")
     assert as_admin.post("/usage/sources/abisko/collect/").status_code == 409
     assert as_admin.post("/usage/sources/abisko/resume/").status_code == 303
     assert Source.objects.get().collect_due_at is not None
@@ -165,12 +172,13 @@ def test_a_failure_is_told_with_its_reason_to_administrators_and_as_such_to_othe
     spool.rmdir()
     as_admin.post("/usage/sources/abisko/collect/")
     work_run_now(Run.objects.get(kind="usage_collect").pk)
-    told, seen = (text_of(one.get("/usage/sources/abisko/")) for one in (as_admin, as_bob))
-    assert "The last try failed. There is no folder" in told
-    assert "failed" in seen
-    assert str(spool) not in seen
-    assert "There is no folder" not in seen
-    assert "Collect now" not in seen
+    told, seen = (read(one.get("/usage/sources/abisko/")) for one in (as_admin, as_bob))
+    assert (state_of(as_admin), state_of(as_bob)) == ("failed", "failed")
+    assert str(spool) in told.text('[data-testid="collect-error"]')
+    assert told.has("#collect")
+    assert str(spool) not in text_of(as_bob.get("/usage/sources/abisko/"))
+    assert not seen.has('[data-testid="collect-error"]')
+    assert not seen.has("#collect")
 
 
 def test_the_card_follows_a_collection_and_then_stops(as_admin: Client, spool: Path) -> None:
@@ -203,10 +211,12 @@ def test_refused_lines_of_a_collection_are_read_like_those_of_an_import(as_admin
     as_admin.post("/usage/sources/abisko/collect/")
     run = work_run_now(Run.objects.get(kind="usage_collect").pk)
     assert run.counts.get("rejected") == 1, (run.error, run.result)
-    page = as_admin.get(f"/usage/imports/{Import.objects.get().pk}/")
-    assert page.status_code == 200
-    assert "a.swf line 3: 3 of 18 fields" in text_of(page)
-    assert "It was collected, not imported" in text_of(page)
+    page = read(as_admin.get(f"/usage/imports/{Import.objects.get().pk}/"))
+    assert page.item("rejected-line").attributes["data-code"] == "too_few_fields"
+    told = page.text('[data-testid="rejected-line"] small')
+    assert "a.swf" in told
+    assert re.findall(r"\d+", told) == ["3", "3", "18"]
+    assert page.item("undo").attributes["data-code"] == "collected"
     refused = as_admin.post(f"/usage/imports/{Import.objects.get().pk}/undo/", {"reason": "x"})
     assert (refused.status_code, Record.objects.count(), Import.objects.get().undone_run) == (303, 1, None)
     assert "a.swf" in text_of(as_admin.get("/usage/sources/abisko/"))

@@ -19,6 +19,7 @@ from apps.accounts.models import AuditEvent, Token, User
 from apps.errors import Unauthenticated
 from tests.dashboard.grid import PASSWORD as GRID_PASSWORD
 from tests.dashboard.grid import SLUG, make_grid
+from tests.dashboard.page import read
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "a long pass phrase"
@@ -139,6 +140,7 @@ def test_administrators_may_give_every_scope_and_others_only_their_own(as_alice:
 
 def test_rotating_gives_a_new_secret_and_the_old_one_works_for_a_day(as_alice: Client, alice: User) -> None:
     token, old = make_token(alice)
+    assert not read(as_alice.get(TOKENS)).has('[data-testid="old-secret"]')
     url = reverse("dashboard:token-rotate", kwargs={"token_id": token.pk})
     response = as_alice.post(url, {"password": PASSWORD, "ticket": ticket_of(as_alice, url)})
     new = shown_secret(response.content.decode())
@@ -149,7 +151,7 @@ def test_rotating_gives_a_new_secret_and_the_old_one_works_for_a_day(as_alice: C
     assert services.verify_token(new, at=late)[0] == alice
     with pytest.raises(Unauthenticated):
         services.verify_token(old, at=late)
-    assert "old secret until" in as_alice.get(TOKENS).content.decode()
+    assert read(as_alice.get(TOKENS)).has('[data-testid="old-secret"] time')
 
 
 def test_reloading_the_answer_of_a_rotation_does_not_rotate_again(as_alice: Client, alice: User) -> None:
@@ -173,11 +175,14 @@ def test_rotating_needs_the_password(as_alice: Client, alice: User) -> None:
 def test_revoking_asks_first_and_then_ends_the_token(as_alice: Client, alice: User) -> None:
     token, secret = make_token(alice)
     url = reverse("dashboard:token-revoke", kwargs={"token_id": token.pk})
-    assert "Revoke “laptop”?" in as_alice.get(url).content.decode()
+    asked = read(as_alice.get(url))
+    assert "laptop" in asked.text('[data-testid="revoke"]')
+    assert asked.has('main form[method="post"] [type="submit"]')
     assert services.verify_token(secret, at=clock.now())[0] == alice
     response = as_alice.post(url, follow=True)
     assert response.redirect_chain == [(TOKENS, 303)]
-    assert "“laptop” is revoked." in response.content.decode()
+    assert "laptop" in read(response).text("#problem .success")
+    assert read(response).item("token").attributes["data-state"] == "revoked"
     with pytest.raises(Unauthenticated):
         services.verify_token(secret, at=clock.now())
     assert AuditEvent.objects.filter(verb="token.revoked", actor_name="alice").count() == 1
@@ -222,9 +227,9 @@ def test_a_token_that_ended_can_neither_be_rotated_nor_is_it_offered(as_alice: C
     Token.objects.filter(pk=token.pk).update(
         created_at=clock.now() - timedelta(days=3), expires_at=clock.now() - timedelta(days=2)
     )
-    page = as_alice.get(TOKENS).content.decode()
-    assert "None works at the moment." in page
-    assert f"/me/tokens/{token.pk}/rotate/" not in page
+    page = read(as_alice.get(TOKENS))
+    assert page.item("token").attributes["data-state"] == "ended"
+    assert f"/me/tokens/{token.pk}/rotate/" not in page.values("href")
     url = reverse("dashboard:token-rotate", kwargs={"token_id": token.pk})
     assert as_alice.post(url, {"password": PASSWORD, "ticket": ticket_of(as_alice, url)}).status_code == 409
 
@@ -248,11 +253,13 @@ def test_a_token_may_be_bound_to_an_entry_that_its_owner_sees(client: Client) ->
     client.force_login(grid.admin)
     bound = {"scopes": ["policies:read"], "policy": SLUG, "password": GRID_PASSWORD}
     missing = client.post(TOKENS, form(client, **bound, entry="/nothing"))
-    assert missing.status_code == 422
-    assert "There is no entry /nothing in this policy." in missing.content.decode()
-    assert '<details class="more" open>' in missing.content.decode()
+    assert list(missing.context["form"].errors) == ["entry"]
+    assert "/nothing" in read(missing, 422).text("details[open] #id_entry_error")
     made = client.post(TOKENS, form(client, **bound, entry="atlas/alice/"))
     assert made.status_code == 200, made.content.decode()
     _user, bounds = services.verify_token(shown_secret(made.content.decode()), at=clock.now())
     assert (bounds.policy_slug, bounds.subtree_uid) == (SLUG, grid.uid("/atlas/alice"))
-    assert "part of policy grid" in made.content.decode()
+    whole = client.post(TOKENS, form(client, **bound))
+    places = read(whole).texts('[data-testid="token-place"]')
+    assert [SLUG in place for place in places] == [True, True]
+    assert places[0] != places[1], "a part of the policy, and all of it"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
+import pytest
+
 from apps.dashboard.walk import tell
 from apps.priorities.selectors import MyPriority, WalkStep
+from apps.priorities.sentences import say
 
 
 def _step(name: str, parent: str, target: float, actual: float, state: str, **more: object) -> WalkStep:
@@ -47,43 +51,63 @@ MINE = MyPriority(
 
 def test_the_verdict_names_place_and_deciding_level() -> None:
     story = tell(MINE)
-    assert story.verdict == "Behind most: rank 67 of 69"
-    assert story.reason == ("Main reason: VO-A as a whole used 38.2\u00a0% of SweGrid against a target of 30.0\u00a0%.")
-    assert story.own == "Your own use inside VO-A is on target."
+    assert story.told.verdict == say("verdict.behind", rank=67, of=69)
+    reason = say("reason.group", name="VO-A", parent="SweGrid", actual=0.382, target=0.30)
+    assert story.told.reason == [reason]
+    assert story.told.own == say("own.on", parent="VO-A")
+    assert (story.verdict, story.reason) == (story.told.verdict.text, reason.text)
+    assert story.own == say("own.on", parent="VO-A").text
 
 
 def test_each_level_is_one_sentence_with_over_or_under_and_no_ratio() -> None:
-    first, last = tell(MINE).levels
+    story = tell(MINE)
+    first, last = story.levels
+    standings = [level.standing for level in story.told.levels]
     assert first.decides
-    assert "Over by 8.2 points" in first.sentence
-    assert last.sentence.startswith("You are entitled to 25.0\u00a0% of VO-A and used 24.1\u00a0%.")
-    assert first.ahead == "1 of 2 others are ahead of yours."
-    assert last.ahead == "Nobody is ahead of you."
+    assert [said.key for said in standings] == ["walk.over_group", "walk.on_you"]
+    assert standings[0].values["points"] == pytest.approx(8.2)
+    assert standings[1].values == {"name": "dholm", "parent": "VO-A", "target": 0.25, "actual": 0.241}
+    assert [first.sentence, last.sentence] == [said.text for said in standings]
+    assert [each for each in ("VO-A", "25.0\u00a0%", "24.1\u00a0%") if each not in last.sentence] == []
+    assert "8.2" in first.sentence
+    assert not re.search(r"\b0\.\d", first.sentence + last.sentence), "no bare ratio"
+    assert first.ahead == say("ahead.some_yours", n_ahead=1, n_siblings=2).text
+    assert last.ahead == say("ahead.nobody_you").text
 
 
 def test_the_last_line_tells_what_the_scheduler_gets() -> None:
-    total = tell(MINE).total
+    story = tell(MINE)
+    total = story.total
+    assert story.told.number is not None
+    assert story.told.number.key == "number.levels"
+    assert (story.told.number.values["rank"], story.told.number.values["of"]) == (67, 69)
     assert "(\u22120.273, +0.036)" in total
-    assert "67 of 69" in total
+    assert [each for each in ("67", "69") if each not in total] == []
     assert "0.0435" in total
 
 
 def test_my_own_use_is_the_reason_when_the_last_level_decides() -> None:
     steps = (MINE.walk[0], _step("dholm", "VO-A", 0.25, 0.60, "over"))
     story = tell(replace(MINE, walk=steps, deciding=1))
-    assert story.reason == "Main reason: you used 60.0\u00a0% of VO-A against a target of 25.0\u00a0%."
+    assert story.told.reason == [say("reason.you", name="dholm", parent="VO-A", actual=0.60, target=0.25)]
+    assert story.reason == story.told.reason[0].text
+    assert story.told.own is None
     assert story.own == ""
 
 
 def test_no_deciding_level_and_no_rank_have_words_of_their_own() -> None:
-    assert "no level sets you apart" in tell(replace(MINE, deciding=None)).reason
+    level = tell(replace(MINE, deciding=None))
+    assert level.told.reason == [say("reason.balance")]
+    assert level.reason == say("reason.balance").text
     unranked = tell(replace(MINE, rank=None, deciding=None))
-    assert unranked.verdict == "Not ranked"
-    assert "fallback factor" in unranked.total
+    assert unranked.told.verdict == say("verdict.unranked")
+    assert unranked.told.number == say("number.fallback", factor=0.0435)
+    assert "0.0435" in unranked.total
 
 
 def test_an_entry_that_inherits_has_no_bar_but_a_sentence() -> None:
     dissolved = replace(MINE.walk[0], target=None, actual=None, state="unknown")
-    first = tell(replace(MINE, walk=(dissolved, MINE.walk[1]), deciding=None)).levels[0]
-    assert first.bar is None
-    assert "compete one level up" in first.sentence
+    story = tell(replace(MINE, walk=(dissolved, MINE.walk[1]), deciding=None))
+    assert story.levels[0].bar is None
+    assert story.told.levels[0].standing == say("walk.dissolved", name="VO-A", parent="SweGrid")
+    assert story.levels[0].sentence == story.told.levels[0].standing.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from datetime import datetime, timedelta
 from typing import Any
@@ -32,6 +33,7 @@ from apps.priorities.forecast import (
 from apps.priorities.forecast.outlook import curve_of
 from apps.priorities.forecast.telling import tell_level
 from apps.priorities.lookup import AccountQuery
+from apps.priorities.sentences import Said
 from tests.engine.test_explain_recovery import history
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
 
@@ -48,12 +50,16 @@ def _standing(own: float, group: float, target: float) -> Standing:
     return Standing(own, group, target, max(0.1 * target, 0.005))
 
 
+def _said(outlook: Outlook, window_s: float | None = None) -> list[Said]:
+    return list(tell_level(outlook, name="physics", parent="grid", window_s=window_s))
+
+
 def _texts(outlook: Outlook, window_s: float | None = None) -> str:
-    return " ".join(one.text for one in tell_level(outlook, name="physics", parent="grid", window_s=window_s))
+    return " ".join(one.text for one in _said(outlook, window_s))
 
 
 def _keys(outlook: Outlook, window_s: float | None = None) -> list[str]:
-    return [one.key for one in tell_level(outlook, name="physics", parent="grid", window_s=window_s)]
+    return [one.key for one in _said(outlook, window_s)]
 
 
 OVER = _standing(55.0, 100.0, 0.4)
@@ -67,7 +73,10 @@ def test_over_its_target_it_is_told_in_how_many_days_it_is_back_and_between_whic
     assert found.to_target.middle.in_s is not None
     assert found.to_target.latest.in_s is not None
     assert found.to_target.soonest.in_s < found.to_target.middle.in_s < found.to_target.latest.in_s
-    assert "If things go on as lately, physics is back at its target in about 4½ days (" in _texts(found)
+    (said, *_more) = _said(found)
+    assert said.values["in_s"] == pytest.approx(4.5 * DAY_S, abs=0.25 * DAY_S)
+    assert said.values["soonest_s"] < said.values["in_s"] < said.values["latest_s"]
+    assert [each for each in ("physics", "4½") if each not in said.text] == []
     assert _keys(found) == ["forecast.recovers", "forecast.tolerance"]
 
 
@@ -75,10 +84,10 @@ def test_when_nobody_runs_anything_it_says_that_nothing_changes() -> None:
     for days in ([0.0] * 28, []):
         found = foresee(OVER, _past(days, days), WEEK, as_of_s=0.0)
         assert _keys(found) == ["forecast.never_if_nobody_runs"]
-        assert "nothing changes: everything decays alike" in _texts(found)
-    assert "until its usage leaves the window of 90 days" in _texts(
-        foresee(OVER, _past([0.0], [0.0]), USUAL, as_of_s=0.0), 90 * DAY_S
-    )
+        assert "90" not in _texts(found)
+    windowed = foresee(OVER, _past([0.0], [0.0]), USUAL, as_of_s=0.0)
+    assert _keys(windowed, 90 * DAY_S) == ["forecast.never_within_window"]
+    assert "90" in _texts(windowed, 90 * DAY_S), "days of the window"
 
 
 def test_a_group_that_runs_on_few_days_only_is_told_so() -> None:
@@ -90,9 +99,12 @@ def test_a_group_that_runs_on_few_days_only_is_told_so() -> None:
 def test_who_takes_its_target_or_more_is_told_that_it_is_not_while_it_keeps_this_pace() -> None:
     found = foresee(OVER, _past([5.0] * 28, [10.0] * 28), WEEK, as_of_s=0.0)
     assert _keys(found) == ["forecast.not_at_this_pace"]
-    assert _texts(found) == (
-        "Not while physics keeps this pace: it takes 50.0\u00a0% of what grid runs, and its target is 40.0\u00a0%."
-    )
+    assert re.findall(r"physics|grid|\d+\.\d\u00a0%", _texts(found)) == [
+        "physics",
+        "50.0\u00a0%",
+        "grid",
+        "40.0\u00a0%",
+    ]
 
 
 def test_a_share_above_the_target_and_within_its_tolerance_still_comes_within_tolerance() -> None:
@@ -107,7 +119,6 @@ def test_under_its_target_it_is_told_that_this_helps_and_until_when() -> None:
     assert _keys(foresee(under, _past([7.0] * 28, STEADY), WEEK, as_of_s=0.0))[0].startswith("forecast.gives_way")
     stays = foresee(under, _past([1.0] * 28, STEADY), WEEK, as_of_s=0.0)
     assert _keys(stays) == ["forecast.stays_under"]
-    assert "puts it ahead" in _texts(stays)
 
 
 def test_on_target_within_tolerance_and_in_an_unused_group_there_is_nothing_to_wait_for() -> None:
@@ -121,7 +132,7 @@ def test_beyond_a_year_it_says_so_instead_of_a_date() -> None:
     found = foresee(OVER, _past([0.0] * 28, [1e-6] * 28), Window(), as_of_s=0.0)
     assert found.to_target.middle.outcome == "not_within_horizon"
     assert _keys(found)[0] == "forecast.not_within_horizon"
-    assert "within 365 days" in _texts(found)
+    assert re.search(r"\b365\b", _texts(found)), "days that are looked ahead"
 
 
 @settings(max_examples=30, deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from io import BytesIO
@@ -38,6 +39,7 @@ from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
 from apps.usage.services import make_source, push_records, start_import
 from apps.usage.sums import HourSums, Running, make_peer_source, replace_running, replace_sums
+from tests.dashboard.page import read
 from tests.priorities.conftest import AS_OF, NO_AGING, Site
 
 GRIDWIDE = {"algorithm": {"name": "gridwide"}, **NO_AGING}
@@ -257,9 +259,11 @@ def test_the_walk_says_where_and_why_local_usage_alone_counts(grid: Callable[...
     assert said("U-B11") == [False, True, True]
     assert said("P-A1") == [False, False]
     steps = explain(policy_slug=site.slug, account="U-B11", actor=COMMAND)["results"][0]["steps"]
-    assert steps[1]["sentence"].endswith(
-        "Compared by this site’s usage alone since Fri 20 Nov 2026, 12:00: R2 was not heard for a day."
-    )
+    last = steps[1]["sentences"][-1]
+    assert (last["key"], last["values"]["reason"]) == ("walk.local_only", "R2 was not heard for a day.")
+    assert steps[1]["sentence"].endswith(last["text"])
+    assert "Fri 20 Nov 2026, 12:00" in last["text"]
+    assert "R2 was not heard for a day." in last["text"]
 
 
 def test_days_that_end_while_an_entry_is_fallen_back_are_built_by_local_usage(grid: Callable[..., Site]) -> None:
@@ -320,8 +324,9 @@ def test_a_peers_source_isnt_changed_paused_collected_or_uploaded_to_by_hand(pee
         lambda: start_import(format="auto", file=BytesIO(b"x"), file_name="x", makes_source=True, **upload),
         lambda: push_records(body_stream=BytesIO(b"[]"), content_type="application/json", **upload),
     ):
-        with pytest.raises(Conflict, match="peer's feed"):
+        with pytest.raises(Conflict) as refused:
             attempt()
+        assert refused.value.code == "peer_source"
 
 
 def test_no_rule_attachment_or_claim_takes_what_a_peer_tells(make_site: Callable[..., Site], peer: Source) -> None:
@@ -396,10 +401,14 @@ def test_the_mapping_of_a_reserved_namespace_is_the_entry_of_that_uid_or_nothing
 def test_the_page_and_rest_of_a_peers_source_offer_nothing_to_do(peer: Source, client: Client) -> None:
     tell(peer, {uuid4(): 1.0})
     client.force_login(User.objects.create_superuser("root", password=None))
-    page = client.get("/usage/sources/peer/").content.decode()
-    assert "A peer’s feed: nothing to collect or to upload here" in page
-    for absent in ("Collect now", "Import a file", "Settings", "Send records to it"):
-        assert f">{absent}<" not in page
+    make_source(slug="ours", name="ours", at=AS_OF, actor=COMMAND)
+    offers = ("/usage/import/?source={}", "/usage/sources/{}/settings/")
+    theirs, ours = (set(read(client.get(f"/usage/sources/{slug}/")).values("href")) for slug in ("peer", "ours"))
+    assert [each.format("ours") in ours for each in offers] == [True, True]
+    assert [each.format("peer") in theirs for each in offers] == [False, False]
+    page = read(client.get("/usage/sources/peer/"))
+    assert page.item("source-kind").attributes["data-value"] == "peer"
+    assert not page.has("#collect, #collecting form, main form")
     assert client.get("/usage/sources/peer/settings/").status_code == 409
     assert client.get("/usage/sources/").status_code == 200
     form = client.get("/usage/import/?source=peer")
@@ -420,5 +429,5 @@ def test_the_page_of_accounts_tells_of_entries_that_arent_in_the_policy_yet(
     site.publish([{"name": "vo", "children": [{"name": "a", "shares": 1}]}])
     tell(peer, {uuid4(): 2.0})
     client.force_login(User.objects.create_superuser("root", password=None))
-    page = client.get(f"/policy/{site.slug}/mappings/").content.decode()
-    assert "Other sites tell of an entry not in this policy yet: 2.0 core-h of the last 30 days" in page
+    page = read(client.get(f"/policy/{site.slug}/mappings/"))
+    assert "2.0" in re.findall(r"\d[\d.]*", page.text("#told-entries"))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID, uuid4
@@ -30,7 +31,6 @@ from apps.priorities.selectors import (
     search_entries,
     unmapped_accounts,
 )
-from apps.priorities.sentences import text_of
 from apps.priorities.walk import level_said
 from tests.priorities.conftest import AS_OF, PROJECTS, Site, children
 
@@ -221,11 +221,12 @@ def test_my_priority_walks_from_root_to_leaf_with_stored_numbers(site: Site, as_
     assert mine.deciding == 1, "only bob is ahead, and parts from alice at the last level"
     assert mine.priorities == (physics.priority, alice.priority)
     assert (mine.vector, mine.key, mine.algorithm, mine.operator) == ((5416, 3437), "54163437", "aequus", "relative")
-    assert text_of(level_said(alice)) == (
-        "alice is entitled to 50.0\u00a0% of physics and used 72.7\u00a0%. "
-        "Over by 22.7 points: it waits behind those beside it that used less of theirs. "
-        "The only other one is ahead of it."
-    )
+    standing, ahead = level_said(alice)
+    assert (standing.key, ahead.key) == ("walk.over", "ahead.some")
+    assert standing.values["points"] == pytest.approx(22.7, abs=0.05)
+    told = re.findall(r"alice|physics|\d+\.\d(?:\u00a0%)?", standing.text)
+    assert told == ["alice", "50.0\u00a0%", "physics", "72.7\u00a0%", "22.7"]
+    assert ahead.values == {"n_ahead": 1, "n_siblings": 1}
 
 
 def test_the_group_decides_when_it_puts_most_others_ahead(site: Site) -> None:
@@ -263,7 +264,8 @@ def test_explain_tells_each_level_in_numbers_and_words(site: Site, as_eva: Actor
     told = explain(policy_slug="grid", account="alice", actor=as_eva)
     (result,) = told["results"]
     assert (result["entry"], result["rank"], result["deciding"]) == ("/physics/alice", 2, "/physics/alice")
-    assert result["sentence"] == "Rank 2 of 4. The level that decides it: alice."
+    assert result["sentence"] == " ".join(each["text"] for each in result["sentences"])
+    assert re.findall(r"\d+|alice", result["sentence"]) == ["2", "4", "alice"]
     assert result["sentences"][0]["key"] == "rank.decided"
     assert result["sentences"][0]["values"] == {"rank": 2, "of": 4, "name": "alice"}
     step = result["steps"][0]
@@ -305,7 +307,7 @@ def test_without_a_policy_there_is_no_overview(as_eva: Actor) -> None:
 
 def test_freshness_names_what_is_late(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     empty = freshness()
-    assert (empty.state, empty.as_of, empty.problems) == ("bad", None, ["nothing computed yet"])
+    assert (empty.state, empty.as_of, empty.keys) == ("bad", None, ["nothing_computed"])
     site.recompute()
     assert (freshness().state, freshness(policy_slug="grid").revision) == ("ok", 2)
     site.source.expected_every_s = 3600
@@ -313,8 +315,10 @@ def test_freshness_names_what_is_late(site: Site, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AS_OF + timedelta(hours=4)).isoformat())
     chip = freshness()
     assert chip.state == "bad"
-    assert chip.problems == ["priorities are late", "c1 is late"]
-    assert [(one.label, one.state) for one in chip.inputs] == [("Priorities", "bad"), ("c1", "warn")]
+    assert chip.keys == ["priorities_late", "source_late"]
+    assert ["c1" in problem for problem in chip.problems] == [False, True]
+    assert [one.state for one in chip.inputs] == ["bad", "warn"]
+    assert chip.inputs[1].label == "c1"
 
 
 def test_freshness_never_raises(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +327,7 @@ def test_freshness_never_raises(site: Site, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(connection, "cursor", away)
     monkeypatch.setattr(connection, "close", lambda: None)
-    assert "the database is away" in freshness().problems
+    assert "no_database" in freshness().keys
 
 
 def test_unmapped_accounts_are_counted_by_source(site: Site, as_eva: Actor) -> None:

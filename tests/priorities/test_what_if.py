@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -168,7 +169,8 @@ def test_absurd_numbers_are_answered_with_what_is_possible(given_texts: dict[str
     with pytest.raises(Invalid) as refused:
         read_asked(given_texts)
     assert [problem.where for problem in refused.value.fields] == [where]
-    assert "must be" in refused.value.message
+    limits = {"core_h": ["0", "1,000,000,000"], "days": ["1", "365"], "load": ["0", "1000"], "target": ["0", "100"]}
+    assert re.findall(r"\d[\d,]*", refused.value.message) == limits.get(where, [])
 
 
 @given(st.dictionaries(st.sampled_from(["core_h", "days", "load", "target", "level"]), st.text(max_size=30)))
@@ -189,16 +191,18 @@ def test_percent_signs_and_decimal_commas_are_understood() -> None:
 
 
 def test_a_level_that_is_not_on_the_way_and_one_without_siblings_are_named(steady: Site, make_site: Any) -> None:
-    with pytest.raises(Invalid, match="must be one of /physics, /physics/alice"):
+    with pytest.raises(Invalid, match="/physics, /physics/alice") as refused:
         _try(steady, target=0.5, level="/biology")
+    assert [problem.where for problem in refused.value.fields] == ["level"]
     lonely: Site = make_site("lonely")
     lonely.publish(children(physics={"": 1, "alice": 1, "bob": 1}), FADING)
     lonely.map()
     lonely.job("alice", "physics", 10)
     lonely.recompute()
     served.look()
-    with pytest.raises(Invalid, match="nobody else has shares"):
+    with pytest.raises(Invalid, match="physics") as refused:
         _try(lonely, target=0.5, level="/physics")
+    assert [problem.where for problem in refused.value.fields] == ["target"]
 
 
 def test_members_get_ranks_in_steps_and_nobody_elses_answer(make_site: Any) -> None:
@@ -227,5 +231,5 @@ def test_too_often_is_refused_for_a_moment(steady: Site, monkeypatch: pytest.Mon
     monkeypatch.setattr("apps.priorities.what_if.trying.MOST_A_MINUTE", 2)
     _try(steady)
     _try(steady)
-    with pytest.raises(TooOften, match="2 a minute"):
+    with pytest.raises(TooOften, match=r"\b2\b"):
         _try(steady)

@@ -128,12 +128,12 @@ def test_it_is_worked_out_once_for_a_snapshot(both: Site, as_eva: Actor) -> None
 def test_what_would_take_too_long_is_refused(both: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(without, "MOST_BUCKETS", 2)
     monkeypatch.setattr(without, "_remembered", without._Remembered())
-    with pytest.raises(TooLarge, match="More than 2 hours"):
+    with pytest.raises(TooLarge, match=r"\b2\b"):
         leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
 
 
 def test_unknown_sources_and_policies_are_not_found(both: Site, as_eva: Actor) -> None:
-    with pytest.raises(NotFound, match="no usage source 'nobody'"):
+    with pytest.raises(NotFound, match="'nobody'"):
         leave_out(policy_slug="grid", sources=["nobody"], actor=as_eva, at=AS_OF)
     with pytest.raises(NotFound):
         leave_out(policy_slug="none", sources=["peer"], actor=as_eva, at=AS_OF)

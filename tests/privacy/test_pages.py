@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from apps.accounts.models import User
+from apps.dashboard.presentation import why_not_shown
 from apps.policies.models import Grant, Policy
 from apps.priorities.models import Snapshot
 from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.page import read
 
 
 @pytest.fixture
@@ -35,8 +39,9 @@ def end_the_day(grid: Grid) -> None:
 
 
 def test_before_a_day_has_ended_there_is_nothing_to_tell(grid: Grid, vera: Client) -> None:
-    page = vera.get(f"/policy/{SLUG}/").content.decode()
-    assert "the first numbers come tomorrow" in page
+    page = read(vera.get(f"/policy/{SLUG}/"))
+    assert page.item("sums-only").attributes["data-state"] == "later"
+    assert not page.has('[data-testid="not-shown"]')
     answer = vera.get(f"/api/v1/policies/{SLUG}/tree").json()
     assert answer["as_of"] is None
     assert answer["suppressed"] is False
@@ -44,13 +49,18 @@ def test_before_a_day_has_ended_there_is_nothing_to_tell(grid: Grid, vera: Clien
 
 def test_what_is_not_told_says_so_with_the_reason(grid: Grid, vera: Client) -> None:
     end_the_day(grid)
-    page = vera.get(f"/policy/{SLUG}/").content.decode()
-    assert "told what was used by the end of the last finished day" in page
-    assert page.count("not shown") >= 3
-    assert "alice" not in page
-    entry = vera.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/").content.decode()
-    assert "atlas: usage not shown" in entry
-    assert "none used more than four fifths of it" in entry
+    answer = vera.get(f"/policy/{SLUG}/")
+    page = read(answer)
+    assert page.item("sums-only").attributes["data-state"] == "told"
+    marks = page.all('[data-testid="not-shown"] [data-testid="balance"]')
+    assert [mark.attributes["data-state"] for mark in marks] == ["nodata"] * len(marks)
+    assert len(marks) >= 3
+    assert "alice" not in answer.content.decode()
+    entry = read(vera.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/"))
+    assert "atlas" in entry.text("#verdict")
+    assert not re.search(r"\d", entry.text("#verdict"))
+    assert entry.text('[data-testid="why-not-shown"]') == " ".join(why_not_shown().split())
+    assert re.findall(r"\d+", why_not_shown()) == [str(settings.FAIRSHARE_SMALLEST_GROUP)]
 
 
 def test_rest_tells_null_and_that_it_is_suppressed(grid: Grid, vera: Client) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from apps.errors import Invalid
+from apps.errors import DomainError
 
 
 class CodeForm(forms.Form):
@@ -26,5 +26,6 @@ class CodeForm(forms.Form):
         if self.is_bound and self.errors:
             self.fields["code"].widget.attrs["aria-invalid"] = "true"
 
-    def add_refusal(self, refusal: Invalid) -> None:
-        self.add_error("code", "; ".join(problem.message for problem in refusal.fields) or refusal.message)
+    def add_refusal(self, refusal: DomainError) -> None:
+        message = "; ".join(problem.message for problem in refusal.fields) or refusal.message
+        self.add_error("code", forms.ValidationError(message, code=refusal.code))

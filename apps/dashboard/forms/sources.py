@@ -105,9 +105,11 @@ class SourceForm(forms.Form):
         for problem in error.fields:
             where = problem.where.removeprefix(PREFIX)
             where = names.get(where, where)
-            self.add_error(where if where in self.fields else None, problem.message)
+            told = forms.ValidationError(problem.message, code=error.code)
+            self.add_error(where if where in self.fields else None, told)
         if not error.fields:
-            self.add_error("slug" if error.code == "source_exists" and self.is_new else None, error.message)
+            told = forms.ValidationError(error.message, code=error.code)
+            self.add_error("slug" if error.code == "source_exists" and self.is_new else None, told)
 
 
 def initial_of(source: Source) -> dict[str, Any]:
@@ -139,7 +141,7 @@ def _arguments(line: str) -> list[str]:
     try:
         return shlex.split(line)
     except ValueError as error:
-        raise forms.ValidationError(_("A quotation mark has no partner.")) from error
+        raise forms.ValidationError(_("A quotation mark has no partner."), code="unbalanced_quotes") from error
 
 
 def _plain(value: float) -> float | int:

@@ -104,7 +104,8 @@ def _parts(bar: Bullet) -> Iterator[SafeString]:
 def balance(value: Balance) -> SafeString:
     """Shape, number and word."""
     coloured = f"bal {value.state.value}" if value.state in {State.OVER, State.UNDER} else "bal"
-    return format_html('<span class="{}">{}{}</span>', coloured, icon(value.icon, "solid"), value.text)
+    mark = '<span class="{}" data-testid="balance" data-state="{}">{}{}</span>'
+    return format_html(mark, coloured, value.state.value, icon(value.icon, "solid"), value.text)
 
 
 @register.simple_tag

@@ -139,6 +139,7 @@ def _decision(
     context = {
         "policy": policy,
         "change_set": found,
+        "comparison": comparison,
         "is_open": found.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
         "counts": [(_(what), n) for what, n in comparison.counts() if n],
         "targets": [_line(change) for change in comparison.targets],

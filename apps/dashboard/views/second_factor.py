@@ -11,6 +11,7 @@ from axes.helpers import get_lockout_response
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -59,11 +60,11 @@ def _let_in(request: HttpRequest, found: Owing, form: CodeForm) -> HttpResponse:
             user=found.user, code=form.cleaned_data["code"], at=clock.now(), actor=actor
         )
     except NotAllowed as refusal:
-        form.add_error("code", refusal.message)
+        form.add_refusal(refusal)
         return _step_page(request, found, form, status=429)
     if not fits:
         second_step.failed(request, found.user)
-        form.add_error("code", _("That code doesn’t fit, or was used already."))
+        form.add_error("code", ValidationError(_("That code doesn’t fit, or was used already."), code="wrong_code"))
         return _step_page(request, found, form, status=422)
     second_step.finish(request, found)
     return SeeOther(found.next)

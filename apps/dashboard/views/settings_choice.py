@@ -22,7 +22,7 @@ _MOST_REASON = 2_000
 
 
 class Show(Protocol):
-    """The page again, with what is to be said on it: reason, stated, refusal, reason_error."""
+    """The page again, with what is to be said on it: reason, stated, refusal, refusal_code, reason_error."""
 
     def __call__(self, *, status: int = 200, **more: Any) -> HttpResponse: ...
 
@@ -39,7 +39,7 @@ def decide(
         try:
             return put_in_draft(request, policy, settings, reason)
         except (Invalid, Conflict) as error:
-            return show(status=422, reason=reason, refusal=_refusal(error))
+            return show(status=422, reason=reason, refusal=_refusal(error), refusal_code=error.code)
     stated = urlencode(sorted((key, str(value)) for key, value in values.items()))
     if step != "publish" or request.POST.get("previewed") != stated:  # something else shows its effect first
         return show(reason=reason, stated=stated)
@@ -53,7 +53,7 @@ def decide(
         )  # fmt: skip
     except (Invalid, Conflict) as error:
         status = 409 if isinstance(error, Conflict) else 422
-        return show(status=status, reason=reason, stated=stated, refusal=_refusal(error))
+        return show(status=status, reason=reason, stated=stated, refusal=_refusal(error), refusal_code=error.code)
     messages.success(
         request,
         _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")

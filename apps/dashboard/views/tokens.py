@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth import authenticate
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -146,7 +147,8 @@ def _has_confirmed(request: HttpRequest, form: TokenForm | ConfirmForm) -> bool:
     """
     if not asks_password(request):
         if not is_fresh(request):
-            form.add_error(None, _("You signed in over ten minutes ago: sign out and in again, then come back here."))
+            message = _("You signed in over ten minutes ago: sign out and in again, then come back here.")
+            form.add_error(None, ValidationError(message, code="sign_in_again"))
             return False
     else:
         user = authenticate(request, username=_user(request).get_username(), password=form.cleaned_data["password"])

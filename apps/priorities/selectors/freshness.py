@@ -42,6 +42,7 @@ class Freshness:
     snapshot_age_s: float | None
     state: Health
     problems: list[str]
+    keys: list[str]  # of the problems, in the same order
     inputs: list[InputAge]
 
 
@@ -53,19 +54,21 @@ def freshness(*, policy_slug: str | None = None, actor: Actor | None = None) -> 
     age_s = oldest.age_s(now) if oldest else None
     inputs = [InputAge(_("Priorities"), _health_of_snapshot(age_s), oldest.as_of if oldest else None, age_s)]
     inputs += [_source_age(source, now) for source in state.sources]
-    problems = [] if state.has_database else [_("the database is away")]
+    found = [] if state.has_database else [("no_database", _("the database is away"))]
     if oldest is None:
-        problems.append(_("nothing computed yet"))
+        found.append(("nothing_computed", _("nothing computed yet")))
     elif inputs[0].state != "ok":
-        problems.append(_("priorities are late"))
-    problems += [_("%(source)s is late") % {"source": one.label} for one in inputs[1:] if one.state != "ok"]
+        found.append(("priorities_late", _("priorities are late")))
+    late = [one for one in inputs[1:] if one.state != "ok"]
+    found += [("source_late", _("%(source)s is late") % {"source": one.label}) for one in late]
     return Freshness(
         as_of=oldest.as_of if oldest else None,
         revision=oldest.revision if oldest else None,
         computed_at=oldest.computed_at if oldest else None,
         snapshot_age_s=age_s,
         state=_worst([*(one.state for one in inputs), "ok" if state.has_database else "warn"]),
-        problems=problems,
+        problems=[text for _key, text in found],
+        keys=[key for key, _text in found],
         inputs=inputs,
     )
 
