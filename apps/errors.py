@@ -32,6 +32,10 @@ class Invalid(DomainError):
     code = "invalid"
 
 
+class Malformed(Invalid):
+    """The input can't be read at all: not in its format, or one value not of its type or outside its stated bounds."""
+
+
 class Unauthenticated(DomainError):
     """Nobody knows who is asking: no sign-in, or a token that doesn't hold."""
 

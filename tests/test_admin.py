@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from django.contrib import admin
@@ -43,8 +44,10 @@ def test_every_list_opens(model: type, root: Client, policy: Policy) -> None:
 def test_a_revision_is_to_look_at(root: Client, policy: Policy) -> None:
     revision = Revision.objects.get()
     url = reverse("admin:policies_revision_change", args=[revision.pk])
-    assert root.get(url).status_code == 200
+    page: Any = root.get(url)
+    assert (page.status_code, page.context["has_change_permission"]) == (200, False)
     assert root.post(url, {"reason": "other"}).status_code == 403
+    assert Revision.objects.get().reason == revision.reason != "other"
 
 
 def test_who_may_see_a_policy_is_changed_and_logged(root: Client, policy: Policy) -> None:
@@ -77,4 +80,6 @@ def test_staff_without_rights_see_nothing(policy: Policy) -> None:
     client.force_login(
         User.objects.create_user("clerk", is_staff=True), backend="django.contrib.auth.backends.ModelBackend"
     )
-    assert client.get(reverse("admin:policies_policy_change", args=[policy.pk])).status_code == 403
+    for name, args in (("policies_policy_change", [policy.pk]), ("policies_policy_changelist", [])):
+        answer = client.get(reverse(f"admin:{name}", args=args))
+        assert (answer.status_code, policy.slug in answer.content.decode()) == (403, False), name

@@ -21,6 +21,7 @@ from apps.errors import (
     DomainError,
     FieldProblem,
     Invalid,
+    Malformed,
     NotAllowed,
     NotFound,
     Stale,
@@ -35,7 +36,12 @@ log = logging.getLogger(__name__)
 CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 NOT_FOUND = "There is nothing here, or nothing that you may see."
+# 400 or 422? 400: the request can't be read. It is no JSON or no gzip; or a parameter or field is missing, unknown,
+# not known beside another, not of its type, or outside the bounds that are stated for it alone. Serializers, `Refusal`
+# and `Malformed` say so. 422: it was read, and what it says is refused: values that don't go with each other or with
+# what is stored, and mistakes in a language of its own (operations of a change set, records, cases of jobs).
 _STATUS: dict[type[DomainError], int] = {
+    Malformed: 400,
     Invalid: 422,
     Unauthenticated: 401,
     NotAllowed: 403,

@@ -54,7 +54,7 @@ _PROBLEM = {
     },
 }
 _ANYWHERE = {
-    "400": "Malformed: `fields` name the places",
+    "400": "It can't be read: no JSON, or a name, type or bound is wrong; `fields` name the places",
     "401": "No token or session, or one that doesn't hold",
     "403": "You may see this, but not do that",
     "404": "It doesn't exist, or you may not see it",
@@ -62,7 +62,7 @@ _ANYWHERE = {
     "406": "Not in this media type",
     "413": "Over a limit",
     "415": "Another media type or encoding is wanted",
-    "422": "Well-formed and wrong: nothing was stored; `fields` say what is possible",
+    "422": "It was read, and what it says is refused: nothing was stored; `fields` say what is possible",
     "429": "Too often; see Retry-After",
     "503": "Not now: no snapshot yet, or no database; see Retry-After",
 }

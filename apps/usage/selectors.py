@@ -14,7 +14,7 @@ from django.db.models import Count, Q, QuerySet
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.errors import FieldProblem, Invalid, NotFound
+from apps.errors import FieldProblem, Malformed, NotFound
 from apps.usage.authority import may_read_all, may_write
 from apps.usage.buckets import AMOUNTS, RESOURCES
 from apps.usage.collectors.base import F8, I8, Flags
@@ -328,7 +328,7 @@ def _place_after(after: list[Any], *, with_account: bool) -> dict[str, Any]:
         at = None
     if at is None or at.tzinfo is None or not all(0 <= n < 2**63 for n in after[1:] if isinstance(n, int)):
         message = "is no cursor of this list: take its `next`"
-        raise Invalid(f"cursor {message}.", code="bad_cursor", fields=[FieldProblem("cursor", message)])
+        raise Malformed(f"cursor {message}.", code="bad_cursor", fields=[FieldProblem("cursor", message)])
     return dict(zip(names, [at, *after[1:]], strict=True))
 
 

@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from apps.accounts import audit
 from apps.accounts.actor import Actor
 from apps.accounts.entry_names import refuse_reserved
-from apps.errors import Conflict, FieldProblem, Invalid, NotFound, TooLarge
+from apps.errors import Conflict, FieldProblem, Invalid, Malformed, NotFound, TooLarge
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.usage import buckets, uploads
@@ -199,7 +199,8 @@ def push_records(
 
     Raises:
         NotFound: there is no such source, and no good record to make it.
-        Invalid: the body is no list of records, or `atomic` and one of them is bad.
+        Malformed: the body is no list of records.
+        Invalid: `atomic` and one of the records is bad.
         TooLarge: over 32 MB, 50,000 records, or an expansion of 100.
         Conflict: the idempotency key was used for another body.
     """
@@ -244,7 +245,7 @@ def read_body(stream: IO[bytes], *, gzip: bool) -> bytes:
     """A body of at most 32 MB, unpacked within bounds.
 
     Raises:
-        Invalid: the gzip is broken, with the byte.
+        Malformed: the gzip is broken, with the byte.
         TooLarge: it is bigger, or unpacks to more than 100 times its size.
     """
     packed = bytearray()
@@ -263,7 +264,7 @@ def _unpack(packed: bytes) -> bytes:
         if len(body) <= most:
             body += member.flush()
     except zlib.error as error:
-        raise Invalid(f"The body is no whole gzip file: {error}.", code="corrupt_gzip") from error
+        raise _corrupt(f"The body is no whole gzip file: {error}.") from error
     if len(body) > most:
         raise TooLarge(
             f"The body unpacks to over {most} bytes: at most {MOST_EXPANSION} times its size and "
@@ -271,11 +272,15 @@ def _unpack(packed: bytes) -> bytes:
             code="expands_too_much",
         )
     if not member.eof:
-        raise Invalid(f"The gzip body ends in the middle, after {len(packed)} bytes.", code="corrupt_gzip")
+        raise _corrupt(f"The gzip body ends in the middle, after {len(packed)} bytes.")
     if member.unused_data.strip(b"\0"):
         position = len(packed) - len(member.unused_data)
-        raise Invalid(f"Something follows the gzip body at byte {position}.", code="corrupt_gzip")
+        raise _corrupt(f"Something follows the gzip body at byte {position}.")
     return body
+
+
+def _corrupt(message: str) -> Malformed:
+    return Malformed(message, code="corrupt_gzip", fields=[FieldProblem("body", message)])
 
 
 def _answer(counts: Counts, records: Records) -> dict[str, Any]:

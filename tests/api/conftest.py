@@ -36,6 +36,14 @@ class Caller:
         return send(f"/api/v1/{path}", body, content_type=content_type, headers={**self.headers, **_named(headers)})
 
 
+def refused(answer: Any) -> tuple[int, str, list[str]]:
+    """Status, code and places of a problem document."""
+    assert answer.headers["Content-Type"] == "application/problem+json", answer.content[:300]
+    problem = answer.json()
+    assert problem["status"] == answer.status_code
+    return answer.status_code, problem["code"], [field["where"] for field in problem["fields"]]
+
+
 def _named(headers: dict[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
 

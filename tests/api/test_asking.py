@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Caller
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 from tests.api.test_changesets import PATH, draft, shares
 
@@ -41,14 +41,28 @@ def test_a_second_request_for_the_same_entry_conflicts(pia: Caller) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "asks", "drafted", "proposed"),
-    [(50, "/physics", 201, 422), (70, "/biology", 404, 0), (70, "nonsense", 422, 0), (70, "/physics/bob", 201, 422)],
+    ("value", "asks", "answer"),
+    [
+        (50, "/physics", (422, "not_a_request", ["shares"])),
+        (70, "/physics/bob", (422, "not_a_request", ["operations[0]"])),
+    ],
 )
-def test_what_is_no_request_is_refused(pia: Caller, value: Any, asks: str, drafted: int, proposed: int) -> None:
-    made = ask(pia, value, asks=asks)
-    assert made.status_code == drafted, made.content
-    if drafted == 201:
-        assert pia.post(f"{PATH}/{made.json()['id']}/propose").status_code == proposed
+def test_what_is_no_request_is_not_proposed(
+    pia: Caller, value: Any, asks: str, answer: tuple[int, str, list[str]]
+) -> None:
+    number = ask(pia, value, asks=asks).json()["id"]
+    assert refused(pia.post(f"{PATH}/{number}/propose")) == answer
+    assert pia.get(f"{PATH}/{number}").json()["state"] == "draft"
+
+
+@pytest.mark.parametrize(
+    ("asks", "answer"), [("/biology", (404, "not_found", [])), ("nonsense", (422, "invalid", ["asks"]))]
+)
+def test_what_asks_for_nothing_that_one_sees_is_not_drafted(
+    pia: Caller, asks: str, answer: tuple[int, str, list[str]]
+) -> None:
+    assert refused(ask(pia, asks=asks)) == answer
+    assert pia.get(PATH).json()["results"] == []
 
 
 def test_other_change_sets_ask_for_nothing(pia: Caller) -> None:

@@ -13,7 +13,7 @@ from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import change_settings, change_shares
 from apps.priorities import effect_runs
 from apps.runs.services import work_run_now
-from tests.api.conftest import AT, Caller
+from tests.api.conftest import AT, Caller, refused
 from tests.api.small_site import Site
 from tests.api.test_changesets import PATH, draft, shares
 
@@ -58,8 +58,10 @@ def test_a_large_change_is_published_after_a_second_person_approved_it(pia: Call
 
 def test_a_change_set_made_by_rest_is_measured_like_any_other(pia: Caller) -> None:
     guard(points=50)
-    number = draft(pia, shares("/physics/bob", 1.1), base=3).json()["id"]
-    assert pia.post(f"{PATH}/{number}/publish").status_code == 200
+    small, large = (draft(pia, shares("/physics/bob", value), base=3).json()["id"] for value in (1.1, 900))
+    refusal = pia.post(f"{PATH}/{large}/publish")
+    assert refused(refusal)[:2] == (409, "needs_approval")
+    assert pia.post(f"{PATH}/{small}/publish").json()["revision"] == 4
 
 
 def test_an_approval_is_of_a_version_and_an_edit_takes_it_away(pia: Caller, paul: Caller) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Caller
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 
 PATH = "policies/grid/changesets"
@@ -37,7 +37,10 @@ def test_a_draft_answers_with_its_three_layers_and_changes_nothing(computed: Sit
     targets = {step["path"]: (step["target_before"], step["target_after"]) for step in effect["effective"]}
     assert targets["/physics/bob"] == pytest.approx((1 / 3, 0.9))
     assert targets["/physics/alice"] == pytest.approx((2 / 3, 0.1))
-    assert all(step["rank_after"] != step["rank_before"] or step["factor_after"] for step in effect["simulated"])
+    assert effect["simulated"] == [], "alice was the last already"
+    turned = draft(pia, shares("/physics/alice", 180)).json()["effect"]["simulated"]
+    moved = {step["path"]: (step["rank_before"], step["rank_after"]) for step in turned}
+    assert moved == {"/physics/alice": (3, 2), "/physics/bob": (2, 3)}
     assert Caller(user=computed.admin).get("policies/grid").json()["head_revision"] == 2
 
 
@@ -46,12 +49,12 @@ def test_the_simulated_layer_is_what_the_next_recompute_says(computed: Site, adm
         admin, shares("/physics", 900), {"op": "add", "parent": "/biology", "name": "dan", "kind": "user", "shares": 1}
     )
     simulated = {step["path"]: step["rank_after"] for step in answer.json()["effect"]["simulated"]}
-    assert "/biology/dan" not in simulated or simulated["/biology/dan"]
+    assert simulated == {"/physics/bob": 1, "/physics/alice": 2, "/biology/carol": 4}
     admin.post(f"{PATH}/{answer.json()['id']}/publish")
     computed.recompute()
     after = admin.get("policies/grid/tree", {"depth": 9}).json()
     ranks = {leaf["path"]: leaf["rank"] for group in after["children"] for leaf in group["children"]}
-    assert {path: ranks[path] for path in simulated} == simulated
+    assert ranks == {**simulated, "/biology/dan": 3}
 
 
 def test_publishing_makes_a_revision_that_the_tree_shows(pia: Caller) -> None:
@@ -109,28 +112,27 @@ def test_proposing_and_withdrawing_move_the_state(pia: Caller) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "where"),
+    ("operation", "where", "code"),
     [
-        (shares("/physics/bob", -1), "operations[0].shares"),
-        (shares("/physics/bob", 1e300), "operations[0].shares"),
-        (shares("/physics/bob", "20"), "operations[0].shares"),
-        (shares("/physics/nobody", 1), "operations[0].entry"),
-        ({"op": "explode"}, "operations[0].op"),
-        ({"op": "add", "parent": "/physics", "name": "bob"}, "operations[0].name"),
-        ({"op": "add", "parent": "/physics", "name": "a/b"}, "operations[0].name"),
-        ({**shares("/physics/bob", 1), "share": 2}, "operations[0].share"),
+        (shares("/physics/bob", -1), "operations[0].shares", "invalid"),
+        (shares("/physics/bob", 1e300), "operations[0].shares", "invalid"),
+        (shares("/physics/bob", "20"), "operations[0].shares", "invalid"),
+        ({"op": "explode"}, "operations[0].op", "invalid"),
+        ({"op": "add", "parent": "/physics", "name": "bob"}, "operations[0].name", "name_taken"),
+        ({"op": "add", "parent": "/physics", "name": "a/b"}, "operations[0].name", "invalid"),
+        ({**shares("/physics/bob", 1), "share": 2}, "operations[0].share", "invalid"),
     ],
 )
 def test_bad_operations_are_refused_with_their_place_and_nothing_is_stored(
-    pia: Caller, operation: dict[str, Any], where: str
+    pia: Caller, operation: dict[str, Any], where: str, code: str
 ) -> None:
-    before = len(pia.get(PATH).json()["results"])
-    answer = draft(pia, operation)
-    assert 400 <= answer.status_code < 500, answer.content
-    assert answer.status_code in (404, 422)
-    if answer.json()["fields"]:
-        assert answer.json()["fields"][0]["where"] == where
-    assert len(pia.get(PATH).json()["results"]) == before
+    assert refused(draft(pia, operation)) == (422, code, [where])
+    assert pia.get(PATH).json()["results"] == []
+
+
+def test_an_operation_on_an_entry_that_is_not_there_is_not_found(pia: Caller) -> None:
+    assert refused(draft(pia, shares("/physics/nobody", 1))) == (404, "not_found", [])
+    assert pia.get(PATH).json()["results"] == []
 
 
 def test_an_authority_divides_their_own_subtree_and_no_other(pia: Caller) -> None:
@@ -145,8 +147,9 @@ def test_an_authority_divides_their_own_subtree_and_no_other(pia: Caller) -> Non
 
 def test_a_change_set_of_another_policy_is_not_found_here(admin: Caller) -> None:
     number = draft(admin, shares("/physics/bob", 18)).json()["id"]
-    assert admin.get(f"policies/other/changesets/{number}").status_code == 404
-    assert admin.post(f"policies/other/changesets/{number}/publish").status_code == 404
+    assert refused(admin.get(f"policies/other/changesets/{number}")) == (404, "not_found", [])
+    assert refused(admin.post(f"policies/other/changesets/{number}/publish")) == (404, "not_found", [])
+    assert admin.get(f"{PATH}/{number}").json()["state"] == "draft"
 
 
 def test_every_published_change_set_can_be_read(admin: Caller) -> None:

@@ -11,7 +11,7 @@ import pytest
 from apps.accounts.models import User
 from apps.policies.models import Grant
 from apps.policies.roles import VERBS_OF_ROLE
-from tests.api.conftest import AT, Caller
+from tests.api.conftest import AT, Caller, refused
 from tests.api.small_site import Site, push, record
 
 COMPARE = "policies/grid/compare"
@@ -85,7 +85,11 @@ def test_who_sees_sums_alone_compares_no_members(computed: Site) -> None:
         policy=computed.policy, entry_uid=computed.uid("/"), user=vera, role="viewer",
         verbs=list(VERBS_OF_ROLE["viewer"]), created_at=computed.at, reason="test",
     )  # fmt: skip
-    assert Caller(user=vera).get(COMPARE, {"one": "alice", "other": "carol"}).status_code == 404
+    hidden, unknown = (
+        Caller(user=vera).get(COMPARE, {"one": "alice", "other": other}) for other in ("carol", "nobody-at-all")
+    )
+    assert refused(hidden) == refused(unknown) == (404, "not_found", [])
+    assert hidden.json()["detail"] == unknown.json()["detail"]
 
 
 def test_the_same_twice_a_group_and_a_missing_name_are_refused_with_their_place(computed: Site, admin: Caller) -> None:

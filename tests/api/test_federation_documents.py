@@ -25,7 +25,7 @@ from apps.policies.at_once import publish_operations
 from apps.policies.models import Policy
 from apps.policies.trees import remembered
 from apps.signing import open_document
-from tests.api.conftest import AT, Caller
+from tests.api.conftest import AT, Caller, refused
 from tests.api.small_site import Site, push, record
 
 WHERE = "publications/vo-a"
@@ -76,7 +76,12 @@ def test_who_may_read_it_and_for_whom_there_is_none(told: Site) -> None:
         (404, {"policy_slug": "other"}),
     ]
     for status, bounds in tokens:
-        assert Caller(token=told.token("federation", **bounds)).get(WHERE).status_code == status, bounds
+        answer = Caller(token=told.token("federation", **bounds)).get(WHERE)
+        assert answer.status_code == status, bounds
+        if status == 200:
+            assert document(answer)["root"]["uid"] == str(physics), bounds
+        else:
+            assert refused(answer) == (404, "not_found", []), bounds
     others = ("policies:read", "priorities:read", "policies:write", "usage:write")
     for scope in others:
         assert Caller(token=told.token(scope)).get(WHERE).status_code == 404, scope
@@ -214,8 +219,10 @@ def test_a_site_without_a_name_says_when_to_come_again(told: Site, settings: Laz
 
 def test_other_media_types_are_refused_and_this_one_is_not(told: Site) -> None:
     caller = Caller(token=told.token("federation"))
-    for accept, status in (("application/vnd.fairshare.signed", 200), ("*/*", 200), ("text/html", 406)):
-        assert caller.get(WHERE, accept=accept).status_code == status, accept
+    for accept in ("application/vnd.fairshare.signed", "*/*"):
+        answer = caller.get(WHERE, accept=accept)
+        assert (answer.status_code, answer["Content-Type"]) == (200, "application/vnd.fairshare.signed"), accept
+    assert refused(caller.get(WHERE, accept="text/html")) == (406, "not_acceptable", [])
 
 
 def test_who_read_it_is_noted_once_a_minute_for_each_number(told: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,6 +286,7 @@ def test_a_feed_has_readers_of_its_own_and_refuses_what_makes_no_sense(fed: Site
 
 
 def test_an_open_feed_is_for_anybody(fed: Site) -> None:
+    assert Caller().get("feeds/vo-a").status_code == 404, "before it is opened"
     whole: dict[str, Any] = {"policy_slug": "grid", "entry": "/physics", "name": "vo-a", "capacity_cores": 100}
     make_feed(is_open=True, **whole, at=AT, actor=COMMAND)
-    assert Caller().get("feeds/vo-a").status_code == 200
+    assert document(Caller().get("feeds/vo-a"))["feed"] == "vo-a"

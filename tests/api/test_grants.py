@@ -8,7 +8,7 @@ import pytest
 
 from apps.accounts.models import AuditEvent
 from apps.policies.models import Grant
-from tests.api.conftest import AT, Caller
+from tests.api.conftest import AT, Caller, refused
 from tests.api.small_site import Site
 
 PATH = "policies/grid/grants"
@@ -135,7 +135,9 @@ def test_a_member_may_ask_about_oneself_at_the_own_entry(site: Site) -> None:
 
 def test_a_token_for_reading_gives_nothing(site: Site) -> None:
     reader = Caller(token=site.token("policies:read", user=site.pia))
-    assert reader.get(PATH).status_code == 200
-    assert give(reader).status_code == 403
+    assert [line["person"] for line in reader.get(PATH).json()["results"]] == ["pia"]
+    assert refused(give(reader)) == (403, "insufficient_scope", [])
+    assert not Grant.objects.filter(user=site.alice).exists()
     writer = Caller(token=site.token("policies:write", user=site.pia, at=AT))
-    assert give(writer).status_code == 201
+    assert give(writer).json()["granted_by"] == "pia"
+    assert Grant.objects.filter(user=site.alice).count() == 1

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from apps.priorities.recompute import nudge
 from apps.usage.models import Source
-from tests.api.conftest import AT
+from tests.api.conftest import AT, refused
 from tests.api.small_site import Site
 
 ELSEWHERE = "192.0.2.7"
@@ -91,19 +91,22 @@ def test_metrics_are_prometheus_text_with_the_state_of_the_site(computed: Site) 
 
 def test_metrics_go_to_the_allow_list_or_to_a_token(site: Site) -> None:
     stranger = Client(REMOTE_ADDR=ELSEWHERE)
-    assert stranger.get("/metrics").status_code == 401
-    text = site.token("priorities:read")
-    assert stranger.get("/metrics", headers={"authorization": f"Bearer {text}"}).status_code == 200
-    text = site.token("usage:write")
-    assert stranger.get("/metrics", headers={"authorization": f"Bearer {text}"}).status_code == 403
-    assert stranger.get("/metrics", headers={"authorization": "Bearer x"}).status_code == 401
+    assert refused(stranger.get("/metrics")) == (401, "unauthenticated", [])
+    told = stranger.get("/metrics", headers={"authorization": f"Bearer {site.token('priorities:read')}"})
+    assert (told.status_code, b"fairshare_database_up 1.0" in told.content) == (200, True)
+    other = stranger.get("/metrics", headers={"authorization": f"Bearer {site.token('usage:write')}"})
+    assert refused(other) == (403, "insufficient_scope", [])
+    assert refused(stranger.get("/metrics", headers={"authorization": "Bearer x"})) == (401, "invalid_token", [])
 
 
 def test_a_forwarded_address_counts_only_behind_known_proxies(site: Site, settings: Any) -> None:
-    assert Client(REMOTE_ADDR=ELSEWHERE).get("/metrics", headers={"x-forwarded-for": "127.0.0.1"}).status_code == 401
+    told = Client(REMOTE_ADDR=ELSEWHERE).get("/metrics", headers={"x-forwarded-for": "127.0.0.1"})
+    assert refused(told) == (401, "unauthenticated", [])
     settings.AXES_IPWARE_PROXY_COUNT = 1
-    assert Client().get("/metrics", headers={"x-forwarded-for": f"127.0.0.1, {ELSEWHERE}"}).status_code == 401
-    assert Client().get("/metrics", headers={"x-forwarded-for": f"{ELSEWHERE}, 127.0.0.1"}).status_code == 200
+    behind = Client().get("/metrics", headers={"x-forwarded-for": f"127.0.0.1, {ELSEWHERE}"})
+    assert refused(behind) == (401, "unauthenticated", [])
+    nearest = Client().get("/metrics", headers={"x-forwarded-for": f"{ELSEWHERE}, 127.0.0.1"})
+    assert (nearest.status_code, b"fairshare_database_up 1.0" in nearest.content) == (200, True)
 
 
 def test_lookups_are_counted(computed: Site) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apps.priorities import job_cases
-from tests.api.conftest import Caller
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 
 SAM: dict[str, Any] = {
@@ -32,9 +32,10 @@ def test_one_case_gets_one_answer_and_a_list_a_list(admin: Caller) -> None:
     assert admin.post("jobs/explain", []).json() == []
 
 
-def test_any_token_may_ask_and_a_stranger_may_not(site: Site) -> None:
-    assert Caller(token=site.token("priorities:read")).post("jobs/explain", SAM).status_code == 200
-    assert Caller().post("jobs/explain", SAM).status_code == 401
+def test_any_token_may_ask_and_a_stranger_may_not(site: Site, admin: Caller) -> None:
+    by_token = Caller(token=site.token("priorities:read")).post("jobs/explain", SAM)
+    assert (by_token.status_code, by_token.json()) == (200, admin.post("jobs/explain", SAM).json())
+    assert refused(Caller().post("jobs/explain", SAM)) == (401, "not_authenticated", [])
 
 
 def test_a_case_that_cannot_be_meant_is_a_problem_with_its_place(admin: Caller) -> None:
@@ -49,11 +50,25 @@ def test_a_case_that_cannot_be_meant_is_a_problem_with_its_place(admin: Caller) 
     assert problem["detail"].startswith("Case slurm: jobs.38.fairshare: ")
 
 
-@pytest.mark.parametrize("body", [7, "text", None, [[]], [None], {"jobs": {}}, {"algorithm": "sam", "jobs": []}])
-def test_what_is_no_case_is_refused(admin: Caller, body: Any) -> None:
-    answer = admin.post("jobs/explain", "null" if body is None else body)
-    assert answer.status_code in (400, 422)
-    assert answer.json()["detail"]
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        (7, "case"),
+        ("null", "case"),
+        ([[]], "case"),
+        ([None], "case"),
+        ({"jobs": {}}, "algorithm"),
+        ({"algorithm": "sam", "jobs": []}, "algorithm"),
+    ],
+)
+def test_what_is_no_case_is_refused(admin: Caller, body: Any, where: str) -> None:
+    answer = admin.post("jobs/explain", body)
+    assert refused(answer) == (422, "bad_case", [where])
+    assert answer.json()["detail"].startswith(f"Case 0: {where}: ")
+
+
+def test_what_is_no_json_is_refused_where_it_stops_being_json(admin: Caller) -> None:
+    assert refused(admin.post("jobs/explain", "text")) == (400, "bad_json", ["line 1, column 1"])
 
 
 def test_nan_and_keys_given_twice_are_refused_before_the_engine(admin: Caller) -> None:

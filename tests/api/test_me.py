@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from apps.accounts.models import User
-from tests.api.conftest import AT, Caller
+from tests.api.conftest import AT, Caller, refused
 from tests.api.small_site import Site
 
 
@@ -25,8 +25,9 @@ def test_a_token_that_reads_its_own_alone_is_enough(computed: Site) -> None:
 
 def test_other_scopes_do_not_reach_it(computed: Site) -> None:
     for path in ("me", "me/explain"):
-        assert Caller(token=computed.token("priorities:read")).get(path).status_code == 403
-        assert Caller().get(path).status_code == 401
+        other = Caller(token=computed.token("priorities:read")).get(path)
+        assert refused(other) == (403, "insufficient_scope", [])
+        assert refused(Caller().get(path)) == (401, "not_authenticated", [])
 
 
 def test_every_sentence_comes_as_key_values_and_text(computed: Site) -> None:

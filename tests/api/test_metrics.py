@@ -28,7 +28,7 @@ from apps.priorities.series import runs as series_runs
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
-from tests.api.conftest import AT
+from tests.api.conftest import AT, refused
 from tests.api.exposition import Family, read_exposition
 from tests.api.small_site import Site, push, record
 
@@ -222,7 +222,7 @@ def test_a_token_for_one_place_is_told_nothing_of_the_site(computed: Site) -> No
 def test_signing_in_is_no_way_to_the_metrics(computed: Site) -> None:
     client = Client(REMOTE_ADDR=ELSEWHERE)
     client.force_login(computed.admin, backend="django.contrib.auth.backends.ModelBackend")
-    assert client.get("/metrics").status_code == 401
+    assert refused(client.get("/metrics")) == (401, "unauthenticated", [])
 
 
 # --- Files for Prometheus and Grafana ---------------------------------------------------------------------------------

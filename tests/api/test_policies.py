@@ -11,7 +11,7 @@ import yaml
 
 from apps.accounts.actor import SYSTEM
 from apps.policies.services import publish_document
-from tests.api.conftest import AT, Caller
+from tests.api.conftest import AT, Caller, refused
 from tests.api.small_site import Site
 
 
@@ -117,8 +117,9 @@ def test_a_document_comes_in_the_formats_of_schedulers_too(admin: Caller, name: 
 
 
 def test_a_document_in_an_unknown_format_is_refused(admin: Caller) -> None:
-    assert admin.get("policies/grid/document", {"format": "xls"}).status_code == 400
-    assert admin.get("policies/grid/document", Accept="application/xml").status_code == 406
+    assert refused(admin.get("policies/grid/document", {"format": "xls"})) == (400, "invalid", ["format"])
+    unknown = admin.get("policies/grid/document", Accept="application/xml")
+    assert refused(unknown) == (406, "not_acceptable", [])
 
 
 def test_a_known_document_is_not_sent_again(admin: Caller) -> None:

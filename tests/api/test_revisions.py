@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apps.policies.models import Policy
-from tests.api.conftest import Caller
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 
 PATH = "policies/grid/changesets"
@@ -92,14 +92,22 @@ def test_long_differences_come_in_pages(site: Site, admin: Caller) -> None:
     assert sorted(names) == [operation["name"] for operation in added]
 
 
-@pytest.mark.parametrize("query", [{"to": "0"}, {"to": "x"}, {"cursor": "x"}, {"from": "1"}])
-def test_a_question_that_makes_no_sense_is_refused(admin: Caller, query: dict[str, str]) -> None:
-    assert admin.get("policies/grid/revisions/2/diff", query).status_code == 400
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ({"to": "0"}, "invalid"),
+        ({"to": "x"}, "invalid"),
+        ({"cursor": "x"}, "bad_cursor"),
+        ({"from": "1"}, "unknown_field"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(admin: Caller, query: dict[str, str], code: str) -> None:
+    assert refused(admin.get("policies/grid/revisions/2/diff", query)) == (400, code, list(query))
 
 
 @pytest.mark.parametrize("path", ["revisions/9/diff", "revisions/2/diff?to=9", "revisions/0/diff"])
 def test_revisions_that_are_not_there_are_not_found(admin: Caller, path: str) -> None:
-    assert admin.get(f"policies/grid/{path}").status_code == 404
+    assert refused(admin.get(f"policies/grid/{path}")) == (404, "not_found", [])
 
 
 def test_the_history_of_an_entry_tells_who_changed_what_and_why(site: Site, admin: Caller, pia: Caller) -> None:

@@ -10,7 +10,7 @@ import pytest
 from apps.accounts.models import AuditEvent
 from apps.runs.models import Run
 from apps.usage.models import Source
-from tests.api.conftest import Caller
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 
 
@@ -142,15 +142,21 @@ def test_a_token_collects_its_own_source_and_sets_nothing_up(site: Site, admin: 
     tag = admin.post("usage/sources", watched(folder)).json()["etag"]
     own = Caller(token=site.token("usage:write", source_slug="logs"))
     other = Caller(token=site.token("usage:write", source_slug="cluster-a"))
-    assert own.post("usage/sources/logs/collect").status_code == 202
-    assert other.post("usage/sources/logs/collect").status_code == 404
-    assert own.patch("usage/sources/logs", {"name": "x"}, if_match=tag).status_code == 403
-    assert own.post("usage/sources/logs/pause").status_code == 403
-    assert other.patch("usage/sources/logs", {"name": "x"}, if_match=tag).status_code == 404
+    hidden, forbidden = (404, "not_found", []), (403, "not_allowed", [])
+    assert refused(other.post("usage/sources/logs/collect")) == hidden
+    assert not Run.objects.filter(kind="usage_collect").exists()
+    assert own.post("usage/sources/logs/collect").json()["kind"] == "usage_collect"
+    assert refused(own.patch("usage/sources/logs", {"name": "x"}, if_match=tag)) == forbidden
+    assert refused(own.post("usage/sources/logs/pause")) == forbidden
+    assert refused(other.patch("usage/sources/logs", {"name": "x"}, if_match=tag)) == hidden
+    logs = Source.objects.get(slug="logs")
+    assert (logs.name, logs.is_paused) == ("Logs", False)
     free = Caller(token=site.token("usage:write", source_slug="sent"))
     assert free.post("usage/sources", {"slug": "sent", "name": "Sent"}).status_code == 201
-    assert free.post("usage/sources", watched(folder, slug="sent")).status_code == 403
-    assert Caller(token=site.token("admin")).patch("usage/sources/logs", {"name": "x"}, if_match=tag).status_code == 200
+    assert refused(free.post("usage/sources", watched(folder, slug="sent"))) == forbidden
+    assert Source.objects.get(slug="sent").name == "Sent"
+    everywhere = Caller(token=site.token("admin"))
+    assert everywhere.patch("usage/sources/logs", {"name": "x"}, if_match=tag).json()["name"] == "x"
 
 
 def test_how_a_source_is_collected_is_for_administrators_to_read(site: Site, admin: Caller, folder: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.accounts.models import Token
-from tests.api.conftest import Caller
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 
 
@@ -34,8 +34,9 @@ def test_revocation_ends_it(site: Site) -> None:
     pia = Caller(user=site.pia)
     made = pia.post("tokens", {"name": "laptop", "scopes": ["policies:read"]}).json()
     assert pia.post(f"tokens/{made['id']}/revoke").status_code == 204
-    assert Caller(token=made["token"]).get("policies").status_code == 401
-    assert pia.post(f"tokens/{made['id']}/rotate").status_code == 409
+    assert Token.objects.get(pk=made["id"]).revoked_at is not None
+    assert refused(Caller(token=made["token"]).get("policies")) == (401, "invalid_token", [])
+    assert refused(pia.post(f"tokens/{made['id']}/rotate")) == (409, "token_ended", [])
 
 
 def test_a_token_makes_no_token(site: Site) -> None:
@@ -47,9 +48,14 @@ def test_a_token_makes_no_token(site: Site) -> None:
 def test_nobody_gives_themselves_more_than_they_may(site: Site) -> None:
     pia = Caller(user=site.pia)
     for scope in ("admin", "priorities:read", "usage:write"):
-        assert pia.post("tokens", {"name": "x", "scopes": [scope]}).status_code == 403
-    assert pia.post("tokens", {"name": "x", "scopes": ["everything"]}).status_code == 400
-    assert pia.post("tokens", {"name": "x", "scopes": ["self:read"], "days": 366}).status_code == 400
+        answer = pia.post("tokens", {"name": "x", "scopes": [scope]})
+        assert refused(answer) == (403, "not_allowed", [])
+        assert scope in answer.json()["detail"]
+    unknown = pia.post("tokens", {"name": "x", "scopes": ["everything"]})
+    assert refused(unknown) == (400, "invalid", ["scopes.0"])
+    lasting = pia.post("tokens", {"name": "x", "scopes": ["self:read"], "days": 366})
+    assert refused(lasting) == (400, "invalid", ["days"])
+    assert not Token.objects.filter(user=site.pia).exists()
 
 
 def test_tokens_of_others_do_not_exist(site: Site) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.usage.collectors.registry import FORMATS
-from tests.api.conftest import Caller
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 
 
@@ -18,5 +18,5 @@ def test_every_format_tells_its_fields_and_a_sample(site: Site) -> None:
         assert (told[name]["needs_zone"], told[name]["is_listing"]) == (collector.needs_zone, collector.is_listing)
 
 
-def test_strangers_are_not_told(site: Site) -> None:
-    assert Caller().get("usage/formats").status_code == 401
+def test_strangers_are_not_told(db: None) -> None:
+    assert refused(Caller().get("usage/formats")) == (401, "not_authenticated", [])

@@ -267,14 +267,16 @@ def test_a_form_that_gives_nothing_keeps_what_was_typed_and_says_why(
     page = read(answer, 422)
     assert codes_of(answer.context["form"]) == {field or NON_FIELD_ERRORS: [code]}
     assert page.text(f"#id_{field}_error" if field else "form [role=alert]")
-    assert page.one("#id_reason").attributes.get("value", "") == filled(**wrong)["reason"]
+    assert answer.context["form"]["reason"].value() == wrong.get("reason", "leads now")
     assert not Grant.objects.filter(user=grid.alice).exists()
 
 
 def test_the_form_is_for_those_who_may_give(grid: Grid, maria: User) -> None:
-    assert page_of(maria, f"{GIVE}?entry=/atlas").status_code == 200
-    assert page_of(grid.alice, GIVE).status_code == 403
-    assert send(grid.alice, GIVE, **filled()).status_code == 403
+    shown = page_of(maria, f"{GIVE}?entry=/atlas")
+    assert (shown.status_code, 'name="person"' in shown.content.decode()) == (200, True)
+    for refused in (page_of(grid.alice, GIVE), send(grid.alice, GIVE, **filled())):
+        assert (refused.status_code, refused.context["refusal"].code) == (403, "not_allowed")
+    assert not Grant.objects.filter(user=grid.alice).exists()
 
 
 def test_a_grant_is_changed_extended_and_ended_in_the_state_that_was_seen(grid: Grid, maria: User) -> None:
@@ -331,9 +333,11 @@ def test_grants_that_end_soon_are_extended_together_within_ones_own_end(grid: Gr
 
 
 def test_a_grant_nobody_may_know_of_is_not_found(grid: Grid, maria: User) -> None:
-    hidden = make_grant(grid, grid.alice, "/cms", "lead", reason="r")
-    for number in (hidden.pk, 99_999):
-        assert page_of(maria, f"{PAGE}{number}/").status_code == 404
+    number = make_grant(grid, grid.alice, "/cms", "lead", reason="r").pk
+    hidden, missing = (page_of(maria, f"{PAGE}{each}/") for each in (number, 99_999))
+    assert hidden.status_code == missing.status_code == 404
+    assert hidden.context["refusal"] == missing.context["refusal"]
+    assert page_of(grid.admin, f"{PAGE}{number}/").status_code == 200
 
 
 def test_an_entrys_page_tells_what_i_may_do_there(grid: Grid, maria: User) -> None:

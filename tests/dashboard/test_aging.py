@@ -129,5 +129,5 @@ def test_who_isnt_an_administrator_reads_and_doesnt_change(grid: Grid, client: C
     typed = {"aging": "none", "length_s": "", "reason": "I would like it."}
     stated = client.post(PAGE, typed).context["stated"]
     answer = client.post(PAGE, {**typed, "step": "publish", "previewed": stated})
-    assert answer.status_code in (403, 404)
+    assert (answer.status_code, answer.context["refusal"].code) == (403, "not_allowed")
     assert window_in_force()["aging"] == "exponential"

@@ -161,8 +161,10 @@ def test_an_address_that_names_no_algorithm_is_refused_in_words(admin: Client, q
 
 
 def test_an_algorithm_nobody_has_is_a_page_that_does_not_exist(admin: Client) -> None:
-    page(admin, f"{ALGORITHM}?algorithm=nothing", status=404)
-    assert send(admin, algorithm="nothing", step="preview").status_code == 404
+    shown = admin.get(ALGORITHM, {"algorithm": "nothing"})
+    for answer in (shown, *(send(admin, algorithm="nothing", step=step) for step in ("preview", "publish"))):
+        assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")
+    assert Policy.objects.get(slug=SLUG).head_number == 2
 
 
 def test_without_usage_there_is_nothing_to_compare_and_the_page_says_so(db: None, client: Client) -> None:

@@ -309,8 +309,10 @@ def test_days_that_make_no_period_are_told_and_this_year_is_shown(grid: Grid, ad
 
 @pytest.mark.parametrize("query", ["of=nothing", f"of={UUID(int=5)}"])
 def test_a_group_that_is_none_is_not_found(grid: Grid, admin: Client, query: str) -> None:
-    assert admin.get(f"{PAGE}?{query}").status_code == 404
-    assert admin.get(f"{PAGE}shares/?{query}").status_code == 404
+    for path in (PAGE, f"{PAGE}shares/"):
+        answer: Any = admin.get(f"{path}?{query}")
+        assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found"), path
+        assert admin.get(f"{path}?of={grid.uid('/atlas')}").status_code == 200, path
 
 
 def test_who_may_only_look_finds_no_forms(grid: Grid) -> None:
@@ -330,12 +332,21 @@ def test_who_may_only_look_finds_no_forms(grid: Grid) -> None:
 
 
 def test_fragments_opened_directly_lead_to_their_page(grid: Grid, admin: Client) -> None:
-    for part in ("_table", "_soon", "_trial", "calendar/_month"):
-        assert admin.get(f"{PAGE}{part}").status_code == 303, part
     node = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/"
-    for part in ("_core-hours", "_promise", "_dates"):
-        assert admin.get(f"{node}{part}").status_code == 303, part
-    assert admin.get(f"{node}wrong-name/core-hours/").status_code == 303
+    core_hours = f"{node}atlas/core-hours/"
+    leads = {
+        f"{PAGE}_table": PAGE,
+        f"{PAGE}_soon": PAGE,
+        f"{PAGE}_trial": PAGE,
+        f"{PAGE}calendar/_month": f"{PAGE}calendar/",
+        f"{node}_core-hours": core_hours,
+        f"{node}_promise": core_hours,
+        f"{node}_dates": f"{core_hours}#dates",
+        f"{node}wrong-name/core-hours/": core_hours,
+    }
+    for part, page in leads.items():
+        answer = admin.get(part)
+        assert (answer.status_code, answer["Location"]) == (303, page), part
 
 
 def test_shares_changed_meanwhile_show_in_what_they_come_to(grid: Grid, admin: Client) -> None:

@@ -374,12 +374,14 @@ def test_settings_become_an_edit(admin: Client, draft: ChangeSet) -> None:
 
 def test_somebody_elses_draft_is_not_there(grid: Grid, draft: ChangeSet, client: Client) -> None:
     client.force_login(grid.alice)
-    for name in ("", "_rows", "_panel", "paste/", "settings/"):
-        assert client.get(url(draft, name), headers=HTMX).status_code == 404, name
+    answers = [client.get(url(draft, name), headers=HTMX) for name in ("", "_rows", "_panel", "paste/", "settings/")]
     asked = {"op": "archive", "entry": str(grid.uid("/atlas"))}
     for name in ("_operation", "_cells", "_log", "_update", "_finish", "paste/", "settings/"):
-        assert write(client, draft, name, **asked, step="undo").status_code == 404, name
-        assert client.post(url(draft, name), asked).status_code == 404, name
+        answers += [write(client, draft, name, **asked, step="undo"), client.post(url(draft, name), asked)]
+    for answer in answers:
+        assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found"), answer.wsgi_request.path
+    draft.refresh_from_db()
+    assert (draft.state, draft.operations, draft.version) == ("draft", [], 1)
 
 
 def test_others_on_the_same_entry_are_named(grid: Grid, admin: Client, draft: ChangeSet) -> None:

@@ -111,9 +111,12 @@ def test_entries_of_others_and_what_is_no_entry_have_no_cards(alice: Client, gri
     other = alice.get(reverse("dashboard:my-forecast"), _named(grid, "/biomed/carol"), headers=HTMX)
     assert (other.status_code, other.content.strip()) == (200, b"")
     assert alice.get(reverse("dashboard:my-forecast-table"), _named(grid, "/biomed/carol")).status_code == 404
-    for entry in ("x", "", "00000000-0000-0000-0000-000000000000"):
-        answer = alice.get(reverse("dashboard:my-what-if"), {"policy": SLUG, "entry": entry}, headers=HTMX)
-        assert answer.status_code in (200, 404)
+    for entry in ("x", ""):
+        refused: Any = alice.get(reverse("dashboard:my-what-if"), {"policy": SLUG, "entry": entry}, headers=HTMX)
+        assert (refused.status_code, refused.context["refusal"].code) == (404, "not_found"), entry
+    unknown = {"policy": SLUG, "entry": "00000000-0000-0000-0000-000000000000"}
+    answer = alice.get(reverse("dashboard:my-what-if"), unknown, headers=HTMX)
+    assert (answer.status_code, answer.content.strip()) == (200, b"")
 
 
 def test_siblings_are_never_named(alice: Client, grid: Grid) -> None:

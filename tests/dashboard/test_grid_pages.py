@@ -89,7 +89,8 @@ def test_without_an_entry_the_first_shared_one_is_shown_and_without_any_it_says_
 
 @pytest.mark.parametrize("query", ["policy=grid&entry=/none", "policy=none&entry=/vo", "entry=none:/vo", "entry=%00"])
 def test_what_is_not_there_is_not_found(world: Site, client: Client, query: str) -> None:
-    assert client.get(f"/federation/grid/?{query}").status_code == 404
+    answer: Any = client.get(f"/federation/grid/?{query}")
+    assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")
 
 
 def test_what_may_not_be_seen_is_not_found(world: Site) -> None:
@@ -127,4 +128,6 @@ def test_without_a_peer_shares_are_those_of_the_others(world: Site, client: Clie
 def test_the_page_without_a_peer_is_for_who_decides_about_it(world: Site) -> None:
     stranger = Client()
     stranger.force_login(User.objects.create_user("stranger"))
-    assert stranger.get(f"/federation/usage/{Subscription.objects.get().pk}/without/").status_code == 404
+    answer: Any = stranger.get(f"/federation/usage/{Subscription.objects.get().pk}/without/")
+    assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")
+    assert "p1" not in answer.content.decode()

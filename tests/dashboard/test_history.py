@@ -101,7 +101,9 @@ def test_the_list_is_narrowed_by_reason_or_author_and_goes_on_by_pages(grid: Gri
 
 @pytest.mark.parametrize("query", [{"before": "x"}, {"before": "-1"}])
 def test_a_place_in_the_list_that_is_none_is_refused(eva: Client, query: dict[str, str]) -> None:
-    assert eva.get(HISTORY, query).status_code == 422
+    answer: Any = eva.get(HISTORY, query)
+    assert answer.status_code == 422
+    assert [field.where for field in answer.context["refusal"].fields] == ["before"]
 
 
 def test_fragments_opened_directly_lead_to_their_page(eva: Client) -> None:
@@ -242,4 +244,6 @@ def test_what_reaches_beyond_the_view_is_not_undone_by_half(grid: Grid, lead: Cl
 
 @pytest.mark.parametrize("path", ["1/undo/", "9/undo/", "9/restore/", "0/restore/", "diff/?from=9", "diff/?to=0"])
 def test_revisions_that_are_not_there_are_not_found(eva: Client, path: str) -> None:
-    assert eva.get(f"{HISTORY}{path}").status_code == 404
+    answer: Any = eva.get(f"{HISTORY}{path}")
+    assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")
+    assert not ChangeSet.objects.filter(origin="revert").exists()

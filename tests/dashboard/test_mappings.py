@@ -308,9 +308,12 @@ def test_a_lead_sees_what_may_be_theirs_and_saves_nothing_that_moves_others(lead
 def test_who_leads_nothing_reads_nothing(grid: Grid) -> None:
     client = Client()
     client.force_login(User.objects.create_user("nora"))
-    for path in (PAGE, f"{PAGE}versions/", f"{PAGE}rule/"):
-        assert client.get(path).status_code == 403
-    assert client.post(f"{PAGE}assign/", {"account": "1", "to": "entry", "entry": "/cms"}).status_code == 403
+    number, before = Account.objects.earliest("pk").pk, Attachment.objects.count()
+    given = {"account": str(number), "to": "entry", "entry": "/cms", "reason": "mine", "step": "save"}
+    answers: list[Any] = [client.get(path) for path in (PAGE, f"{PAGE}versions/", f"{PAGE}rule/")]
+    for answer in (*answers, client.post(f"{PAGE}assign/", given)):
+        assert (answer.status_code, answer.context["refusal"].code) == (403, "not_allowed"), answer.wsgi_request.path
+    assert Attachment.objects.count() == before
 
 
 def test_fragments_are_parts_of_the_page(admin: Client) -> None:

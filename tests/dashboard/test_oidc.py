@@ -107,11 +107,20 @@ def test_a_token_that_does_not_fit_signs_nobody_in(site: Site, wrong: str) -> No
 
 def test_an_answer_counts_once_and_in_the_browser_that_asked(site: Site) -> None:
     back = site.ask_issuer(site.start())
-    assert Client().get(back).status_code == 403
+    other = Client()
+    assert _refused(other.get(back)) == (403, "sign_in_failed")
+    assert "_auth_user_id" not in other.session
+    assert not User.objects.exists()
     assert site.client.get(back).status_code == 303
-    assert site.client.get(back).status_code == 403
-    assert site.client.get("/sign-in/oidc/site/callback/?code=made-up&state=made-up").status_code == 403
-    assert site.client.get("/sign-in/oidc/other/callback/?code=made-up").status_code == 404
+    assert site.client.session["_auth_user_id"] == str(User.objects.get().pk)
+    assert _refused(site.client.get(back)) == (403, "sign_in_failed")
+    made_up = "/sign-in/oidc/{}/callback/?code=made-up&state=made-up"
+    assert _refused(site.client.get(made_up.format("site"))) == (403, "sign_in_failed")
+    assert _refused(site.client.get(made_up.format("other"))) == (404, "not_found")
+
+
+def _refused(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.context["refusal"].code
 
 
 def test_a_local_account_of_the_same_name_is_not_taken_over(site: Site, settings: Any) -> None:
@@ -130,13 +139,16 @@ def test_nobody_is_led_to_another_site_afterwards(site: Site) -> None:
 def test_an_issuer_that_does_not_answer_is_said_to_be_away(site: Site, settings: Any) -> None:
     settings.FAIRSHARE_OIDC_ISSUER = "http://127.0.0.1:1"
     answer = site.client.post("/sign-in/oidc/")
-    assert (answer.status_code, answer.context["refusal"].code) == (503, "oidc_down")
+    assert _refused(answer) == (503, "oidc_down")
+    assert int(answer["Retry-After"]) > 0
 
 
 def test_signing_in_is_asked_for_by_a_form_of_ours(site: Site) -> None:
     strict = Client(enforce_csrf_checks=True)
-    assert strict.post("/sign-in/oidc/").status_code == 403
-    assert strict.get("/sign-in/oidc/").status_code == 405
+    assert _refused(strict.post("/sign-in/oidc/")) == (403, "csrf")
+    looked = strict.get("/sign-in/oidc/")
+    assert (looked.status_code, looked["Allow"]) == (405, "POST")
+    assert not strict.session.keys()
 
 
 def test_tokens_are_made_soon_after_signing_in_elsewhere(site: Site) -> None:

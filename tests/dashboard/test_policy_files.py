@@ -89,9 +89,11 @@ def test_all_wrong_lines_stand_in_one_table(admin: Client) -> None:
     assert not ChangeSet.objects.filter(state="draft").exists()
 
 
-@pytest.mark.parametrize("text", ["hello", "\0"])
-def test_a_file_in_no_known_format_is_refused(admin: Client, text: str) -> None:
-    assert send(admin, text).status_code == 422
+@pytest.mark.parametrize(("text", "code"), [("hello", "invalid"), ("\0", "bad_encoding")])
+def test_a_file_in_no_known_format_is_refused(admin: Client, text: str, code: str) -> None:
+    answer = send(admin, text)
+    assert (answer.status_code, answer.context["refusal"].code) == (422, code)
+    assert not ChangeSet.objects.filter(state="draft").exists()
 
 
 def test_a_form_without_a_file_says_so(admin: Client) -> None:
@@ -123,17 +125,20 @@ def test_what_each_format_leaves_out_is_listed(admin: Client) -> None:
 
 
 def test_a_file_too_large_for_the_page_is_refused_before_it_is_read(admin: Client) -> None:
-    answer = admin.post(PAGE, "x", content_type="multipart/form-data; boundary=x", CONTENT_LENGTH=str(2**30))
-    assert answer.status_code == 413
+    answer: Any = admin.post(PAGE, "x", content_type="multipart/form-data; boundary=x", CONTENT_LENGTH=str(2**30))
+    assert (answer.status_code, answer.context["refusal"].code) == (413, "too_large")
+    assert not ChangeSet.objects.filter(state="draft").exists()
 
 
 def test_members_may_take_an_open_policy_out_and_propose_a_file(grid: Grid, client: Client) -> None:
     client.force_login(grid.alice)
-    assert client.get(f"{PAGE}csv/").status_code == 200
+    assert "/atlas/alice" in b"".join(client.get(f"{PAGE}csv/")).decode()
+    assert send(client, TABLE).status_code == 303
+    assert ChangeSet.objects.get(state="draft").author == grid.alice
     Policy.objects.filter(slug=SLUG).update(visibility="path")
-    assert client.get(f"{PAGE}csv/").status_code == 403
-    assert client.get(PAGE).status_code == 403
-    assert send(client, TABLE).status_code == 403
+    for answer in (client.get(f"{PAGE}csv/"), client.get(PAGE), send(client, TABLE)):
+        assert (answer.status_code, answer.context["refusal"].code) == (403, "partial_view")
+    assert ChangeSet.objects.filter(state="draft").count() == 1
 
 
 def test_the_page_is_in_the_navigation_of_who_may_use_it(grid: Grid, client: Client) -> None:

@@ -253,9 +253,12 @@ def test_what_lies_outside_the_view_is_counted_only(grid: Grid, bob: User) -> No
 def test_who_may_not_see_it_finds_nothing(grid: Grid, bob: User) -> None:
     change_set = drafted(bob, MORE)
     stranger = signed_in(authority(grid, "eve", "/cms"))
-    for path in ("", "effect/", "checks/", "discussion/", "operations.json", "conflicts/"):
-        assert stranger.get(f"/changes/{change_set.pk}/{path}").status_code == 404
-    assert decide(stranger, change_set, "publish").status_code == 404
+    parts = ("", "effect/", "checks/", "discussion/", "operations.json", "conflicts/")
+    answers: list[Any] = [stranger.get(f"/changes/{change_set.pk}/{path}") for path in parts]
+    for answer in (*answers, decide(stranger, change_set, "publish")):
+        assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found"), answer.wsgi_request.path
+    change_set.refresh_from_db()
+    assert change_set.state == "draft"
 
 
 def test_a_large_policy_is_worked_out_when_somebody_asks(

@@ -291,8 +291,9 @@ def test_for_others_there_is_none(told: Subscription, tail: str) -> None:
 def test_the_sites_name_is_needed_for_nothing_here(
     told: Subscription, client: Client, settings: LazySettings
 ) -> None:  # fmt: skip
+    named = text_of(client.get(url(told)))
     settings.FAIRSHARE_ISSUER = ""
-    assert client.get(url(told)).status_code == 200
+    assert text_of(client.get(url(told))) == named
 
 
 def test_a_number_that_is_none_is_refused(told: Subscription, client: Client) -> None:

@@ -121,7 +121,8 @@ def test_a_moment_that_is_none_is_refused_in_words(eva: Client, query: dict[str,
 
 @pytest.mark.parametrize("at", ["0", "99", "999999999", "1999-01-01T00:00:00Z"])
 def test_a_moment_before_and_after_all_revisions_is_not_there(eva: Client, at: str) -> None:
-    assert eva.get(TREE, {"at": at}).status_code == 404
+    answer: Any = eva.get(TREE, {"at": at})
+    assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")
 
 
 def test_the_past_cannot_be_edited(grid: Grid, eva: Client) -> None:

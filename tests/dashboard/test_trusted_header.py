@@ -46,14 +46,16 @@ def test_from_anywhere_else_the_header_is_thrown_away(address: str) -> None:
 
 @pytest.mark.parametrize("address", ["::ffff:10.1.2.3", "2001:db8::5"])
 def test_proxies_are_known_by_either_kind_of_address(address: str) -> None:
-    assert Client(REMOTE_ADDR=address).get("/me/priority/", **EVA).status_code == 200
+    client = Client(REMOTE_ADDR=address)
+    assert client.get("/me/priority/", **EVA).status_code == 200
+    assert client.session["_auth_user_id"] == str(User.objects.get(username="eva").pk)
 
 
 def test_a_header_that_names_its_own_sender_is_not_believed() -> None:
     answer = Client(REMOTE_ADDR="192.0.2.1").get(
         "/me/priority/", HTTP_X_FORWARDED_FOR=PROXY, HTTP_FORWARDED=f"for={PROXY}", **EVA
     )
-    assert answer.status_code == 302
+    assert (answer.status_code, User.objects.count()) == (302, 0)
 
 
 def test_the_session_ends_when_the_proxy_names_somebody_else_or_nobody() -> None:
@@ -68,8 +70,11 @@ def test_the_session_ends_when_the_proxy_names_somebody_else_or_nobody() -> None
 def test_a_session_made_by_the_proxy_is_worth_nothing_around_it() -> None:
     client = Client(REMOTE_ADDR=PROXY)
     client.get("/me/priority/", HTTP_REMOTE_USER="eva")
+    assert client.session["_auth_user_id"] == str(User.objects.get(username="eva").pk)
     client.defaults["REMOTE_ADDR"] = "192.0.2.1"
-    assert client.get("/me/priority/", HTTP_REMOTE_USER="eva").status_code == 302
+    answer = client.get("/me/priority/", HTTP_REMOTE_USER="eva")
+    assert (answer.status_code, answer["Location"]) == (302, "/sign-in/?next=/me/priority/")
+    assert "_auth_user_id" not in client.session
 
 
 def test_who_signed_in_with_a_password_stays_signed_in() -> None:
@@ -96,13 +101,17 @@ def test_names_beyond_ascii_arrive_whole() -> None:
 
 def test_without_the_setting_nothing_is_read(settings: Any) -> None:
     settings.FAIRSHARE_TRUSTED_HEADER = ""
-    assert Client(REMOTE_ADDR=PROXY).get("/me/priority/", **EVA).status_code == 302
+    answer = Client(REMOTE_ADDR=PROXY).get("/me/priority/", **EVA)
+    assert (answer.status_code, User.objects.count()) == (302, 0)
 
 
 def test_writes_still_need_a_form_of_ours() -> None:
     strict = Client(enforce_csrf_checks=True, REMOTE_ADDR=PROXY)
     strict.get("/me/priority/", HTTP_REMOTE_USER="eva")
-    assert strict.post("/me/tokens/", {}, HTTP_REMOTE_USER="eva").status_code == 403
+    given = {"name": "laptop", "scopes": ["self:read"], "days": "30"}
+    answer: Any = strict.post("/me/tokens/", given, HTTP_REMOTE_USER="eva")
+    assert (answer.status_code, answer.context["refusal"].code) == (403, "csrf")
+    assert not Token.objects.exists()
 
 
 def test_who_has_no_password_here_makes_tokens_without_one() -> None:

@@ -357,8 +357,12 @@ def test_looking_writes_nothing(as_admin: Client, source: Source) -> None:
 
 def test_what_changes_something_is_never_done_by_looking(as_admin: Client, source: Source) -> None:
     made = sent(as_admin, log())
+    state = Run.objects.get(pk=made.run_id).state
     for page in ("import-cancel", "import-confirm"):
-        assert as_admin.get(page_of(made, page)).status_code == 405
+        answer = as_admin.get(page_of(made, page))
+        assert (answer.status_code, answer["Allow"]) == (405, "POST")
+    assert Run.objects.get(pk=made.run_id).state == state
+    assert Import.objects.count() == 1
 
 
 def test_without_a_sign_in_every_page_leads_to_it(client: Client, source: Source) -> None:

@@ -419,7 +419,8 @@ def test_the_page_and_rest_of_a_peers_source_offer_nothing_to_do(peer: Source, c
     made = client.post(
         "/api/v1/usage/sources", {"slug": "x", "name": "x", "kind": "peer"}, content_type="application/json"
     )
-    assert made.status_code in (400, 422)
+    assert (made.status_code, made.json()["fields"][0]["where"]) == (400, "kind")
+    assert not Source.objects.filter(slug="x").exists()
 
 
 def test_the_page_of_accounts_tells_of_entries_that_arent_in_the_policy_yet(

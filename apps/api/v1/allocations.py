@@ -19,7 +19,7 @@ from apps import clock
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
-from apps.errors import FieldProblem
+from apps.errors import FieldProblem, Invalid
 from apps.policies.allocations import giving
 from apps.policies.allocations.converting import RESTS
 from apps.policies.allocations.drafting import draft_shares, get_conversion
@@ -318,8 +318,8 @@ def _period(given: dict[str, Any], *, usual: Period) -> Period:
     return period_of(given.get("from", usual.starts_on), given.get("to", usual.ends_on))
 
 
-def _refusal(where: str, message: str) -> Refusal:
-    return Refusal(f"{where} {message}.", code="invalid", fields=[FieldProblem(where, message)])
+def _refusal(where: str, message: str) -> Invalid:
+    return Invalid(f"{where} {message}.", fields=[FieldProblem(where, message)])
 
 
 def _this_year() -> Period:

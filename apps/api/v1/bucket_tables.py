@@ -11,7 +11,7 @@ from django.http import StreamingHttpResponse
 from apps.accounts.actor import Actor
 from apps.api.errors import Refusal
 from apps.api.tables import table_response
-from apps.errors import FieldProblem
+from apps.errors import FieldProblem, Invalid
 from apps.tables import Column, Row
 from apps.usage import selectors
 
@@ -32,7 +32,7 @@ def wanted_buckets(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bucket_table(given: Mapping[str, Any], actor: Actor) -> StreamingHttpResponse:
-    """Raises Refusal 400 without both ends of a period, or for one that is too long for its steps."""
+    """Raises Refusal without both ends of a period, and Invalid for one that is too long for its steps."""
     if "cursor" in given:
         raise _wrong("cursor", "goes not with a table, which has all pages")
     for end in ("from", "to"):
@@ -41,7 +41,7 @@ def bucket_table(given: Mapping[str, Any], actor: Actor) -> StreamingHttpRespons
     longest = LONGEST[given["step"]]
     if not timedelta(0) < given["to"] - given["from"] <= longest:
         message = f"must come after from, by {longest.days:,} days at most in steps of one {given['step']}"
-        raise _wrong("to", message)
+        raise Invalid(f"to {message}.", fields=[FieldProblem("to", message)])
     return table_response("usage", COLUMNS, _rows(wanted_buckets(given), actor), given["format"])
 
 

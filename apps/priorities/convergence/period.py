@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from apps.errors import FieldProblem, Invalid
+from apps.errors import FieldProblem, Invalid, Malformed
 from apps.priorities.series.columns import SeriesState
 
 DAY = timedelta(days=1)
@@ -93,7 +93,7 @@ def _day(text: str, where: str, state: SeriesState) -> date:
     except ValueError:
         said = {"text": text.strip()[:40], "there": there_are(state)}
         message = _("“%(text)s” is no day: write it like 2026-03-31. %(there)s") % said
-        raise _refused(where, message) from None
+        raise Malformed(message, code="period", fields=[FieldProblem(where, message)]) from None
 
 
 def _refused(where: str, message: str) -> Invalid:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from apps.errors import FieldProblem, Invalid
+from apps.errors import FieldProblem, Malformed
 
 MOST_CORE_H = 1e9
 MOST_DAYS = 365.0
@@ -60,7 +60,7 @@ def read_asked(given: Mapping[str, str]) -> Asked:
         problems.append(FieldProblem("level", _("must be the path of an entry above you, or your own")))
     if problems:
         first = problems[0]
-        raise Invalid(f"{first.where} {first.message}.", code="impossible", fields=problems)
+        raise Malformed(f"{first.where} {first.message}.", code="impossible", fields=problems)
     return Asked(
         core_h=core_h, days=USUAL_DAYS if days is None else days, load=1.0 if load is None else load / 100,
         level=level, target=None if target is None else target / 100,

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
-from apps.errors import Invalid, TooLarge
+from apps.errors import FieldProblem, Invalid, Malformed, TooLarge
 from apps.usage.collectors.base import LAST_US, MOST_JOB_S, STATES, RecordBatch, RecordRow, Rejection, excerpt, joined
 from apps.usage.collectors.checked import MOST_CHARACTERS, BadRecord
 from apps.usage.collectors.lines import MOST_LINE_BYTES
@@ -48,7 +48,7 @@ class Records(NamedTuple):
 def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None) -> Records:
     """
     Raises:
-        Invalid: the body as a whole is no such document.
+        Malformed: the body as a whole is no such document.
         TooLarge: it has more than 50,000 records.
     """
     kind = content_type.partition(";")[0].strip().lower()
@@ -136,15 +136,19 @@ def _list(body: bytes) -> Iterator[_Item]:
     try:
         values = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Invalid(f"The body is no JSON: {_why(error)}", code="bad_json") from error
+        raise _malformed(f"The body is no JSON: {_why(error)}", "bad_json") from error
     if not isinstance(values, list):
-        raise Invalid("The body is one JSON list of records; one object a line is application/x-ndjson.")
+        raise _malformed("The body is one JSON list of records; one object a line is application/x-ndjson.")
     if len(values) > MOST_RECORDS:
         raise TooLarge(f"More than {MOST_RECORDS} records: send them in parts.", code="too_many_records")
     if body.count(b'"') != sum(_n_quotes(value) for value in values if isinstance(value, dict)):
         values = _exact(body)
     for number, value in enumerate(values, start=1):
         yield _Item(number, b"", value)
+
+
+def _malformed(message: str, code: str = "invalid") -> Malformed:
+    return Malformed(message, code=code, fields=[FieldProblem("body", message)])
 
 
 def _n_quotes(record: dict[str, Any]) -> int:
