@@ -49,6 +49,10 @@ SENTENCES = {
     "account.claim_taken_back": gettext_lazy("took the claim of %(what)s back"),
     "account.claim_refused": gettext_lazy("refused the claim of %(what)s"),
     "account.owned": gettext_lazy("said whose an account is: %(what)s"),
+    "accounts.pseudonymised": gettext_lazy("replaced names of accounts in %(what)s by pseudonyms"),
+    "admin.added": gettext_lazy("added %(what)s in the administration"),
+    "admin.changed": gettext_lazy("changed %(what)s in the administration"),
+    "admin.deleted": gettext_lazy("deleted %(what)s in the administration"),
     "setup.tree_read": gettext_lazy("read a scheduler’s tree, for a first policy: %(what)s"),
     "setup.accounts_decided": gettext_lazy("placed accounts for a first policy: %(what)s"),
     "setup.given_up": gettext_lazy("gave a first policy up: %(what)s"),
@@ -131,6 +135,10 @@ WANTED = {
     "capacity.stated": gettext_lazy("wanted to state a capacity: %(what)s"),
     "capacity.changed": gettext_lazy("wanted to change a capacity: %(what)s"),
     "capacity.removed": gettext_lazy("wanted to remove a capacity: %(what)s"),
+    "mapping.changed": gettext_lazy("wanted to change which account counts where, in %(what)s"),
+    "mapping.assigned": gettext_lazy("wanted to attach accounts in %(what)s"),
+    "mapping.let_go": gettext_lazy("wanted to detach accounts in %(what)s"),
+    "mapping.restored": gettext_lazy("wanted to restore an earlier mapping as %(what)s"),
     "user.second_factor_closed": gettext_lazy("handed in too many wrong codes for %(what)s"),
 }
 # The first words of verbs, as the filter offers them.
@@ -139,6 +147,7 @@ TOPICS = {
     "changeset": gettext_lazy("change sets"),
     "grant": gettext_lazy("roles"),
     "account": gettext_lazy("accounts"),
+    "accounts": gettext_lazy("pseudonyms"),
     "mapping": gettext_lazy("mapping rules"),
     "allocation": gettext_lazy("allocations"),
     "capacity": gettext_lazy("capacities"),
@@ -151,6 +160,9 @@ TOPICS = {
     "webhook": gettext_lazy("webhooks"),
     "statement": gettext_lazy("statements"),
     "recompute": gettext_lazy("recomputes"),
+    "federation": gettext_lazy("federation"),
+    "fallback": gettext_lazy("local-only fallback"),
+    "admin": gettext_lazy("administration"),
 }
 VIAS = {
     "page": gettext_lazy("page"), "api": gettext_lazy("API"), "command": gettext_lazy("command"),

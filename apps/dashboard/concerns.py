@@ -63,6 +63,7 @@ class Concern:
     url: str
     action: str
     classes: str = ""
+    key: str = ""
 
 
 def list_concerns(
@@ -131,7 +132,7 @@ def _others(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
     fallen = list_local_only(view)
     for each in fallen[:_MOST_EACH]:
         url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])
-        yield Concern("world", each.title.text, each.reason, url, _("Look"), "warn")
+        yield Concern("world", each.title.text, each.reason, url, _("Look"), "warn", "local_only")
     told = {each.uid for each in fallen}
     place = Place(view.policy, at, actor)
     found = [_old(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in told]
@@ -157,7 +158,8 @@ def _old(view: PolicyView, place: Place, remote: Mount | Subscription, at: datet
     age_s = age_of(remote, at)
     age = _("It was never heard.") if age_s is None else _("Last heard %(age)s ago.") % {"age": presentation.age(age_s)}
     acts = Remote.StaleAction.FREEZE if condition is Condition.FROZEN else remote.stale_action
-    return Concern("world", title, f"{age} {federation_lines.meanwhile(acts)}", url, _("Look"), "warn")
+    acting = federation_lines.meanwhile(acts)
+    return Concern("world", title, f"{age} {acting}", url, _("Look"), "warn", f"peer.{condition} {acting.key}")
 
 
 def _failed(at: datetime, actor: Actor) -> Iterator[Concern]:
@@ -231,7 +233,7 @@ def _noticed(at: datetime, actor: Actor) -> Iterator[Concern]:
         if one.kind.leads_to == "remote":
             url = notice_lines.url_of(one) or url
         icon, css = ("alert-octagon", "bad") if notice.level == "bad" else ("alert-triangle", "warn")
-        yield Concern(icon, one.sentence.text, str(one.kind.title), url, _("Look"), css)
+        yield Concern(icon, one.sentence.text, str(one.kind.title), url, _("Look"), css, f"notice.{notice.kind}")
 
 
 def _outside(drawn: list[Line]) -> Iterator[Concern]:

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard import lines, presentation
+from apps.dashboard.keyed import Keyed, joined
 from apps.dashboard.source_lines import Meter
 from apps.federation.conditions import NEEDS_A_LOOK, Condition
 from apps.federation.models import Remote
@@ -26,25 +27,26 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A condition as a badge: class, icon and word."""
+    """A condition as a badge: class, icon, word and key."""
 
     css: str
     icon: str
     word: str | Promise
+    key: str
 
 
 STANDINGS: dict[Condition, Standing] = {
-    Condition.BLOCKED: Standing("bad", "alert-octagon", gettext_lazy("blocked")),
-    Condition.PAUSED: Standing("", "player-pause", gettext_lazy("paused")),
-    Condition.FROZEN: Standing("remote", "lock", gettext_lazy("frozen")),
-    Condition.EXPIRED: Standing("bad", "alert-triangle", gettext_lazy("expired")),
-    Condition.STALE: Standing("warn", "clock", gettext_lazy("stale")),
-    Condition.HELD: Standing("warn", "git-pull-request", gettext_lazy("held")),
-    Condition.LATE: Standing("warn", "clock", gettext_lazy("late")),
-    Condition.NEW: Standing("", "refresh", gettext_lazy("first look to come")),
-    Condition.FRESH: Standing("ok", "circle-check", gettext_lazy("fresh")),
+    Condition.BLOCKED: Standing("bad", "alert-octagon", gettext_lazy("blocked"), Condition.BLOCKED),
+    Condition.PAUSED: Standing("", "player-pause", gettext_lazy("paused"), Condition.PAUSED),
+    Condition.FROZEN: Standing("remote", "lock", gettext_lazy("frozen"), Condition.FROZEN),
+    Condition.EXPIRED: Standing("bad", "alert-triangle", gettext_lazy("expired"), Condition.EXPIRED),
+    Condition.STALE: Standing("warn", "clock", gettext_lazy("stale"), Condition.STALE),
+    Condition.HELD: Standing("warn", "git-pull-request", gettext_lazy("held"), Condition.HELD),
+    Condition.LATE: Standing("warn", "clock", gettext_lazy("late"), Condition.LATE),
+    Condition.NEW: Standing("", "refresh", gettext_lazy("first look to come"), Condition.NEW),
+    Condition.FRESH: Standing("ok", "circle-check", gettext_lazy("fresh"), Condition.FRESH),
 }
-_BEHIND = Standing("", "history", gettext_lazy("behind"))
+_BEHIND = Standing("", "history", gettext_lazy("behind"), "behind")
 DIRECTIONS: dict[Direction, tuple[str, Any]] = {
     Direction.MOUNT: ("arrow-down", gettext_lazy("we mount")),
     Direction.USAGE: ("arrow-down", gettext_lazy("we take usage")),
@@ -135,17 +137,18 @@ def meter(age_s: float | None, allowed_s: float) -> Meter | None:
     return Meter(f"{max(1.5, min(part * _TICK, _METER)):.1f}", is_late=part > 1)
 
 
-def headline(peers: Sequence[Peer]) -> str:
+def headline(peers: Sequence[Peer]) -> Keyed:
     """The verdict over the table: about what we take, because what others read is theirs to worry about."""
     taken = [peer for peer in peers if peer.direction is not Direction.READS]
     odd = sum(peer.condition in NEEDS_A_LOOK for peer in taken)
     if odd:
-        return ngettext("%(n)s of %(all)s needs a look", "%(n)s of %(all)s need a look", odd) % {
-            "n": odd, "all": len(taken),
-        }  # fmt: skip
+        text = ngettext("%(n)s of %(all)s needs a look", "%(n)s of %(all)s need a look", odd)
+        return Keyed("needs_a_look", text % {"n": odd, "all": len(taken)})
     if taken:
-        return _("What others tell us is in order")
-    return _("Nothing of others is mounted here") if not peers else _("Others read ours, we read nothing of theirs")
+        return Keyed("in_order", _("What others tell us is in order"))
+    if peers:
+        return Keyed("only_read", _("Others read ours, we read nothing of theirs"))
+    return Keyed("no_peers", _("Nothing of others is mounted here"))
 
 
 def counted(peers: Sequence[Peer]) -> str:
@@ -160,12 +163,14 @@ def counted(peers: Sequence[Peer]) -> str:
     return ", ".join(parts) + ". " + _("Each site decides for itself.")
 
 
-def alarms(peers: Sequence[Peer]) -> list[dict[str, str]]:
+def alarms(peers: Sequence[Peer]) -> list[dict[str, Any]]:
     """What needs somebody, each in one sentence with where to go."""
     found = []
     for peer in peers:
         if peer.direction is not Direction.READS and peer.condition in NEEDS_A_LOOK:
-            found.append({"title": _title(peer), "text": consequence(peer), "url": _url_of(peer)})
+            found.append(
+                {"key": peer.condition, "title": _title(peer), "text": consequence(peer), "url": _url_of(peer)}
+            )
     return found[:_SHOWN]
 
 
@@ -179,39 +184,43 @@ def _title(peer: Peer) -> str:
     }[peer.condition]
 
 
-def consequence(peer: Peer) -> str:
+def consequence(peer: Peer) -> Keyed:
     """What holds meanwhile, and what somebody can do."""
     if peer.condition is Condition.BLOCKED:
-        return _("Its key changed or its line was forked: nothing of it is taken before somebody has looked.")
+        text = _("Its key changed or its line was forked: nothing of it is taken before somebody has looked.")
+        return Keyed("blocked", text)
     if peer.condition is Condition.HELD:
         if peer.direction is Direction.MOUNT:
-            return _("The newest version changes more than lands by itself.")
-        return _("It tells of more than was agreed: that doesn’t count yet.")
+            return Keyed("held.mount", _("The newest version changes more than lands by itself."))
+        return Keyed("held.usage", _("It tells of more than was agreed: that doesn’t count yet."))
     age = presentation.age(peer.age_s) if peer.age_s is not None else _("never")
     allowed = allowed_words(peer.allowed_s)
     if peer.condition is Condition.EXPIRED:
-        said = _("No newer document was published, the last good look is %(age)s old.") % {"age": age}
+        text = _("No newer document was published, the last good look is %(age)s old.") % {"age": age}
     else:
-        said = _("The last good look is %(age)s old, %(allowed)s are allowed.") % {"age": age, "allowed": allowed}
+        text = _("The last good look is %(age)s old, %(allowed)s are allowed.") % {"age": age, "allowed": allowed}
     is_old = peer.age_s is None or peer.age_s >= peer.allowed_s  # an expired one may have been heard in time
-    return f"{said} {meanwhile(peer.stale_action if is_old else Remote.StaleAction.KEEP.value)}"
+    acts = meanwhile(peer.stale_action if is_old else Remote.StaleAction.KEEP.value)
+    return joined([Keyed(peer.condition, text), acts])
 
 
-def meanwhile(stale_action: str) -> str:
+def meanwhile(stale_action: str) -> Keyed:
     """What the site chose to do when it isn't heard."""
-    return {
+    text = {
         Remote.StaleAction.KEEP.value: _("What is in force stays."),
         Remote.StaleAction.FREEZE.value: _("What is in force stays, and nothing newer lands until somebody decides."),
         Remote.StaleAction.LOCAL.value: _("Its entries are compared by this site’s usage alone until it is heard."),
     }.get(stale_action, "")
+    return Keyed(f"meanwhile.{stale_action}", text)
 
 
-def late_words(remote: Remote, then: str) -> str:
+def late_words(remote: Remote, then: Keyed) -> Keyed:
     """What went wrong, and what follows once it is too old. then: what is done about it."""
     n = remote.n_failed
     failed = ngettext("The last look failed.", "The last %(n)s looks failed.", n) % {"n": presentation.count(n)}
+    why = Keyed("late.failed", failed) if n else Keyed("late.unasked", _("It wasn’t looked at in its rhythm."))
     after = _("After %(allowed)s without a good one:") % {"allowed": allowed_words(remote.max_age_s)}
-    return f"{failed if n else _('It wasn’t looked at in its rhythm.')} {after} {then}"
+    return joined([why, Keyed("late.then", after), then])
 
 
 def _version_note(peer: Peer) -> str:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard import federation_lines, lines, presentation
+from apps.dashboard.keyed import Keyed, joined
 from apps.federation.conditions import Condition, age_of
 from apps.federation.differences import Differences, Stated
 from apps.federation.models import Fetch, Mount
@@ -66,51 +67,55 @@ def size(n_bytes: int) -> str:
     return f"{n_bytes / 1_000_000:.1f}{presentation.NBSP}MB"
 
 
-def title(mount: Mount, at: datetime) -> str:
+def title(mount: Mount, at: datetime) -> Keyed:
     """What is in force, from whom, how old: the sentence on top."""
     if not mount.landed_version:
-        return _("Nothing of %(name)s is in force yet") % {"name": mount.issuer}
+        return Keyed("nothing_yet", _("Nothing of %(name)s is in force yet") % {"name": mount.issuer})
     age_s = age_of(mount, at)
     said = {"n": presentation.count(mount.landed_version), "name": mount.issuer}
     if age_s is None:
-        return _("Version %(n)s of %(name)s is in force") % said
+        return Keyed("in_force", _("Version %(n)s of %(name)s is in force") % said)
     said["age"] = presentation.age(age_s)
-    return _("Version %(n)s of %(name)s is in force, confirmed %(age)s ago") % said
+    return Keyed("confirmed", _("Version %(n)s of %(name)s is in force, confirmed %(age)s ago") % said)
 
 
-def next_step(mount: Mount, condition: Condition, at: datetime) -> str:
+def next_step(mount: Mount, condition: Condition, at: datetime) -> Keyed:
     """What holds, and what would happen next."""
-    allowed = federation_lines.allowed_words(mount.max_age_s)
-    if condition is Condition.BLOCKED:
-        return _(
+    alone = {
+        Condition.BLOCKED: _(
             "It is blocked: its key changed or its line was forked, so it isn’t asked before somebody has looked. "
             "What is in force stays."
-        )
-    if condition is Condition.PAUSED:
-        return _("It is paused: it isn’t asked until somebody resumes it. What is in force stays.")
-    if condition is Condition.FROZEN:
-        return _("It is frozen: it is looked at, and nothing newer is put in force until somebody thaws it.")
+        ),
+        Condition.PAUSED: _("It is paused: it isn’t asked until somebody resumes it. What is in force stays."),
+        Condition.FROZEN: _(
+            "It is frozen: it is looked at, and nothing newer is put in force until somebody thaws it."
+        ),
+    }
+    if condition in alone:
+        return Keyed(condition, alone[condition])
     told = []
     if condition is Condition.EXPIRED:
-        told.append(_("The document has expired, and no newer one was published."))
+        told.append(Keyed(condition, _("The document has expired, and no newer one was published.")))
     elif condition is Condition.STALE:
-        told.append(_("There was no good look for longer than %(allowed)s.") % {"allowed": allowed})
+        allowed = {"allowed": federation_lines.allowed_words(mount.max_age_s)}
+        told.append(Keyed(condition, _("There was no good look for longer than %(allowed)s.") % allowed))
     elif condition is Condition.HELD:
-        told.append(_("A newer version changes more than lands by itself: it waits for a decision."))
+        text = _("A newer version changes more than lands by itself: it waits for a decision.")
+        told.append(Keyed(condition, text))
     elif condition is Condition.LATE:
         told.append(federation_lines.late_words(mount, federation_lines.meanwhile(mount.stale_action)))
     if condition in (Condition.EXPIRED, Condition.STALE):
-        action = mount.stale_action if is_stale(mount, at) else Mount.StaleAction.KEEP
+        action = mount.stale_action if is_stale(mount, at) else Mount.StaleAction.KEEP.value
         told.append(federation_lines.meanwhile(action))
         if mount.state == Mount.State.FROZEN and action != Mount.StaleAction.FREEZE:
-            told.append(_("It is frozen, too: nothing newer is put in force until somebody thaws it."))
-    if mount.due_at is not None:
-        told.append(
-            _("It is looked at again at %(time)s.") % {"time": presentation.clock_time(mount.due_at, at)}
-            if mount.due_at > at
-            else _("The next look is due now.")
-        )
-    return " ".join(told)
+            text = _("It is frozen, too: nothing newer is put in force until somebody thaws it.")
+            told.append(Keyed("frozen_too", text))
+    if mount.due_at is not None and mount.due_at > at:
+        time = {"time": presentation.clock_time(mount.due_at, at)}
+        told.append(Keyed("due_later", _("It is looked at again at %(time)s.") % time))
+    elif mount.due_at is not None:
+        told.append(Keyed("due_now", _("The next look is due now.")))
+    return joined(told)
 
 
 def held_words(mount: Mount) -> str:

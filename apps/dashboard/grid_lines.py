@@ -14,14 +14,15 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard import lines, presentation
 from apps.dashboard.federation_lines import STANDINGS, Standing
+from apps.dashboard.keyed import Keyed
 from apps.dashboard.lines import Line
 from apps.federation.grid import Grid, GridRow
 from apps.federation.grid_sites import SiteColumn, SiteState, Unasked
 
 METER = 74.0
 _UNASKED: dict[Unasked, Standing] = {
-    Unasked.HERE: Standing("", "server-2", gettext_lazy("this site")),
-    Unasked.UNTOLD: Standing("", "arrows-exchange", gettext_lazy("its records come another way")),
+    Unasked.HERE: Standing("", "server-2", gettext_lazy("this site"), Unasked.HERE),
+    Unasked.UNTOLD: Standing("", "arrows-exchange", gettext_lazy("its records come another way"), Unasked.UNTOLD),
 }
 
 
@@ -86,7 +87,7 @@ def headline(grid: Grid) -> str:
     return _("%(name)s over %(sites)s") % words
 
 
-def sentences(grid: Grid) -> list[str]:
+def sentences(grid: Grid) -> list[Keyed]:
     """Who is furthest off, which site bore most, and which doesn't follow: at most five."""
     found = [*_furthest(grid), *_borne(grid)]
     found += [_held_words(site) for site in grid.sites if site.n_held][:1]
@@ -94,22 +95,23 @@ def sentences(grid: Grid) -> list[str]:
     return found[:5]
 
 
-def warnings(grid: Grid) -> list[tuple[str, str]]:
+def warnings(grid: Grid) -> list[tuple[Keyed, Keyed]]:
     """(bold first words, the rest)."""
     found = []
+    alone = _("Compared by this site’s usage alone.")
     if grid.fallback_since is not None:
         at = presentation.clock_time(grid.fallback_since, grid.at)
         rest = _("Other sites weren’t heard for too long; since %(at)s what they ran doesn’t count.") % {"at": at}
-        found.append((_("Compared by this site’s usage alone."), rest))
+        found.append((Keyed("fallback", alone), Keyed("since", rest)))
     elif grid.scope == "local" and len(grid.sites) > 1:
         rest = _("The scope of this entry is local: what other sites delivered is listed, and doesn’t count.")
-        found.append((_("Compared by this site’s usage alone."), rest))
+        found.append((Keyed("local_scope", alone), Keyed("listed_only", rest)))
     old = [site.name for site in grid.sites if site.is_old(grid.at)]
     if old:
-        rest = _("What %(sites)s told last is older than it may be; it still counts.")
+        key, rest = "old_counts", _("What %(sites)s told last is older than it may be; it still counts.")
         if grid.fallback_since is not None:
-            rest = _("What %(sites)s told last is older than it may be.")
-        found.append((_("Not everybody is heard."), rest % {"sites": ", ".join(old)}))
+            key, rest = "old", _("What %(sites)s told last is older than it may be.")
+        found.append((Keyed("unheard", _("Not everybody is heard.")), Keyed(key, rest % {"sites": ", ".join(old)})))
     return found
 
 
@@ -148,12 +150,12 @@ def csv_rows(grid: Grid) -> Iterator[Sequence[Any]]:
         ]  # fmt: skip
 
 
-def _furthest(grid: Grid) -> Iterator[str]:
+def _furthest(grid: Grid) -> Iterator[Keyed]:
     off = [row.entry for row in grid.children if row.entry.state in ("over", "under")]
     known = [row for row in off if row.deviation_points is not None]
     if not known:
         if grid.children and all(row.entry.state == "on" for row in grid.children):
-            yield _("All of its children are on target.")
+            yield Keyed("all_on_target", _("All of its children are on target."))
         return
     for state, words in (
         ("over", _("%(name)s is furthest over: %(actual)s where %(target)s is its target.")),
@@ -163,33 +165,33 @@ def _furthest(grid: Grid) -> Iterator[str]:
         if rows:
             worst = max(rows, key=lambda row: abs(row.deviation_points or 0.0))
             shares = {"actual": presentation.percent(worst.actual), "target": presentation.percent(worst.target)}
-            yield words % {"name": worst.name, **shares}
+            yield Keyed(f"furthest_{state}", words % {"name": worst.name, **shares})
 
 
-def _borne(grid: Grid) -> Iterator[str]:
+def _borne(grid: Grid) -> Iterator[Keyed]:
     total = sum(site.core_s or 0.0 for site in grid.sites)
     told = [site for site in grid.sites if site.core_s]
     if len(told) > 1 and total:
         most = max(told, key=lambda site: site.core_s or 0.0)
         words = {"site": _site_name(most), "part": presentation.percent((most.core_s or 0.0) / total)}
-        yield _("%(site)s delivered %(part)s of it.") % words
+        yield Keyed("delivered_most", _("%(site)s delivered %(part)s of it.") % words)
 
 
-def _held_words(site: SiteColumn) -> str:
+def _held_words(site: SiteColumn) -> Keyed:
     text = ngettext(
         "%(n)s hour that %(site)s told isn’t counted: it is more than it has.",
         "%(n)s hours that %(site)s told aren’t counted: they are more than it has.",
         site.n_held,
     )
-    return text % {"n": presentation.count(site.n_held), "site": site.name}
+    return Keyed("held_hours", text % {"n": presentation.count(site.n_held), "site": site.name})
 
 
-def _behind_words(site: SiteColumn, at: datetime) -> str:
+def _behind_words(site: SiteColumn, at: datetime) -> Keyed:
     words = {"site": site.name, "n": site.enforced, "newest": site.published, "ago": ""}
     if site.published_at is None:
-        return _("%(site)s enforces version %(n)s; the newest is %(newest)s.") % words
+        return Keyed("behind", _("%(site)s enforces version %(n)s; the newest is %(newest)s.") % words)
     words["ago"] = presentation.age(presentation.seconds_between(site.published_at, at))
-    return _("%(site)s enforces version %(n)s; %(newest)s was published %(ago)s ago.") % words
+    return Keyed("behind", _("%(site)s enforces version %(n)s; %(newest)s was published %(ago)s ago.") % words)
 
 
 def _site_name(site: SiteColumn) -> str:

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.dashboard import federation_lines, presentation
 from apps.dashboard.federation_lines import Standing
+from apps.dashboard.keyed import Keyed
 from apps.federation.conditions import Condition
 from apps.federation.peers import Place
 from apps.federation.provenance import Provenance, load_provenance, provenance_of
@@ -23,11 +24,15 @@ from apps.policies.trees import load_tree
 _QUIET = (Condition.FRESH, Condition.LATE, Condition.NEW, Condition.HELD)  # what is in force is as its authority says
 
 
+_NOTHING = Keyed("", "")
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """words: from vo-a.example, version 41, 3 min old. standing: only where that isn't fresh.
 
-    url: of the mount's page, empty for who may not open it. at: the entry that it is mounted at.
+    url: of the mount's page, empty for who may not open it. at: the entry that it is mounted at. version: 0 for
+    nothing yet, and of the past, as age_s None.
     """
 
     words: str
@@ -35,7 +40,9 @@ class Origin:
     at: str
     url: str
     standing: Standing | None
-    meanwhile: str
+    meanwhile: Keyed
+    version: int = 0
+    age_s: float | None = None
 
 
 def origins_of(policy: Policy, tree: TreeColumns, *, at: datetime, is_past: bool = False) -> dict[UUID, Origin]:
@@ -75,7 +82,7 @@ def words_of(found: Provenance) -> str:
 
 def _of_then(issuer: str, path: str) -> Origin:
     words = _("from %(name)s") % {"name": issuer}
-    return Origin(words=words, short=issuer, at=path, url="", standing=None, meanwhile="")
+    return Origin(words=words, short=issuer, at=path, url="", standing=None, meanwhile=_NOTHING)
 
 
 def _origin(found: Provenance, url: str) -> Origin:
@@ -83,5 +90,6 @@ def _origin(found: Provenance, url: str) -> Origin:
     return Origin(
         words=words_of(found), short=found.issuer, at=found.entry_path, url=url,
         standing=None if found.condition in _QUIET else federation_lines.STANDINGS[found.condition],
-        meanwhile=federation_lines.meanwhile(found.acts) if is_old else "",
+        meanwhile=federation_lines.meanwhile(found.acts) if is_old else _NOTHING, version=found.version,
+        age_s=found.age_s,
     )  # fmt: skip

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.dashboard import lines, presentation
+from apps.dashboard.keyed import Keyed
 from apps.federation.models import Publication, PublishedDocument, Reading, SiteKey, UsageFeed
 from apps.federation.reading import list_readings
 from apps.policies.trees import load_tree
@@ -28,6 +29,7 @@ class Reader:
     is_behind: bool
     age: str
     at: datetime
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +98,17 @@ def feed_line(row: UsageFeed, now: datetime) -> ToldLine:
     )  # fmt: skip
 
 
-def headline(publications: Sequence[ToldLine], feeds: Sequence[ToldLine]) -> str:
+def headline(publications: Sequence[ToldLine], feeds: Sequence[ToldLine]) -> Keyed:
     if not publications and not feeds:
-        return _("Nothing is told to others yet")
+        return Keyed("nothing", _("Nothing is told to others yet"))
     subtrees = ngettext("%(n)s subtree", "%(n)s subtrees", len(publications)) % {"n": len(publications)}
     of_usage = ngettext("%(n)s usage feed", "%(n)s usage feeds", len(feeds)) % {"n": len(feeds)}
     if not feeds:
-        return _("Others are told of %(subtrees)s") % {"subtrees": subtrees}
+        return Keyed("publications", _("Others are told of %(subtrees)s") % {"subtrees": subtrees})
     if not publications:
-        return _("Others are told by %(feeds)s") % {"feeds": of_usage}
-    return _("Others are told of %(subtrees)s, and by %(feeds)s") % {"subtrees": subtrees, "feeds": of_usage}
+        return Keyed("feeds", _("Others are told by %(feeds)s") % {"feeds": of_usage})
+    both = _("Others are told of %(subtrees)s, and by %(feeds)s")
+    return Keyed("both", both % {"subtrees": subtrees, "feeds": of_usage})
 
 
 def token_url(policy_slug: str, path: str) -> str:
@@ -132,4 +135,4 @@ def _line(
 
 def _reader(one: Reading, newest: int, far: str, now: datetime) -> Reader:
     age = presentation.age(presentation.seconds_between(one.at, now))
-    return Reader(one.reader or _("anybody"), far % {"n": one.version}, one.version < newest, age, one.at)
+    return Reader(one.reader or _("anybody"), far % {"n": one.version}, one.version < newest, age, one.at, one.version)

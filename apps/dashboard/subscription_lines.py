@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 from apps.dashboard import federation_lines, presentation
 from apps.dashboard.federation_lines import STANDINGS, Standing
 from apps.dashboard.grid_lines import METER
+from apps.dashboard.keyed import Keyed, joined
 from apps.federation.conditions import Condition, condition_of, is_held
 from apps.federation.models import Fetch, Subscription
 from apps.federation.stale import is_stale
@@ -56,8 +57,8 @@ class Story:
 
     condition: Condition
     standing: Standing
-    sentence: str
-    follows: str
+    sentence: Keyed
+    follows: Keyed
 
 
 def site_name(row: Subscription) -> str:
@@ -69,15 +70,17 @@ def story(row: Subscription, told: ToldUsage, path: str, now: datetime) -> Story
     words = {"site": site_name(row), "path": path, "age": ""}
     if row.good_at is not None:
         words["age"] = presentation.age(presentation.seconds_between(row.good_at, now))
-    sentence = _heard(row, told, condition) if row.good_at is not None else _never_heard(condition)
-    return Story(condition, STANDINGS[condition], sentence % words, _follows(row, told, condition, now))
+    found = _heard(row, told, condition) if row.good_at is not None else _never_heard(condition)
+    sentence = Keyed(found.key, found.text % words)
+    return Story(condition, STANDINGS[condition], sentence, _follows(row, told, condition, now))
 
 
-def _heard(row: Subscription, told: ToldUsage, condition: Condition) -> str:
+def _heard(row: Subscription, told: ToldUsage, condition: Condition) -> Keyed:
     """Once it has been, as words with %(site)s, %(path)s and %(age)s."""
     if condition is Condition.HELD and not _holds(row, told):
-        return _("%(site)s told its usage of %(path)s %(age)s ago, and declares more cores than are agreed")
-    return {
+        text = _("%(site)s told its usage of %(path)s %(age)s ago, and declares more cores than are agreed")
+        return Keyed("declares_more", text)
+    text = {
         Condition.FRESH: _("%(site)s told its usage of %(path)s %(age)s ago"),
         Condition.HELD: _("%(site)s told its usage of %(path)s %(age)s ago, and some of it is held"),
         Condition.LATE: _("%(site)s told its usage of %(path)s %(age)s ago, and is late"),
@@ -85,12 +88,15 @@ def _heard(row: Subscription, told: ToldUsage, condition: Condition) -> str:
         Condition.EXPIRED: _("What %(site)s told of %(path)s has expired"),
         **_chosen(),
     }[condition]
+    return Keyed(condition, text)
 
 
-def _never_heard(condition: Condition) -> str:
+def _never_heard(condition: Condition) -> Keyed:
     if condition is Condition.LATE:
-        return _("%(site)s hasn’t been heard yet, and is late")
-    return _chosen().get(condition) or _("%(site)s hasn’t been heard yet")
+        return Keyed("never_heard_late", _("%(site)s hasn’t been heard yet, and is late"))
+    if condition in _chosen():
+        return Keyed(condition, _chosen()[condition])
+    return Keyed("never_heard", _("%(site)s hasn’t been heard yet"))
 
 
 def _chosen() -> dict[Condition, str]:
@@ -101,24 +107,26 @@ def _chosen() -> dict[Condition, str]:
     }
 
 
-def _follows(row: Subscription, told: ToldUsage, condition: Condition, now: datetime) -> str:
+def _follows(row: Subscription, told: ToldUsage, condition: Condition, now: datetime) -> Keyed:
     if condition is Condition.EXPIRED:
         until = presentation.clock_time(row.expires_at, now) if row.expires_at is not None else ""
-        ended = _("It was good until %(time)s, and nothing newer came.") % {"time": until}
-        return f"{ended} {_too_old(row) if is_stale(row, now) else _('It still counts.')}"
+        ended = Keyed(condition, _("It was good until %(time)s, and nothing newer came.") % {"time": until})
+        return joined([ended, _too_old(row) if is_stale(row, now) else Keyed("counts", _("It still counts."))])
     if condition is Condition.STALE:
         return _too_old(row)
     if condition is Condition.LATE:
         return federation_lines.late_words(row, _meanwhile(row))
     if condition is Condition.HELD and not _holds(row, told):
-        return _("All of it counts so far; agree to them if you know that it has them.")
+        text = _("All of it counts so far; agree to them if you know that it has them.")
+        return Keyed("all_counts", text)
     if condition is Condition.HELD and told.doubted_from is not None:
         since = presentation.clock_time(told.doubted_from, now)
-        return _(
+        text = _(
             "Nothing that it tells from %(since)s on counts. Ask it what it counts: it may add up threads, or cores "
             "twice. Once it has corrected that hour, all is read anew by itself."
-        ) % {"since": since}
-    return {
+        )
+        return Keyed("doubted", text % {"since": since})
+    text = {
         Condition.BLOCKED: _(
             "Its key or its line isn’t the one that is trusted. What was told before goes on counting."
         ),
@@ -130,21 +138,24 @@ def _follows(row: Subscription, told: ToldUsage, condition: Condition, now: date
             "to correct what it told."
         ),
     }.get(condition, "")
+    return Keyed(condition if text else "", text)
 
 
-def _too_old(row: Subscription) -> str:
+def _too_old(row: Subscription) -> Keyed:
     if row.state != Subscription.State.FROZEN or row.stale_action == Subscription.StaleAction.FREEZE:
         return _meanwhile(row)
-    return f"{_meanwhile(row)} {_('It is frozen, too: nothing new counts until somebody thaws it.')}"
+    frozen = Keyed("frozen_too", _("It is frozen, too: nothing new counts until somebody thaws it."))
+    return joined([_meanwhile(row), frozen])
 
 
-def _meanwhile(row: Subscription) -> str:
+def _meanwhile(row: Subscription) -> Keyed:
     """What this site chose to do when it isn't heard."""
-    return {
+    text = {
         Subscription.StaleAction.KEEP: _("What was told before goes on counting, and ages."),
         Subscription.StaleAction.FREEZE: _("Nothing new counts until somebody has looked and thaws it."),
         Subscription.StaleAction.LOCAL: _("The entry is compared by this site’s usage alone until it is heard again."),
     }[Subscription.StaleAction(row.stale_action)]
+    return Keyed(f"meanwhile.{row.stale_action}", text)
 
 
 def _holds(row: Subscription, told: ToldUsage) -> bool:
@@ -160,24 +171,26 @@ def hour_lines(told: ToldUsage) -> list[HourLine]:
     return [_hour(hour) for hour in told.hours]
 
 
-def capacity_words(row: Subscription, told: ToldUsage) -> str:
+def capacity_words(row: Subscription, told: ToldUsage) -> Keyed:
     """What somebody may agree to, and why."""
     found, agreed = [], cores(row.capacity_cores)
     if row.told_capacity_cores is not None and row.told_capacity_cores > row.capacity_cores:
         words = {"told": cores(row.told_capacity_cores), "agreed": agreed}
-        found.append(_("It declares %(told)s now; %(agreed)s are agreed, and more isn’t believed.") % words)
+        text = _("It declares %(told)s now; %(agreed)s are agreed, and more isn’t believed.") % words
+        found.append(Keyed("declares_more", text))
     elif told.doubted_from is not None:
-        return _doubt_words(told, agreed)
+        return Keyed("doubted", _doubt_words(told, agreed))
     elif told.n_held:
         text = ngettext(
             "%(n)s hour comes to more than %(agreed)s can run, and isn’t counted.",
             "%(n)s hours come to more than %(agreed)s can run, and aren’t counted.",
             told.n_held,
         )
-        found.append(text % {"n": presentation.count(told.n_held), "agreed": agreed})
+        found.append(Keyed("held_hours", text % {"n": presentation.count(told.n_held), "agreed": agreed}))
     if row.running_held:
-        found.append(_("What runs there now is more than %(agreed)s, and isn’t counted.") % {"agreed": agreed})
-    return " ".join(found)
+        text = _("What runs there now is more than %(agreed)s, and isn’t counted.") % {"agreed": agreed}
+        found.append(Keyed("running_held", text))
+    return joined(found)
 
 
 def _doubt_words(told: ToldUsage, agreed: str) -> str:

@@ -10,6 +10,7 @@ from django.utils.translation import ngettext
 
 from apps.dashboard import lines, presentation
 from apps.dashboard.figures import dumbbell
+from apps.dashboard.keyed import Keyed
 from apps.priorities.what_if.without import Difference, Without
 
 _DRAWN = 20
@@ -43,17 +44,18 @@ def shown(found: Without, site: str) -> dict[str, Any]:
     }
 
 
-def headline(found: Without, site: str) -> str:
+def headline(found: Without, site: str) -> Keyed:
     if not found.rows:
-        return _("Without %(site)s nothing that you see would be otherwise") % {"site": site}
+        return Keyed("nothing", _("Without %(site)s nothing that you see would be otherwise") % {"site": site})
     first = found.rows[0]
     if abs(first.change) < 5e-4:
-        return _("Without %(site)s shares would be the same, and some ranks others") % {"site": site}
+        text = _("Without %(site)s shares would be the same, and some ranks others") % {"site": site}
+        return Keyed("ranks", text)
     words = {
         "site": site, "name": first.name, "before": presentation.percent(first.before.actual),
         "after": presentation.percent(first.after.actual),
     }  # fmt: skip
-    return _("Without %(site)s, %(name)s would have had %(after)s instead of %(before)s") % words
+    return Keyed("shares", _("Without %(site)s, %(name)s would have had %(after)s instead of %(before)s") % words)
 
 
 def _moved(found: Without) -> str:

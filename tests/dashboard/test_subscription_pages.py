@@ -13,7 +13,8 @@ from django.test import Client
 from apps.accounts.models import AuditEvent, User
 from apps.federation.models import HeldHour, Subscription
 from apps.runs.models import Run
-from tests.dashboard.test_grid_pages import text_of
+from tests.dashboard.page import Page, read, text_of
+from tests.dashboard.test_federation_pages import codes_of
 from tests.federation.conftest import AT, feed, mounted, policy, subscription, vo
 from tests.federation.looks import look_at
 from tests.federation.other_side import KEY, P1, P2, OtherFeed
@@ -43,15 +44,14 @@ def terms(feed: OtherFeed, **more: str) -> dict[str, str]:
 
 def test_what_is_told_there_is_shown_before_anything_is_trusted(client: Client, feed: OtherFeed) -> None:
     feed.tell({AT - HOUR: {P1: 3_600}, AT - 2 * HOUR: {}}, [(P2, AT - HOUR, 8)])
-    assert "/vo-a-here, of vo-a.example" in text_of(client.get(NEW))
+    assert "vo-a.example" in read(client.get(NEW)).text('option[value="grid:/vo-a-here"]')
     answer = client.post(NEW, address(feed))
-    said = text_of(answer)
-    assert "Is this really site-b.example?" in said
-    for words in ("Declared capacity 100 cores", "Hours told 2", "Running jobs 1", "Number 1"):
-        assert words in said, words
-    assert "".join(f"<span>{KEY.public.fingerprint[at : at + 4]}</span>" for at in range(0, 64, 4)) in (
-        answer.content.decode()
-    )
+    page = read(answer)
+    assert page.item("subscribe-step").attributes["data-key"] == "terms"
+    assert "site-b.example" in text_of(page.item("subscribe-step"))
+    assert re.findall(r"\d+", text_of(page.item("declared-capacity"))) == ["100"]
+    assert [text_of(page.item(name)) for name in ("n-hours", "n-running", "number")] == ["2", "1", "1"]
+    assert page.texts(".fp span") == [KEY.public.fingerprint[at : at + 4] for at in range(0, 64, 4)]
     assert feed.asked[-1]["authorization"] == "Bearer their-secret"
     assert "no-store" in answer["Cache-Control"]
     assert not Subscription.objects.exists()
@@ -69,40 +69,43 @@ def test_with_the_same_key_it_is_taken_by_the_agreed_terms(client: Client, feed:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "code"),
     [
-        ({"fingerprint": "0" * 64}, "They differ."),
-        ({"fingerprint": "abc"}, "64 hexadecimal digits"),
-        ({"capacity": "-1"}, "greater than or equal to"),
-        ({"reason": ""}, "This field is required"),
-        ({"stale_action": "burn"}, "not one of the available choices"),
+        ({"fingerprint": "0" * 64}, "key_differs"),
+        ({"fingerprint": "abc"}, "no_fingerprint"),
+        ({"capacity": "-1"}, "min_value"),
+        ({"reason": ""}, "required"),
+        ({"stale_action": "burn"}, "invalid_choice"),
     ],
 )
-def test_wrong_terms_keep_nothing(
-    client: Client, feed: OtherFeed, fields: dict[str, str], said: str
-) -> None:  # fmt: skip
+def test_wrong_terms_keep_nothing(client: Client, feed: OtherFeed, fields: dict[str, str], code: str) -> None:
     feed.tell({AT - HOUR: {P1: 3_600}})
     answer = client.post(NEW, terms(feed, **fields))
     assert answer.status_code == 422
-    assert said in answer.content.decode()
+    assert {field: {code} for field in fields} == {
+        field: {error.code for error in errors} for field, errors in answer.context["form"].errors.as_data().items()
+    }
+    assert Page(answer.content.decode()).texts(".err"), "it is said at the field"
     assert not Subscription.objects.exists()
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "codes", "named"),
     [
-        ({"url": "http://169.254.169.254/latest/meta-data"}, "169.254.169.254"),
-        ({"url": "gopher://x"}, "http"),
-        ({"entry": "grid:/VO-B"}, "Select a valid choice"),
-        ({"url": ""}, "This field is required"),
+        ({"url": "http://169.254.169.254/latest/meta-data"}, {"url": {"invalid"}}, "169.254.169.254"),
+        ({"url": "gopher://x"}, {"url": {"invalid"}}, "http"),
+        ({"entry": "grid:/VO-B"}, {"entry": {"invalid_choice"}}, "grid:/VO-B"),
+        ({"url": ""}, {"url": {"required"}}, ""),
     ],
 )
-def test_wrong_addresses_are_refused_in_words(
-    client: Client, feed: OtherFeed, fields: dict[str, str], said: str
+def test_wrong_addresses_are_refused_at_their_field(
+    client: Client, feed: OtherFeed, fields: dict[str, str], codes: dict[str, set[str]], named: str
 ) -> None:  # fmt: skip
     answer = client.post(NEW, address(feed, **fields))
     assert answer.status_code == 422
-    assert said in answer.content.decode()
+    assert codes_of(answer) == codes
+    assert named in read(answer, 422).text(f"#id_{next(iter(codes))}_error")
+    assert not Subscription.objects.exists()
 
 
 @pytest.fixture
@@ -119,118 +122,121 @@ def url(row: Subscription, tail: str = "") -> str:
     return f"/federation/usage/{row.pk}/{tail}"
 
 
+def story(page: Page) -> tuple[str | None, ...]:
+    """Keys of what the page says first, what follows from it, and what may be agreed to."""
+    return tuple(page.item(name).attributes["data-key"] for name in ("story", "follows", "capacity-words"))
+
+
+def hours(page: Page) -> dict[str, str | None]:
+    """Time, told and possible core-hours, and whether they count."""
+    return {" ".join(text_of(each).split()[:3]): each.attributes["data-state"] for each in page.items("hour")}
+
+
 def test_hours_are_told_against_what_is_possible(told: Subscription, client: Client) -> None:
-    said = text_of(client.get(url(told)))
-    assert "site-b told its usage of /vo-a-here 0 s ago, and some of it is held" in said
-    assert "It declares 250 cores now; 100 cores are agreed, and more isn’t believed." in said
-    assert "With 200 cores none would be held." in said
-    assert "11:00 10 100 counts" in said
-    assert "10:00 200 100 held" in said
-    assert "1 jobs on 8 cores" in said
+    page = read(client.get(url(told)))
+    assert story(page) == ("held", "held", "declares_more")
+    assert all(part in text_of(page.item("story")) for part in ("site-b", "/vo-a-here", "0 s"))
+    assert re.findall(r"\d+", text_of(page.item("capacity-words"))) == ["250", "100"]
+    assert re.findall(r"\d+", text_of(page.item("needed-cores"))) == ["200"]
+    assert hours(page) == {"11:00 10 100": "counts", "10:00 200 100": "held"}
+    assert set(re.findall(r"\d+", text_of(page.item("running")))) == {"1", "8"}
 
 
 def test_a_larger_capacity_is_agreed_to_and_read_anew(
     told: Subscription, client: Client, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
+    assert read(client.get(url(told))).has("[data-testid=agree-capacity] #cores")
     assert client.post(url(told, "act/"), {"what": "capacity", "capacity": "250"}).status_code == 422
     client.post(url(told, "act/"), {"what": "capacity", "capacity": "250", "reason": "They bought a rack."})
     told.refresh_from_db()
     assert (told.capacity_cores, told.number) == (250, 0)
     look_at(told, monkeypatch, AT + timedelta(minutes=1))
     assert not HeldHour.objects.exists()
-    said = text_of(client.get(url(told)))
-    assert "10:00 200 250 counts" in said
-    assert "Agree to a capacity" not in said
+    page = read(client.get(url(told)))
+    assert hours(page)["10:00 200 250"] == "counts"
+    assert not page.has("[data-testid=agree-capacity]")
 
 
 QUIET = {"told_capacity_cores": None}  # and no held hours
-CONDITIONS: list[tuple[dict[str, Any], str, str]] = [
-    ({}, "held", "told its usage of /vo-a-here 0 s ago, and some of it is held What is more than it has doesn’t count"),
-    (
-        {"told_capacity_cores": 250.0, "number": 9}, "held",
-        "0 s ago, and declares more cores than are agreed All of it counts so far; agree to them if you know that it "
-        "has them. It declares 250 cores now; 100 cores are agreed, and more isn’t believed.",
-    ),
-    (
-        {**QUIET, "running_held": True}, "held",
-        "some of it is held What is more than it has doesn’t count, and the rest does. Agree to more cores if it has "
-        "them, or ask it to correct what it told. What runs there now is more than 100 cores",
-    ),
-    (QUIET, "fresh", "site-b told its usage of /vo-a-here 0 s ago"),
+MORE = "declares_more"
+LATE = "late.then meanwhile"
+# What is so, its condition, the keys of what is said of it, and the numbers that are said with them.
+CONDITIONS: list[tuple[dict[str, Any], str, tuple[str, str, str], tuple[str, ...]]] = [
+    ({}, "held", ("held", "held", MORE), ("0 s",)),
+    ({"told_capacity_cores": 250.0, "number": 9}, "held", (MORE, "all_counts", MORE), ("0 s", "250", "100")),
+    ({**QUIET, "running_held": True}, "held", ("held", "held", "running_held"), ("100",)),
+    (QUIET, "fresh", ("fresh", "", ""), ("site-b", "/vo-a-here", "0 s")),
     (
         {**QUIET, "n_failed": 2, "stale_action": "local"}, "late",
-        "0 s ago, and is late The last 2 looks failed. After 24 h without a good one: The entry is compared by this",
+        ("late", f"late.failed {LATE}.local", ""), ("0 s", "2", "24 h"),
     ),
-    ({**QUIET, "good_at": AT - 2 * HOUR}, "late", "usage of /vo-a-here 2 h ago, and is late It wasn’t looked at"),
-    ({**QUIET, "good_at": None, "n_failed": 1}, "late", "hasn’t been heard yet, and is late The last look failed."),
-    ({**QUIET, "good_at": None}, "first look to come", "hasn’t been heard yet The first look is due"),
-    (
-        {"good_at": AT - 30 * HOUR}, "stale",
-        "site-b hasn’t been heard for 30 h What was told before goes on counting, and ages.",
-    ),
+    ({**QUIET, "good_at": AT - 2 * HOUR}, "late", ("late", f"late.unasked {LATE}.keep", ""), ("2 h",)),
+    ({**QUIET, "good_at": None, "n_failed": 1}, "late", ("never_heard_late", f"late.failed {LATE}.keep", ""), ()),
+    ({**QUIET, "good_at": None}, "new", ("never_heard", "new", ""), ()),
+    ({"good_at": AT - 30 * HOUR}, "stale", ("stale", "meanwhile.keep", MORE), ("site-b", "30 h")),
     (
         {"good_at": AT - 30 * HOUR, "state": "frozen"}, "stale",
-        "goes on counting, and ages. It is frozen, too: nothing new counts until somebody thaws it.",
+        ("stale", "meanwhile.keep frozen_too", MORE), ("30 h",),
     ),
     (
         {"good_at": AT - 30 * HOUR, "state": "frozen", "stale_action": "freeze"}, "stale",
-        "hasn’t been heard for 30 h Nothing new counts until somebody has looked and thaws it. It declares",
+        ("stale", "meanwhile.freeze", MORE), ("30 h",),
     ),
-    (
-        {"good_at": None, "made_at": AT - 30 * HOUR}, "stale",
-        "site-b hasn’t been heard yet What was told before goes on counting",
-    ),
-    (
-        {"expires_at": AT - HOUR}, "expired",
-        "What site-b told of /vo-a-here has expired It was good until 11:00, and nothing newer came. It still counts.",
-    ),
+    ({"good_at": None, "made_at": AT - 30 * HOUR}, "stale", ("never_heard", "meanwhile.keep", MORE), ("site-b",)),
+    ({"expires_at": AT - HOUR}, "expired", ("expired", "expired counts", MORE), ("/vo-a-here", "11:00")),
     (
         {"expires_at": AT - HOUR, "good_at": AT - 30 * HOUR, "stale_action": "local"}, "expired",
-        "nothing newer came. The entry is compared by this site’s usage alone until it is heard again.",
+        ("expired", "expired meanwhile.local", MORE), ("11:00",),
     ),
-    ({"state": "frozen"}, "frozen", "Usage of site-b is frozen It is asked and looked at; nothing new counts until"),
-    ({"state": "paused", "good_at": AT - 30 * HOUR}, "paused", "Usage of site-b is paused It isn’t asked until"),
-    ({"state": "blocked", "expires_at": AT}, "blocked", "site-b is blocked: somebody has to look Its key or its line"),
+    ({"state": "frozen"}, "frozen", ("frozen", "frozen", MORE), ("site-b",)),
+    ({"state": "paused", "good_at": AT - 30 * HOUR}, "paused", ("paused", "paused", MORE), ("site-b",)),
+    ({"state": "blocked", "expires_at": AT}, "blocked", ("blocked", "blocked", MORE), ("site-b",)),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("fields", "word", "said"), CONDITIONS)
-def test_how_it_stands_is_told_in_plain_words_and_the_same_everywhere(
-    told: Subscription, client: Client, fields: dict[str, Any], word: str, said: str
-) -> None:
+@pytest.mark.parametrize(("fields", "condition", "keys", "named"), CONDITIONS)
+def test_how_it_stands_is_told_and_the_same_everywhere(
+    told: Subscription, client: Client, fields: dict[str, Any], condition: str, keys: tuple[str, ...],
+    named: tuple[str, ...],
+) -> None:  # fmt: skip
     if fields.get("number") == 9 or "told_capacity_cores" in fields:
         HeldHour.objects.all().delete()
     Subscription.objects.update(**fields)
-    shown = text_of(client.get(url(told)))
-    assert said in shown
-    assert f"State {word} Number" in shown
-    assert re.search(rf"site-b.example vo-a {word} we take usage /vo-a-here", text_of(client.get("/federation/")))
-    grid = text_of(client.get("/federation/grid/?policy=grid&entry=/vo-a-here"))
-    assert re.search(rf"site-b site-b.example {word} ", grid)
+    page = read(client.get(url(told)))
+    assert story(page) == keys
+    said = " ".join(text_of(page.item(name)) for name in ("story", "follows", "capacity-words"))
+    assert [part for part in named if part not in said] == []
+    assert page.item("standing").attributes["data-state"] == condition
+    row, peers_page = f"#peer-usage-{told.pk}", read(client.get("/federation/"))
+    assert peers_page.text(f"{row} [data-testid=peer-name]") == "site-b.example vo-a"
+    assert peers_page.one(f"{row} [data-testid=standing]").attributes["data-state"] == condition
+    assert "/vo-a-here" in peers_page.texts(f"{row} td a")
+    grid = read(client.get("/federation/grid/?policy=grid&entry=/vo-a-here"))
+    (site,) = (each for each in grid.items("site") if "site-b.example" in text_of(each))
+    assert Page(f"<table>{site.html}</table>").item("standing").attributes["data-state"] == condition
     peers = client.get("/api/v1/federation/peers").json()["results"]
-    (condition,) = (one["condition"] for one in peers if one["direction"] == "usage")
+    assert [one["condition"] for one in peers if one["direction"] == "usage"] == [condition]
     sites = client.get("/api/v1/federation/grid?policy=grid&entry=/vo-a-here").json()["sites"]
     assert [one["state"] for one in sites] == ["here", condition]
-    assert condition == ("new" if word == "first look to come" else word)
 
 
 @pytest.mark.parametrize(
-    ("deeds", "state", "said"),
+    ("deeds", "state", "key"),
     [
-        (["pause"], "paused", "is paused"),
-        (["pause", "resume"], "active", "told its usage"),
-        (["freeze"], "frozen", "is frozen"),
-        (["freeze", "thaw"], "active", "told its usage"),
+        (["pause"], "paused", "paused"),
+        (["pause", "resume"], "active", "held"),
+        (["freeze"], "frozen", "frozen"),
+        (["freeze", "thaw"], "active", "held"),
     ],
 )
 def test_it_is_paused_frozen_and_brought_back(
-    told: Subscription, client: Client, deeds: list[str], state: str, said: str
+    told: Subscription, client: Client, deeds: list[str], state: str, key: str
 ) -> None:
     for what in deeds:
         assert client.post(url(told, "act/"), {"what": what, "reason": "try"}).status_code == 303
     told.refresh_from_db()
     assert told.state == state
-    assert said in text_of(client.get(url(told)))
+    assert read(client.get(url(told))).item("story").attributes["data-key"] == key
 
 
 def test_it_is_asked_now(told: Subscription, client: Client) -> None:
@@ -243,7 +249,9 @@ def test_a_deed_that_is_not_possible_says_why(told: Subscription, client: Client
     Subscription.objects.update(state="paused")
     answer = client.post(url(told, "act/"), {"what": "fetch"})
     assert answer.status_code == 409
-    assert "It is paused: resume it first." in answer.content.decode()
+    refusal = read(answer, 409).item("refusal")
+    assert refusal.attributes["data-code"] == "paused"
+    assert text_of(refusal)
 
 
 def test_settings_are_kept_and_wrong_ones_marked(told: Subscription, client: Client) -> None:
@@ -253,14 +261,15 @@ def test_settings_are_kept_and_wrong_ones_marked(told: Subscription, client: Cli
     assert (told.every_s, told.max_age_s, told.stale_action) == (900, 7_200, "freeze")
     answer = client.post(url(told, "act/"), {**given, "every": "0"})
     assert answer.status_code == 422
-    assert "greater than or equal to" in answer.content.decode()
+    assert codes_of(answer) == {"every": {"min_value"}}
 
 
 def test_another_key_is_trusted_with_a_reason(told: Subscription, client: Client) -> None:
     Subscription.objects.update(state="blocked", error_code="unknown_key", error="Signed with another key.")
-    said = text_of(client.get(url(told)))
-    assert "is blocked: somebody has to look" in said
-    assert "The last look failed. Signed with another key." in said
+    page = read(client.get(url(told)))
+    assert page.item("story").attributes["data-key"] == "blocked"
+    assert page.item("look-failed").attributes["data-code"] == "unknown_key"
+    assert "Signed with another key." in text_of(page.item("look-failed"))
     assert client.post(url(told, "act/"), {"what": "key", "fingerprint": "f" * 64}).status_code == 422
     client.post(url(told, "act/"), {"what": "key", "fingerprint": "f" * 64, "reason": "Called them."})
     told.refresh_from_db()
@@ -274,7 +283,10 @@ def test_unsubscribing_takes_all_of_it_away(told: Subscription, client: Client) 
 
 
 def test_the_speed_is_the_metrics_factor_of_that_site(told: Subscription, client: Client) -> None:
-    assert "× 1 how usage counts" in text_of(client.get(url(told)))
+    page = read(client.get(url(told)))
+    assert page.item("speed").attributes["data-value"] == "1"
+    assert re.findall(r"\d+", text_of(page.item("speed"))) == ["1"]
+    assert page.values("href", "[data-testid=speed]") == ["/policy/grid/aging/"]
 
 
 @pytest.mark.parametrize("tail", ["", "without/"])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -52,9 +53,9 @@ class RemoteForm(RefusedForm):
     def add_refusal(self, error: DomainError) -> None:
         for problem in error.fields:
             where = _NAMES.get(problem.where, problem.where)
-            self.add_error(where if where in self.fields else None, problem.message)
+            self.add_error(where if where in self.fields else None, ValidationError(problem.message, error.code))
         if not error.fields:
-            self.add_error(self.default_field, error.message)
+            self.add_error(self.default_field, ValidationError(error.message, error.code))
 
 
 class AddressForm(RemoteForm):
@@ -106,10 +107,11 @@ class KeyForm(RemoteForm):
         told = self.cleaned_data["told"]
         if self.cleaned_data["seen"] != fingerprint:
             message = _("The key that the address answers with has changed since you saw it. Compare it again.")
-            raise Invalid(message)
+            raise Invalid(message, code="key_changed")
         if not told.strip():
             if not self.cleaned_data["compared"]:
-                raise Invalid(_("Type the fingerprint that they told you, or tick that you compared it."))
+                message = _("Type the fingerprint that they told you, or tick that you compared it.")
+                raise Invalid(message, code="not_compared")
             return
         plain = clean_fingerprint(told)
         if plain != fingerprint:
@@ -117,7 +119,7 @@ class KeyForm(RemoteForm):
             message = _("Group %(n)s differs: you were told %(told)s, the document has %(found)s. Don’t mount it.") % {
                 "n": odd // 4 + 1, "told": plain[odd : odd + 4], "found": fingerprint[odd : odd + 4],
             }  # fmt: skip
-            raise Invalid(message)
+            raise Invalid(message, code="key_differs")
 
 
 class LimitsForm(RemoteForm):

@@ -31,9 +31,10 @@ class RefusedForm(forms.Form):
         self.is_stale = isinstance(error, Stale)
         for problem in error.fields:
             where = problem.where.replace(".", "_")
-            self.add_error(where if where in self.fields else None, problem.message)
+            where = where if where in self.fields else None
+            self.add_error(where, forms.ValidationError(problem.message, error.code))
         if not error.fields:
-            self.add_error(None, error.message)
+            self.add_error(None, forms.ValidationError(error.message, error.code))
 
 
 class RuleForm(RefusedForm):

@@ -66,9 +66,11 @@ class ToldForm(forms.Form):
         known = {"expires_after_s": "expires", "keeps_days": "keeps", "capacity_cores": "capacity"}
         for problem in error.fields:
             where = known.get(problem.where, problem.where)
-            self.add_error(where if where in self.fields else None, problem.message)
+            place = where if where in self.fields else None
+            self.add_error(place, forms.ValidationError(problem.message, error.code))
         if not error.fields:
-            self.add_error("name" if error.code == "name_taken" else None, error.message)
+            place = "name" if error.code == "name_taken" else None
+            self.add_error(place, forms.ValidationError(error.message, error.code))
 
 
 class PublicationForm(ToldForm):

@@ -55,9 +55,10 @@ class _Refusable(forms.Form):
         known = {setting: name for name, (setting, _unit) in _IN_UNITS.items()} | {"capacity_cores": "capacity"}
         for problem in error.fields:
             where = known.get(problem.where, problem.where)
-            self.add_error(where if where in self.fields else None, problem.message)
+            where = where if where in self.fields else None
+            self.add_error(where, forms.ValidationError(problem.message, error.code))
         if not error.fields:
-            self.add_error(None, error.message)
+            self.add_error(None, forms.ValidationError(error.message, error.code))
 
 
 class AddressForm(_Refusable):
@@ -107,10 +108,11 @@ class TermsForm(_Refusable):
         try:
             told = clean_fingerprint(self.cleaned_data["fingerprint"])
         except Invalid as error:
-            raise forms.ValidationError(error.fields[0].message) from error
+            raise forms.ValidationError(error.fields[0].message, "no_fingerprint") from error
         if told != self.shown:
             raise forms.ValidationError(
-                _("They differ. Don’t go on: somebody else may answer at this address. Ask the other site again.")
+                _("They differ. Don’t go on: somebody else may answer at this address. Ask the other site again."),
+                "key_differs",
             )
         return told
 

@@ -40,9 +40,11 @@ def page_url(**_kwargs: Any) -> str:
 def audit(request: HttpRequest) -> HttpResponse:
     """`?row=` shows one of them beside the list; the rest of the address narrows it."""
     reader = _reader(request)
+    count = reader.count(AuditFilter(since=clock.now() - _WEEK))
     context = {
         **_rows(request, reader),
-        "title": audit_words.count_words(reader.count(AuditFilter(since=clock.now() - _WEEK))),
+        "title": audit_words.count_words(count),
+        "count": count,
         "check": _check(last_check(), shows_all=reader.reads_all),
         "shows_all": reader.reads_all,
         "crumbs": [{"label": _("Audit")}],
@@ -145,17 +147,19 @@ def _before_and_after(request: HttpRequest, event: AuditEvent) -> dict[str, Any]
 def _check(found: AuditCheck | None, *, shows_all: bool) -> dict[str, Any]:
     """What the last look at the whole chain found: unbroken, broken, or too long ago to say."""
     if found is None:
-        return {"state": "warn", "words": _("chain not checked yet")}
+        return {"state": "warn", "key": "unchecked", "words": _("chain not checked yet")}
     now = clock.now()
     told = {"n": presentation.count(found.n_rows), "time": presentation.clock_time(found.checked_at, now)}
     n_rows = ngettext("%(n)s row", "%(n)s rows", found.n_rows) % told
     common = {"found": found, "head": " ".join(_in_fours(bytes(found.head_hash).hex()[:12])), "n_rows": n_rows, **told}
     if found.broken_id is not None:
         words = _("chain broken at row %(n)s, seen %(time)s") % {**told, "n": presentation.count(found.broken_id)}
-        return {**common, "state": "bad", "words": words, "problem": found.problem if shows_all else ""}
+        problem = found.problem if shows_all else ""
+        return {**common, "state": "bad", "key": "broken", "row": found.broken_id, "words": words, "problem": problem}
     words = _("chain unbroken up to row %(n)s, %(time)s") % told
     is_overdue = now - found.checked_at > _OVERDUE
-    return {**common, "state": "warn" if is_overdue else "ok", "words": words, "is_overdue": is_overdue}
+    state, key = ("warn", "overdue") if is_overdue else ("ok", "unbroken")
+    return {**common, "state": state, "key": key, "row": found.n_rows, "words": words, "is_overdue": is_overdue}
 
 
 def _in_fours(text: str) -> list[str]:

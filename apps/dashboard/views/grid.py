@@ -15,6 +15,7 @@ from apps import clock
 from apps.dashboard import grid_lines, lines, subscription_lines, without_lines
 from apps.dashboard.actor import actor_of
 from apps.dashboard.downloads import csv_response
+from apps.dashboard.keyed import Keyed
 from apps.dashboard.navigation import current_policy_slug
 from apps.errors import NotFound, TooLarge, Unavailable
 from apps.federation.grid import Grid, GridChoice, list_grid_entries, load_grid
@@ -112,7 +113,7 @@ def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
         **(
             without_lines.shown(found, site)
             if found is not None
-            else {"headline": _("Without %(site)s") % {"site": site}}
+            else {"headline": Keyed("problem", _("Without %(site)s") % {"site": site})}
         ),
     }
     return render(request, "dashboard/federation_grid/without.html", context)

@@ -121,7 +121,7 @@ def act(request: HttpRequest, subscription_id: int) -> HttpResponse:
         if what == "settings":
             form.add_refusal(refusal)
             return _page(request, row, form, status=422)
-        return _page(request, row, form, problem=refusal.message, status=409 if refusal.code != "invalid" else 422)
+        return _page(request, row, form, problem=refusal, status=409 if refusal.code != "invalid" else 422)
     messages.success(request, _done_words(what))
     return SeeOther(told_lines.subscription_url(row))
 
@@ -200,7 +200,12 @@ def _terms(
 
 
 def _page(
-    request: HttpRequest, row: Subscription, form: SettingsForm, *, problem: str = "", status: int = 200
+    request: HttpRequest,
+    row: Subscription,
+    form: SettingsForm,
+    *,
+    problem: DomainError | None = None,
+    status: int = 200,
 ) -> HttpResponse:
     now, told = clock.now(), load_told(row)
     tree = load_tree(row.policy)

@@ -37,6 +37,10 @@ class LocalOnly:
         """The same without the reason, for a line under which that stands."""
         return say("fallback.since", name=self.path, at=self.since)
 
+    @property
+    def key(self) -> str:
+        return self.said.key
+
     def __str__(self) -> str:
         return self.said.text
 

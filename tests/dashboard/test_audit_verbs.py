@@ -1,0 +1,96 @@
+"""Verbs of the audit log, found in the source by what is passed as `verb`: each has its sentence."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from django.apps import apps
+
+from apps.dashboard.audit_words import SENTENCES, TOPICS, WANTED
+
+_VERB = re.compile(r"[a-z_]+\.[a-z_]+")
+_WORDS = "audit_words.py"  # names every verb, and writes none
+
+
+class Verbs:
+    """Of all apps of this project: those installed, whatever they are called."""
+
+    def __init__(self) -> None:
+        files = (file for app in apps.get_app_configs() if app.name.startswith("apps.")
+                 for file in sorted(Path(app.path).rglob("*.py")))  # fmt: skip
+        self._modules = [
+            ast.parse(file.read_text(encoding="utf-8"))
+            for file in files
+            if "migrations" not in file.parts and file.name != _WORDS
+        ]
+
+    @cached_property
+    def written(self) -> set[str]:
+        return {verb for module in self._modules for node in ast.walk(module) for verb in self._of(module, node)}
+
+    @cached_property
+    def refused(self) -> set[str]:
+        """Written for attempts that failed: by `outcome="refused"`, or by what logs each refusal of a block."""
+        return {verb for module in self._modules for node in ast.walk(module) for verb in self._refused(module, node)}
+
+    @cached_property
+    def _places(self) -> dict[tuple[ast.Module | None, str], int]:
+        """Where each function takes a verb. Private ones are of their module: several have the same name."""
+        found: dict[tuple[ast.Module | None, str], int] = {}
+        for module in self._modules:
+            for node in ast.walk(module):
+                if isinstance(node, ast.FunctionDef):
+                    names = [each.arg for each in node.args.args if each.arg != "self"]
+                    if "verb" in names:
+                        found[module if node.name.startswith("_") else None, node.name] = names.index("verb")
+        return found
+
+    def _of(self, module: ast.Module, node: ast.AST) -> Iterator[str]:
+        if isinstance(node, ast.Call):
+            yield from (verb for given in self._given(module, node) for verb in _verbs_of(given))
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(getattr(each, "id", "") == "verb" for each in targets):
+                yield from _verbs_of(node.value)
+
+    def _given(self, module: ast.Module, call: ast.Call) -> Iterator[ast.expr]:
+        yield from (each.value for each in call.keywords if each.arg == "verb")
+        name = _name_of(call)
+        at = self._places.get((module, name), self._places.get((None, name)))
+        if at is not None:
+            yield from call.args[at : at + 1]
+
+    def _refused(self, module: ast.Module, node: ast.AST) -> Iterator[str]:
+        if not isinstance(node, ast.Call):
+            return
+        outcome = next((each.value for each in node.keywords if each.arg == "outcome"), None)
+        is_refusal = isinstance(outcome, ast.Constant) and outcome.value == "refused"
+        if not is_refusal and not _name_of(node).endswith(("on_record", "_refusals")):
+            return
+        for given in self._given(module, node):
+            if isinstance(given, ast.Attribute) and given.attr == "verb":  # whichever a class of this module says
+                yield from (verb for each in ast.walk(module) if not isinstance(each, ast.Call)
+                            for verb in self._of(module, each))  # fmt: skip
+            yield from _verbs_of(given)
+
+
+def _name_of(call: ast.Call) -> str:
+    return str(getattr(call.func, "id", getattr(call.func, "attr", "")))
+
+
+def _verbs_of(given: ast.expr) -> Iterator[str]:
+    for node in ast.walk(given):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _VERB.fullmatch(node.value):
+            yield node.value
+
+
+def test_every_verb_that_services_write_has_its_sentence_and_every_refusal_too() -> None:
+    verbs = Verbs()
+    assert sorted(verbs.written ^ set(SENTENCES)) == [], "each has one, and there is none that nobody writes"
+    assert {"grant.given", "allocation.given", "capacity.stated", "mapping.let_go"} <= verbs.refused
+    assert sorted(verbs.refused - set(WANTED)) == []
+    assert {verb.partition(".")[0] for verb in verbs.written} == set(TOPICS), "the filter offers each topic"
