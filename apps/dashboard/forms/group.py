@@ -34,7 +34,7 @@ class MemberInput:
 
 @dataclass
 class GroupInput:
-    """The whole form. problems, codes: sentences and their codes by the name of the field; "" for what belongs to none."""
+    """The whole form. problems, codes: sentences and their codes by field; "" for what belongs to none."""
 
     nodes: Mapping[UUID, Node]
     members: dict[UUID, MemberInput] = field(default_factory=dict)
