@@ -174,7 +174,8 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
     ]
     chosen = request.GET.get("part_of") or groups[0]["value"]
     context: dict[str, Any] = {
-        "trial": None, "trial_problem": "", "trial_code": "", "typed_core_h": typed, "groups": groups, "chosen": chosen, "policy": policy,
+        "trial": None, "trial_problem": "", "trial_code": "",
+        "typed_core_h": typed, "groups": groups, "chosen": chosen, "policy": policy,
         "period": found.period, "query": query_of(found.period),
     }  # fmt: skip
     if not typed:
