@@ -148,6 +148,7 @@ def remaining_words(row: AllocationRow) -> str:
 class Verdict:
     """The sentence that comes first, what follows from it, and what can be done."""
 
+    key: str  # over, none, part, amount, no_capacity or fits
     title: str
     text: str
     is_bad: bool = False
@@ -161,20 +162,22 @@ def verdict(table: AllocationTable) -> Verdict:
     promised = [row for row in table.rows if row.promised_core_h is not None]
     if not promised:
         text = _("Shares alone decide who gets how much. Promise core-hours to say how many that is meant to be.")
-        return Verdict(_("No core-hours are promised in %(when)s") % {"when": when}, text)
+        return Verdict("none", _("No core-hours are promised in %(when)s") % {"when": when}, text)
     if group.promised_core_h is None:
         if table.above:
             text = _("%(name)s itself was promised nothing, so what its children have comes out of what is above it.")
-            return Verdict(_amount_title(group, when), text % {"name": group.name})
+            return Verdict("amount", _amount_title(group, when), text % {"name": group.name})
         text = _("How many cores there are isn’t stated: nobody can tell whether the promises can be kept.")
-        return Verdict(_amount_title(group, when), text)
+        return Verdict("no_capacity", _amount_title(group, when), text)
     words = {
         "out": core_h(group.handed_out_core_h), "own": core_h(group.promised_core_h), "kept": core_h(group.kept_core_h)
     }  # fmt: skip
     if group.handed_out_core_h is None:
-        return Verdict(_("The promises you see in %(when)s") % {"when": when}, _("You see a part of this group."))
+        return Verdict(
+            "part", _("The promises you see in %(when)s") % {"when": when}, _("You see a part of this group.")
+        )
     text = _("%(out)s of %(own)s core-hours are handed out, %(kept)s are kept.") % words
-    return Verdict(_("The promises of %(when)s fit into what there is") % {"when": when}, text)
+    return Verdict("fits", _("The promises of %(when)s fit into what there is") % {"when": when}, text)
 
 
 def _amount_title(group: AllocationRow, when: str) -> str:
@@ -195,7 +198,7 @@ def _too_much(table: AllocationTable) -> Verdict:
         "What is promised below %(name)s comes to %(out)s core-hours, %(over)s more than it has. Nothing breaks: "
         "shares stay as they are, but the promises can’t all be kept."
     ) % {"name": name, "out": core_h(worst.handed_out_core_h), "over": core_h(worst.over_core_h)}
-    return Verdict(title, text, is_bad=True)
+    return Verdict("over", title, text, is_bad=True)
 
 
 def kpis(table: AllocationTable) -> list[dict[str, str]]:

@@ -41,6 +41,8 @@ class MemberLine:
     is_boosted: bool
     button: str
     terms: str  # in words, what happens at the end
+    terms_key: str
+    former_shares: float | None  # what it returns to
     problem: str
     until_problem: str
 
@@ -66,6 +68,7 @@ def _line(row: MemberRow, typed: GroupInput, slug: str, scale: float, tolerance:
     is_edited = (mine.shares, mine.until, mine.leaves) != (before.shares, before.until, False)
     moved = _differ(entry.target, row.target_after)
     shown = _balance(row, tolerance)
+    key, terms = _terms(row, mine)
     return MemberLine(
         uid=entry.uid,
         name=entry.name,
@@ -84,7 +87,9 @@ def _line(row: MemberRow, typed: GroupInput, slug: str, scale: float, tolerance:
         may_boost=may_boost(node),
         is_boosted=row.is_boosted,
         button=_button(row, mine),
-        terms=_terms(row, mine),
+        terms=terms,
+        terms_key=key,
+        former_shares=row.former_shares if key == "returns" else None,
         problem=typed.problems.get(f"shares-{entry.uid}", ""),
         until_problem=typed.problems.get(f"until-{entry.uid}", ""),
     )
@@ -116,14 +121,14 @@ def _button(row: MemberRow, typed: MemberInput) -> str:
     return _("Boost") if row.entry.shares else _("More")
 
 
-def _terms(row: MemberRow, typed: MemberInput) -> str:
-    """What happens by itself, and when."""
+def _terms(row: MemberRow, typed: MemberInput) -> tuple[str, str]:
+    """Key and sentence: what happens by itself, and when."""
     if row.has_own_dates:
-        return _("It has dates of its own, which are changed on its page.")
+        return "own_dates", _("It has dates of its own, which are changed on its page.")
     until = _day(typed.until)
     if until is None:
-        return _("Without a day the shares stay until somebody changes them.")
-    return _("On %(day)s the shares return to %(former)s by themselves.") % {
+        return "stays", _("Without a day the shares stay until somebody changes them.")
+    return "returns", _("On %(day)s the shares return to %(former)s by themselves.") % {
         "day": long_day(until + timedelta(days=1)),
         "former": presentation.shares(row.former_shares),
     }

@@ -75,20 +75,21 @@ def tell(typed: GroupInput, error: DomainError) -> None:
     for problem in error.fields:
         known = problem.where.startswith(("shares-", "until-")) or problem.where == "reason"
         if known:
-            typed.problems[problem.where] = error.message
+            typed.refuse(problem.where, error.message, error.code)
             return
-    typed.problems["names" if typed.names and error.code in ("name_taken", "invalid") else ""] = error.message
+    typed.refuse("names" if typed.names and error.code in ("name_taken", "invalid") else "", error.message, error.code)
 
 
 def show(
-    request: HttpRequest, found: Found, *, status: int = 200, ask: AskForm | None = None, ask_problem: str = "",
-    conflict: Conflict | None = None, refusal: str = "",
+    request: HttpRequest, found: Found, *, status: int = 200, ask: AskForm | None = None,
+    ask_refusal: DomainError | None = None, conflict: Conflict | None = None, refusal: str = "",
 ) -> HttpResponse:  # fmt: skip
     context = context_of(request, found)
     if conflict is not None:
         context["conflict_lines"] = _conflict_lines(conflict)
         context["base_revision"] = found.page.revision  # publishing again is on top of what is in force now
-    context |= {"ask": ask, "ask_problem": ask_problem, "refusal": refusal, **_around(request, found)}
+    context |= {"ask": ask, "ask_refusal": ask_refusal, "ask_problem": ask_refusal.message if ask_refusal else ""}
+    context |= {"refusal": refusal, **_around(request, found)}
     return render(request, "dashboard/group/group.html", context, status=status)
 
 

@@ -45,6 +45,7 @@ class ChangeLine:
     url: str
     badge: str
     css: str
+    state: str  # what the badge says: review, held, approved, behind, or how a request is
     at: datetime
     edit_url: str = ""
 
@@ -53,6 +54,7 @@ class ChangeLine:
 class EndLine:
     """Something that ends soon."""
 
+    key: str
     title: str
     text: str
     url: str
@@ -61,11 +63,13 @@ class EndLine:
 
 
 def show(
-    request: HttpRequest, *, status: int = 200, answer: AnswerForm | None = None, at_request: int = 0, problem: str = ""
-) -> HttpResponse:
+    request: HttpRequest, *, status: int = 200, answer: AnswerForm | None = None, at_request: int = 0,
+    refusal: DomainError | None = None,
+) -> HttpResponse:  # fmt: skip
     context = inbox_context(request)
     shown = any(card.change_set.pk == at_request for card in context["cards"])
-    context |= {"answer": answer, "at_request": at_request, "problem": problem, "is_at_card": shown}
+    problem = refusal.message if refusal else ""
+    context |= {"answer": answer, "at_request": at_request, "refusal": refusal, "problem": problem, "is_at_card": shown}
     return render(request, "dashboard/inbox/inbox.html", context, status=status)
 
 
@@ -145,13 +149,13 @@ def _edits(change_set: ChangeSet) -> str:
 def _waiting(change_set: ChangeSet) -> ChangeLine:
     """A change of somebody else, or one that was held when it was due."""
     text = f"{change_set.author_name}, {change_set.policy.name}, {_edits(change_set)}"
-    badge, css = _("review"), "warn"
+    badge, css, state = _("review"), "warn", "review"
     if change_set.held_for:
-        badge, text = _("held"), f"{text}. {change_set.held_for}"
+        badge, text, state = _("held"), f"{text}. {change_set.held_for}", "held"
     elif change_set.state == ChangeSet.State.APPROVED:
-        badge, css = _("approved"), "ok"
+        badge, css, state = _("approved"), "ok", "approved"
     return ChangeLine(
-        change_set, _title_of(change_set), text, review_url(change_set.pk), badge, css, change_set.updated_at
+        change_set, _title_of(change_set), text, review_url(change_set.pk), badge, css, state, change_set.updated_at
     )
 
 
@@ -171,6 +175,7 @@ def _draft(change_set: ChangeSet, comment: Comment | None) -> ChangeLine:
         url,
         badge,
         "warn",
+        "behind" if behind else "",
         change_set.updated_at,
         edit_url="" if is_whole else url,
     )
@@ -181,20 +186,21 @@ def _sent(change_set: ChangeSet, comment: Comment | None, actor: Actor, at: date
     is_request = change_set.origin == ChangeSet.Origin.REQUEST
     state = state_of_request(change_set)
     badge = state_label(state) if is_request else _("approved") if change_set.state == "approved" else _("waiting")
+    key = str(state) if is_request else "approved" if change_set.state == "approved" else str(RequestState.OPEN)
     css = {
         RequestState.GRANTED: "ok", RequestState.GRANTED_OTHER: "ok", RequestState.DECLINED: "bad",
         RequestState.OPEN: "warn",
     }.get(state, "")  # fmt: skip
     text = change_set.policy.name
     if change_set.held_for:
-        badge, text = _("held"), f"{text}. {change_set.held_for}"
+        badge, text, key = _("held"), f"{text}. {change_set.held_for}", "held"
     elif comment is not None:
         text = f"{text}. {comment.author_name}: “{comment.text}”"
     url = review_url(change_set.pk)
     if is_request and change_set.asks_entry_uid is not None:
         url = reverse("dashboard:group", kwargs={"policy": change_set.policy.slug, "uid": change_set.asks_entry_uid})
     title = _asked_title(change_set, actor, at) if is_request else _title_of(change_set)
-    return ChangeLine(change_set, title, text, url, badge, css, change_set.updated_at)
+    return ChangeLine(change_set, title, text, url, badge, css, key, change_set.updated_at)
 
 
 def _asked_title(change_set: ChangeSet, actor: Actor, at: datetime) -> str:
@@ -211,7 +217,7 @@ def _scheduled(change_set: ChangeSet) -> ChangeLine:
     text = _("%(name)s, %(policy)s, %(edits)s. Checked again at that time.") % {
         "name": change_set.author_name, "policy": change_set.policy.name, "edits": _edits(change_set)
     }  # fmt: skip
-    return ChangeLine(change_set, _title_of(change_set), text, review_url(change_set.pk), "", "", at)
+    return ChangeLine(change_set, _title_of(change_set), text, review_url(change_set.pk), "", "", "", at)
 
 
 def _grant_end(ending: EndingGrant) -> EndLine:
@@ -224,7 +230,9 @@ def _grant_end(ending: EndingGrant) -> EndLine:
     ends = grant.expires_at.date() if grant.expires_at else None
     title = _("Role ended: %(who)s") if is_over else _("Role ends: %(who)s")
     url = _access_url(ending.policy.slug)
-    return EndLine(title % {"who": who}, text, url, short_day(ends) if ends else "", is_over)
+    return EndLine(
+        "role_ended" if is_over else "role", title % {"who": who}, text, url, short_day(ends) if ends else "", is_over
+    )
 
 
 def _access_url(slug: str) -> str:
@@ -253,4 +261,4 @@ def _shares_end(ending: EndingShares, at: datetime) -> EndLine:
     text = f"{ending.policy.name} {ending.path}: {then}"
     title = _("%(name)s: until %(day)s") % {"name": ending.name, "day": day}
     url = lines.entry_url(ending.policy.slug, ending.uid, ending.name)
-    return EndLine(title, text, url, short_day(dates.ends_on) if dates.ends_on else "", is_over)
+    return EndLine("shares", title, text, url, short_day(dates.ends_on) if dates.ends_on else "", is_over)

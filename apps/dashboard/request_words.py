@@ -59,6 +59,7 @@ class RequestCard:
     balance_after: Balance | None
     givers: str
     weeks: Sequence[WeekLine]
+    weeks_key: str
     weeks_sentence: str
     offered: str  # what was granted instead; "" when it is what was asked
     asked_shares: str
@@ -76,6 +77,7 @@ def draw_request(story: RequestStory, comments: Sequence[Comment] = ()) -> Reque
     css, icon = _STATES[story.state]
     name = entry.name if entry else _("an entry that is archived")
     offer = story.offer
+    weeks_key, weeks_sentence = _weeks_sentence(story.weeks)
     return RequestCard(
         change_set=change_set,
         title=_title(story, name),
@@ -93,7 +95,8 @@ def draw_request(story: RequestStory, comments: Sequence[Comment] = ()) -> Reque
         balance_after=_balance(entry.actual, story.target_after, story.state_after, tolerance) if entry else None,
         givers=_givers(story),
         weeks=[_week(week, tolerance) for week in story.weeks],
-        weeks_sentence=_weeks_sentence(story.weeks),
+        weeks_key=weeks_key,
+        weeks_sentence=weeks_sentence,
         offered=wish_words(offer) if story.state is RequestState.GRANTED_OTHER else "",
         asked_shares=shares_words(offer.shares),
         asked_until=offer.until.isoformat() if offer.until else "",
@@ -135,15 +138,15 @@ def group_url(slug: str, uid: Any) -> str:
     return reverse("dashboard:group", kwargs={"policy": slug, "uid": uid}) if uid else ""
 
 
-def ranks_words(story: RequestStory) -> str:
-    """Who would go sooner and who later, of those that the reader may see."""
+def ranks_words(story: RequestStory) -> tuple[str, str]:
+    """Key and sentence: who would go sooner and who later, of those that the reader may see."""
     if story.n_sooner is None or story.n_later is None:
-        return _("The policy is large: places are worked out on the page of the review.")
+        return "too_large", _("The policy is large: places are worked out on the page of the review.")
     if not story.n_sooner and not story.n_later:
-        return _("Nobody’s place would change now.")
+        return "unmoved", _("Nobody’s place would change now.")
     sooner = ngettext("%(n)s goes sooner", "%(n)s go sooner", story.n_sooner) % {"n": story.n_sooner}
     later = ngettext("%(n)s later", "%(n)s later", story.n_later) % {"n": story.n_later}
-    return f"{sooner}, {later}"
+    return "moved", f"{sooner}, {later}"
 
 
 def _title(story: RequestStory, name: str) -> str:
@@ -168,18 +171,18 @@ def _week(week: Week, tolerance: Tolerance) -> WeekLine:
     return WeekLine(week.as_of, numbers, _balance(week.actual, week.target, week.state, tolerance))
 
 
-def _weeks_sentence(weeks: Sequence[Week]) -> str:
-    """Over or under, for how many of the weeks that are known."""
+def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
+    """Key and sentence: over or under, for how many of the weeks that are known."""
     if not weeks:
-        return _("No usage is known yet.")
+        return "unknown", _("No usage is known yet.")
     words = {"over": _("over"), "under": _("under"), "on": _("on target"), "idle": _("without demand")}
     counts = {state: sum(week.state == state for week in weeks) for state in words}
     state = max(counts, key=lambda each: (counts[each], each == weeks[-1].state))
     if len(weeks) == 1:
-        return _("Now %(word)s; nothing is kept of earlier weeks.") % {"word": words.get(weeks[0].state, _("no data"))}
-    return _("%(word)s in %(n)s of the last %(all)s weeks.") % {
-        "word": words[state][:1].upper() + words[state][1:], "n": counts[state], "all": len(weeks)
-    }  # fmt: skip
+        only = words.get(weeks[0].state, _("no data"))
+        return f"now.{weeks[0].state}", _("Now %(word)s; nothing is kept of earlier weeks.") % {"word": only}
+    told = {"word": words[state][:1].upper() + words[state][1:], "n": counts[state], "all": len(weeks)}
+    return f"weeks.{state}", _("%(word)s in %(n)s of the last %(all)s weeks.") % told
 
 
 def _balance(actual: float | None, target: float | None, state: str, tolerance: Tolerance) -> Balance:

@@ -29,11 +29,23 @@ _WIDTH = 180
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One line of what was read: sure, or worth a look."""
+    """One line of what was read: sure, or worth a look. `counts`: the numbers that it tells."""
 
+    key: str
+    counts: Sequence[int]
     text: str
     detail: str = ""
     is_warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How many of the groups, or of the entries, got what they were promised; none are counted without usage."""
+
+    key: str
+    text: str
+    kept: int = 0
+    of: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +71,12 @@ class UnplacedLine:
     amount: str
     value: str
     why: str
+    why_key: str
 
 
 def tree_words(tree: TreeColumns) -> str:
     """94 users in 6 groups."""
-    n_groups, n_leaves = _counts(tree)
+    n_leaves, n_groups = _counts(tree)
     users = ngettext("%(n)s user", "%(n)s users", n_leaves) % {"n": presentation.count(n_leaves)}
     groups = ngettext("%(n)s group", "%(n)s groups", n_groups) % {"n": presentation.count(n_groups)}
     return _("%(users)s in %(groups)s") % {"users": users, "groups": groups}
@@ -73,35 +86,38 @@ def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:
     """What was read, and what of it is unusual or isn't used."""
     depth = int(tree.level.max())
     words = ngettext("%(n)s level below the root", "%(n)s levels below the root", depth) % {"n": depth}
-    found = [Fact(tree_words(tree), words)]
+    found = [Fact("tree", (*_counts(tree), depth), tree_words(tree), words)]
     n_inherit = int(tree.inherit[1:].sum())
     if n_inherit:
         text = ngettext(
             "%(n)s entry has its parent’s shares", "%(n)s entries have their parents’ shares", n_inherit
         ) % {"n": presentation.count(n_inherit)}
-        found.append(Fact(text, _("Fairshare=parent, here called inherit: first %(names)s") % {
+        found.append(Fact("inherit", (n_inherit,), text, _("Fairshare=parent, here called inherit: first %(names)s") % {
             "names": _first(tree, np.flatnonzero(tree.inherit).tolist())}))  # fmt: skip
     empty = np.flatnonzero(tree.is_group & (tree.n_children == 0)).tolist()
     if empty:
         text = ngettext("%(n)s group has nobody in it", "%(n)s groups have nobody in them", len(empty))
-        found.append(Fact(text % {"n": presentation.count(len(empty))}, _first(tree, empty), is_warning=True))
+        text %= {"n": presentation.count(len(empty))}
+        found.append(Fact("empty", (len(empty),), text, _first(tree, empty), is_warning=True))
     nothing = np.flatnonzero(~tree.inherit & (tree.shares == 0)).tolist()
     if nothing:
         text = ngettext("%(n)s entry has no shares", "%(n)s entries have no shares", len(nothing))
-        found.append(Fact(text % {"n": presentation.count(len(nothing))}, _first(tree, nothing), is_warning=True))
+        text %= {"n": presentation.count(len(nothing))}
+        found.append(Fact("no_shares", (len(nothing),), text, _first(tree, nothing), is_warning=True))
     if ignored:
         text = _("Read, but not used: %(what)s") % {"what": ", ".join(ignored)}
-        found.append(Fact(text, _("A policy holds shares. Limits and QOS stay in the scheduler."), is_warning=True))
+        detail = _("A policy holds shares. Limits and QOS stay in the scheduler.")
+        found.append(Fact("ignored", (len(ignored),), text, detail, is_warning=True))
     return found
 
 
-def verdict(against: Against) -> str:
+def verdict(against: Against) -> Verdict:
     """In 90 days, 3 of your 6 groups got what they were promised."""
     groups = [row for row in against.ledger.top if _is_group(against, row)] or list(against.ledger.top)
     if not against.used_core_s:
-        return _("No usage in these 90 days: nothing to compare")
+        return Verdict("no_usage", _("No usage in these 90 days: nothing to compare"))
     if not against.ledger.used_core_s:
-        return _("None of this usage finds an entry of your tree")
+        return Verdict("none_placed", _("None of this usage finds an entry of your tree"))
     kept = sum(row.state in ("on", "idle") for row in groups)
     n_days = against.ledger.n_days
     words = {
@@ -109,20 +125,21 @@ def verdict(against: Against) -> str:
         "kept": presentation.count(kept),
         "all": presentation.count(len(groups)),
     }
+    return Verdict("kept" if kept else "none_kept", _kept_words(against, groups, kept) % words, kept, len(groups))
+
+
+def _kept_words(against: Against, groups: Sequence[TopEntry], kept: int) -> str:
     has_groups = any(_is_group(against, row) for row in groups)
     if not kept and len(groups) > 1:
         nobody = _("%(days)s, none of your %(all)s groups got what it was promised")
-        return (nobody if has_groups else _("%(days)s, none of your %(all)s entries got what it was promised")) % words
+        return nobody if has_groups else _("%(days)s, none of your %(all)s entries got what it was promised")
     if has_groups:
-        return (
-            ngettext(
-                "%(days)s, %(kept)s of your %(all)s group got what it was promised",
-                "%(days)s, %(kept)s of your %(all)s groups got what they were promised",
-                len(groups),
-            )
-            % words
+        return ngettext(
+            "%(days)s, %(kept)s of your %(all)s group got what it was promised",
+            "%(days)s, %(kept)s of your %(all)s groups got what they were promised",
+            len(groups),
         )
-    return _("%(days)s, %(kept)s of your %(all)s top-level entries got what they were promised") % words
+    return _("%(days)s, %(kept)s of your %(all)s top-level entries got what they were promised")
 
 
 def story(against: Against) -> list[tuple[str, str]]:
@@ -204,6 +221,7 @@ def _unplaced_line(tree: TreeColumns, one: Unplaced) -> UnplacedLine:
     return UnplacedLine(
         names=one.names, title=title, detail=detail, amount=presentation.core_hours(one.core_s),
         value="" if best is None else tree.path(best.entry), why="" if best is None else reason_words(best),
+        why_key="" if best is None else best.why,
     )  # fmt: skip
 
 
@@ -231,8 +249,9 @@ def _is_group(against: Against, row: TopEntry) -> bool:
 
 
 def _counts(tree: TreeColumns) -> tuple[int, int]:
+    """People and groups."""
     groups = tree.is_group | (tree.n_children > 0)
-    return int(groups[1:].sum()), int((~groups[1:] & ~tree.is_reserve[1:]).sum())
+    return int((~groups[1:] & ~tree.is_reserve[1:]).sum()), int(groups[1:].sum())
 
 
 def _first(tree: TreeColumns, entries: Sequence[int]) -> str:

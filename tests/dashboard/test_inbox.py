@@ -13,12 +13,13 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.policies import services
 from apps.policies.asking import ask_upward
-from apps.policies.models import ChangeSet, Comment, Grant, Policy
+from apps.policies.models import ChangeSet, Comment, Grant
 from apps.priorities import served
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.requests import tell_request
 from tests.dashboard.grid import SLUG, Grid, make_grid
-from tests.dashboard.test_group import HTMX, give, in_force, lead, manager, page  # noqa: F401 - fixtures
+from tests.dashboard.page import read, text_of
+from tests.dashboard.test_group import HTMX, give, head, in_force, lead, manager, page, said  # noqa: F401 - fixtures
 
 INBOX = "/inbox/"
 
@@ -43,19 +44,27 @@ def answer(client: Client, asked: ChangeSet, step: str, **more: Any) -> Any:
     return client.post(f"/inbox/{asked.pk}/answer/", {"version": asked.version, "step": step, **more}, follow=True)
 
 
-def words(response: Any) -> str:
-    text: str = response.content.decode().replace("\N{NO-BREAK SPACE}", " ")
-    return text
+def line_of(response: Any, change_set: ChangeSet) -> Any:
+    return read(response).one(f"#change-{change_set.pk}")
 
 
 def test_a_request_stands_there_with_usage_and_effect(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811
-    text = words(manager.get(INBOX))
-    for part in (
-        "1 decision waits for you", "atlas asks for 75 shares instead of 60", "Two new postdocs.", "60.0 %", "65.2 %",
-        "Used now", "If granted", "under", "biomed −3.9", "cms −1.3", "Now under; nothing is kept of earlier weeks.",
+    found = manager.get(INBOX)
+    shown, mine = read(found), f"#request-{asked.pk}"
+    assert found.context["inbox"].n_waiting == 1
+    assert not shown.has('[data-testid="nothing-waits"]')
+    for part in ("atlas", "75", "60"):
+        assert part in shown.text(f"{mine} h3"), part
+    for testid, parts in (
+        ("reason", ("Two new postdocs.",)), ("target", ("SweGrid", "60.0 %", "65.2 %")), ("used", ("43.5 %",)),
+        ("givers", ("biomed −3.9", "cms −1.3")),
     ):  # fmt: skip
-        assert part in text, part
-    assert '<span class="count">1<span class="sr"> decision waits</span></span>' in text
+        for part in parts:
+            assert part in shown.text(f'{mine} [data-testid="{testid}"]'), part
+    for testid in ("used", "used-if-granted"):
+        assert shown.has(f'{mine} [data-testid="{testid}"] .bal.under')
+    assert shown.item("weeks").attributes["data-key"] == "now.under"
+    assert shown.values("data-value", '#nav a[href="/inbox/"]') == ["1"]
 
 
 def test_weeks_are_told_from_kept_snapshots(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811
@@ -65,9 +74,10 @@ def test_weeks_are_told_from_kept_snapshots(grid: Grid, asked: ChangeSet, manage
         newest.fingerprint = f"{weeks}"
         newest.as_of = grid.at - timedelta(weeks=weeks, hours=5)
         newest.save()
-    text = words(manager.get(INBOX))
-    assert "Under in 3 of the last 3 weeks." in text
-    assert "Week by week" in text
+    shown = read(manager.get(INBOX))
+    assert shown.item("weeks").attributes["data-key"] == "weeks.under"
+    assert text_of(shown.item("weeks")).count("3") == 2  # of the last 3
+    assert len(shown.all("ul.weeks li .bal.under")) == 3
     story = tell_request(asked, actor=Actor(user=User.objects.get(username="maria"), via="page"))
     assert [week.state for week in story.weeks] == ["under", "under", "under"]
     assert (story.n_sooner is None) == (story.n_later is None)
@@ -75,40 +85,45 @@ def test_weeks_are_told_from_kept_snapshots(grid: Grid, asked: ChangeSet, manage
 
 def test_places_are_worked_out_in_a_fragment(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811
     path = f"/inbox/{asked.pk}/_ranks"
-    text = words(manager.get(path, headers=HTMX))
-    assert "place" in text or "sooner" in text
+    ranks = read(manager.get(path, headers=HTMX)).one(f"#ranks-{asked.pk}").attributes
+    assert (ranks["data-key"], ranks["data-value"]) == ("unmoved", "0 0")
     assert manager.get(path)["Location"] == INBOX
 
 
 def test_granting_puts_it_in_force_and_tells_whoever_asked(
     grid: Grid, asked: ChangeSet, lead: Client, manager: Client  # noqa: F811
 ) -> None:  # fmt: skip
-    assert "Granted: published as revision 3" in words(answer(manager, asked, "grant"))
+    assert "3" in said(answer(manager, asked, "grant"))
+    assert head() == 3
     assert in_force(grid, "/atlas").shares == 75.0
-    assert "Nothing waits for you" in words(manager.get(INBOX))
-    assert "granted" in words(lead.get(INBOX))
-    assert "Granted" in words(lead.get(page(grid)))
+    assert read(manager.get(INBOX)).has('[data-testid="nothing-waits"]')
+    assert line_of(lead.get(INBOX), asked).attributes["data-state"] == "granted"
+    assert read(lead.get(page(grid))).item("request").attributes["data-state"] == "granted"
 
 
 def test_another_amount_is_granted_with_words(grid: Grid, asked: ChangeSet, lead: Client, manager: Client) -> None:  # noqa: F811
-    said = words(answer(manager, asked, "grant-other", shares="66,5", until="2099-01-31", text="Half, for now."))
-    assert "Another amount is granted: published as revision 3" in said
+    done = answer(manager, asked, "grant-other", shares="66,5", until="2099-01-31", text="Half, for now.")
+    assert (head(), "3" in said(done)) == (3, True)
     assert in_force(grid, "/atlas").shares == 66.5
-    seen = words(lead.get(page(grid)))
-    for part in ("atlas asks for 75 shares", "In force instead: 66.5 shares until 31 January 2099", "Half, for now."):
-        assert part in seen, part
+    seen = read(lead.get(page(grid)))
+    assert seen.item("request").attributes["data-state"] == "granted_other"
+    for testid, parts in (
+        ("request-title", ("atlas", "75")), ("offered", ("66.5", "31 January 2099")), ("comment", ("Half, for now.",)),
+    ):  # fmt: skip
+        for part in parts:
+            assert part in text_of(seen.item(testid)), part
 
 
 @pytest.mark.parametrize(
-    ("step", "more", "status", "message"),
+    ("step", "more", "status", "code", "where"),
     [
-        ("grant-other", {"shares": ""}, 422, "How many shares?"),
-        ("grant-other", {"shares": "lots"}, 422, "Write a number"),
-        ("grant-other", {"shares": "70", "until": "2020-01-01"}, 422, "past"),
-        ("decline", {"text": " "}, 422, "Say why"),
-        ("say", {"text": ""}, 422, "Write what you want to say"),
-        ("dance", {}, 422, "unknown"),
-        ("grant", {"version": 99}, 412, "load it again"),
+        ("grant-other", {"shares": ""}, 422, "invalid", "shares"),
+        ("grant-other", {"shares": "lots"}, 422, "invalid", "shares"),
+        ("grant-other", {"shares": "70", "until": "2020-01-01"}, 422, "invalid", "until"),
+        ("decline", {"text": " "}, 422, "invalid", "text"),
+        ("say", {"text": ""}, 422, "invalid", "text"),
+        ("dance", {}, 422, "invalid", "step"),
+        ("grant", {"version": 99}, 412, "stale", ""),
     ],
 )
 def test_wrong_answers_are_told_at_the_request_and_kept(
@@ -118,31 +133,37 @@ def test_wrong_answers_are_told_at_the_request_and_kept(
     step: str,
     more: dict[str, Any],
     status: int,
-    message: str,
+    code: str,
+    where: str,
 ) -> None:
     response = answer(manager, asked, step, **more)
-    assert response.status_code == status
-    assert message in words(response)
-    assert f'id="problem-{asked.pk}"' in words(response)
-    assert Policy.objects.get(slug=SLUG).head_number == 2
+    shown, refusal = read(response, status), response.context["refusal"]
+    assert [problem.where for problem in refusal.fields] == ([where] if where else [])
+    assert shown.one(f"#problem-{asked.pk}").attributes["data-code"] == code
+    for name in {"shares", "until", "text"} & set(more):
+        assert shown.one(f"#{name}-{asked.pk}").attributes["value"] == more[name]
+    assert head() == 2
 
 
 def test_declined_and_asked_back_with_words(grid: Grid, asked: ChangeSet, lead: Client, manager: Client) -> None:  # noqa: F811
-    assert "The request stays open" in words(answer(manager, asked, "say", text="Is half enough?"))
-    assert "Is half enough?" in words(lead.get(page(grid)))
+    back = answer(manager, asked, "say", text="Is half enough?")
+    assert (bool(said(back)), back.context["inbox"].n_waiting) == (True, 1)
+    seen = read(lead.get(page(grid)))
+    assert "Is half enough?" in text_of(seen.item("comment"))
+    assert seen.item("request").attributes["data-state"] == "open"
     answer(lead, asked, "say", text="Until January, yes.")
-    assert "Until January, yes." in words(manager.get(INBOX))
-    assert "Declined" in words(answer(manager, asked, "decline", text="Not this year."))
-    seen = words(lead.get(INBOX))
-    assert "declined" in seen
-    assert "Not this year." in seen
+    assert "Until January, yes." in text_of(read(manager.get(INBOX)).items("comment")[-1])
+    assert said(answer(manager, asked, "decline", text="Not this year."))
+    line = line_of(lead.get(INBOX), asked)
+    assert line.attributes["data-state"] == "declined"
+    assert "Not this year." in text_of(line)
 
 
 def test_whoever_asked_withdraws_and_grants_nothing(grid: Grid, asked: ChangeSet, lead: Client) -> None:  # noqa: F811
     for step in ("grant", "decline"):
         assert answer(lead, asked, step, text="x").status_code == 403
     assert in_force(grid, "/atlas").shares == 60.0
-    assert "Withdrawn" in words(answer(lead, asked, "withdraw"))
+    assert said(answer(lead, asked, "withdraw"))
     asked.refresh_from_db()
     assert asked.state == "withdrawn"
 
@@ -163,14 +184,18 @@ def test_changes_of_others_and_own_drafts_are_listed(grid: Grid, lead: Client, m
     alice = Actor(user=grid.alice, via="page")
     operations = [{"op": "set_shares", "entry": "/atlas/bob", "shares": 4}]
     draft = services.make_change_set(policy_slug=SLUG, operations=operations, reason="Bob.", at=grid.at, actor=alice)
-    assert "Your drafts" in words(lead.get(INBOX))
-    assert "Bob." not in words(manager.get(INBOX))
+    row = f"#change-{draft.pk}"
+    assert "Bob." in read(lead.get(INBOX)).text(f'section[aria-labelledby="drafts"] {row}')
+    assert not read(manager.get(INBOX)).has(row)
+    assert "Bob." not in manager.get(INBOX).content.decode()
     services.propose_change_set(id=draft.pk, version=draft.version, at=grid.at, actor=alice)
-    seen = words(manager.get(INBOX))
-    assert "Bob." in seen
-    assert "review" in seen
+    line = line_of(manager.get(INBOX), draft)
+    assert line.attributes["data-state"] == "review"
+    assert "Bob." in text_of(line)
     ChangeSet.objects.filter(pk=draft.pk).update(held_for="Somebody archived bob.")
-    assert "Somebody archived bob." in words(manager.get(INBOX))
+    line = line_of(manager.get(INBOX), draft)
+    assert line.attributes["data-state"] == "held"
+    assert "Somebody archived bob." in text_of(line)
 
 
 def test_what_ends_soon_is_listed(grid: Grid, lead: Client, manager: Client) -> None:  # noqa: F811
@@ -182,25 +207,30 @@ def test_what_ends_soon_is_listed(grid: Grid, lead: Client, manager: Client) -> 
     admin = Actor(user=grid.admin, via="page")
     draft = services.make_change_set(policy_slug=SLUG, operations=operations, reason="r", at=grid.at, actor=admin)
     services.publish_change_set(id=draft.pk, version=1, at=grid.at, actor=admin)
-    text = words(lead.get(INBOX))
-    for part in ("Ends soon", "Role ends: you", "bob: until", "shares 1 to 1"):
-        assert part in text, part
-    assert "bob: until" in words(manager.get(INBOX))
+    shown = read(lead.get(INBOX))
+    assert shown.values("data-key", 'section[aria-labelledby="ends"]') == ["role", "shares"]
+    role, shares = shown.items("ends")
+    assert "atlas" in text_of(role)
+    for part in ("bob", "1", str((grid.at + timedelta(days=5)).day)):
+        assert part in text_of(shares), part
+    (same,) = read(manager.get(INBOX)).all('[data-testid="ends"][data-key="shares"]')
+    assert "bob" in text_of(same)
 
 
 def test_news_are_said_and_move_nothing(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811
     mark = f"{asked.pk}.{asked.version}"
-    assert f"?seen={mark}" in words(manager.get(INBOX))
-    assert "Something changed" not in words(manager.get(f"/inbox/_news?seen={mark}", headers=HTMX))
-    assert "Something changed" in words(manager.get("/inbox/_news?seen=none", headers=HTMX))
+    changed = '[data-testid="inbox-changed"]'
+    assert read(manager.get(INBOX)).one("#inbox-news").attributes["hx-get"] == f"/inbox/_news?seen={mark}"
+    assert not read(manager.get(f"/inbox/_news?seen={mark}", headers=HTMX)).has(changed)
+    assert read(manager.get("/inbox/_news?seen=none", headers=HTMX)).has(changed)
 
 
 def test_somebody_with_nothing_to_decide_has_an_empty_inbox(grid: Grid, asked: ChangeSet) -> None:
     stranger = Client()
     stranger.force_login(User.objects.create_user("zoe"))
-    text = words(stranger.get(INBOX))
-    assert "Nothing waits for you" in text
-    assert "atlas" not in text
+    shown = read(stranger.get(INBOX))
+    assert shown.has('[data-testid="nothing-waits"]')
+    assert "atlas" not in shown.text("html")
     assert stranger.post(f"/inbox/{asked.pk}/answer/", {"step": "grant", "version": 2}).status_code == 404
     assert stranger.get(f"/inbox/{asked.pk}/_ranks", headers=HTMX).status_code == 404
 

@@ -27,6 +27,7 @@ from apps.priorities.selectors import get_overview
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Record, Source
+from tests.dashboard.page import Page, read, text_of
 
 pytestmark = pytest.mark.django_db
 PAGE = "/setup/"
@@ -95,8 +96,27 @@ def press(client: Client, what: str, **more: Any) -> Any:
     return client.post(f"{PAGE}{what}/", {"version": version(), **more})
 
 
-def read(client: Client, path: str = PAGE) -> str:
-    return re.sub(r"\s+", " ", client.get(path).content.decode()).replace("\u00a0", " ")
+def shown(client: Client) -> Page:
+    return read(client.get(PAGE))
+
+
+def context(client: Client) -> Any:
+    return client.get(PAGE).context
+
+
+def facts(page: Page) -> dict[str, str]:
+    """What was read of the tree: the numbers of each fact."""
+    return {str(one.attributes["data-key"]): str(one.attributes["data-value"]) for one in page.items("fact")}
+
+
+def fact(page: Page, key: str) -> str:
+    return page.text(f'[data-testid="fact"][data-key="{key}"]')
+
+
+def verdict(page: Page) -> tuple[str | None, str | None]:
+    """Key, and how many groups of how many on how many days."""
+    found = page.one("#verdict").attributes
+    return found["data-key"], found["data-value"]
 
 
 def bring_in(client: Client, *jobs: tuple[str, str, datetime, int]) -> None:
@@ -116,31 +136,34 @@ def test_from_a_dump_and_a_log_to_a_published_policy(admin: Client, golden_dir: 
     samples = golden_dir / "slurm" / "samples"
     answer = send_tree(admin, (samples / "sacctmgr-dump-demo.cfg").read_bytes(), "sacctmgr-dump-demo.cfg")
     assert answer.status_code == 303
-    page = read(admin)
-    assert "5 users in 3 groups" in page
-    assert "1 entry has its parent’s shares" in page
-    assert "/physics/bobby" in page
-    assert "grptres (1 ×)" in page
-    assert "sacctmgr-dump-demo.cfg" in page
-    assert 'value="demo"' in page  # the source is called like the cluster
+    page = shown(admin)
+    found = facts(page)
+    assert found["tree"].split()[:2] == ["5", "3"]  # users, groups
+    assert found["inherit"] == "1"
+    assert "/physics/bobby" in fact(page, "inherit")
+    assert "grptres (1 ×)" in fact(page, "ignored")
+    assert "sacctmgr-dump-demo.cfg" in fact(page, "tree")
+    assert page.one("#id_source_name").attributes["value"] == "demo"  # the source is called like the cluster
 
     log = (samples / "sacct-X-P.txt").read_bytes()
     assert send_log(admin, log).status_code == 303
     work()
-    page = read(admin)
-    assert "This log writes local times: in which time zone?" in page
-    assert press(admin, "zone", time_zone="Europe/Nowhere").status_code == 422
+    assert context(admin)["state"] == "no_zone"
+    nowhere = press(admin, "zone", time_zone="Europe/Nowhere")
+    assert read(nowhere, 422).has("#id_time_zone_error")
+    assert nowhere.context["zone_form"].has_error("time_zone", code="no_such_zone")
     assert press(admin, "zone", time_zone="UTC").status_code == 303
     work()
-    page = read(admin)
-    assert "Import 39 records" in page or "new records" in page
+    asked = context(admin)
+    assert (asked["state"], asked["report"].n_wanted) == ("decide", 39)
+    assert shown(admin).has(f'form[action="{PAGE}confirm/"]')
     assert not Record.objects.exists()
     assert press(admin, "confirm").status_code == 303
     work()
-    page = read(admin)
-    assert "On 1 day, none of your 2 groups got what it was promised" in page
-    assert "Every account of these days has an entry" in page
-    assert "First policy" in page
+    page = shown(admin)
+    assert verdict(page) == ("none_kept", "0 2 1")
+    assert page.has('[data-testid="all-placed"]')
+    assert page.has(f'form[action="{PAGE}publish/"]')
     assert not Policy.objects.exists()
 
     answer = press(admin, "publish", name="Demo", algorithm="slurm-fair-tree", half_life_days="7")
@@ -159,48 +182,59 @@ def test_from_a_dump_and_a_log_to_a_published_policy(admin: Client, golden_dir: 
     assert found.n_unmapped == 0
     assert found.usage_core_s
     assert admin.get("/policy/demo/").status_code == 200
-    assert "Choose a file" in read(admin)  # the next beginning starts from nothing
+    page = shown(admin)  # the next beginning starts from nothing
+    assert page.has(f'form[action="{PAGE}tree/"] input[name=file]')
+    assert facts(page) == {}
 
 
 def test_the_first_step_reads_a_script_of_commands_as_well(admin: Client, traces_dir: Path) -> None:
     packed = (traces_dir / "ubhpc-accounts.sacctmgr-script.gz").read_bytes()
     assert send_tree(admin, packed, "ubhpc.gz").status_code == 303
-    page = read(admin)
-    assert "96 users in 62 groups" in page
-    assert "94 entries have their parents’ shares" in page
-    assert "qos (157 ×)" in page
-    assert 'value="ubhpc"' in page
+    page = shown(admin)
+    found = facts(page)
+    assert found["tree"].split()[:2] == ["96", "62"]
+    assert found["inherit"] == "94"
+    assert "qos (157 ×)" in fact(page, "ignored")
+    assert page.one("#id_source_name").attributes["value"] == "ubhpc"
 
 
 def test_each_group_stands_beside_what_it_was_promised(admin: Client) -> None:
     bring_in(admin, ("ada", "physics", days_ago(1), 30), ("bo", "hep", days_ago(2), 30), ("carol", "biology",
              days_ago(3), 40))  # fmt: skip
-    page = read(admin)
-    assert "In 4 days, 2 of your 2 groups got what they were promised" in page
-    assert "60.0 % of hep" not in page
-    row = page[page.index("physics</span>") :]
-    assert "60.0 %" in row[:600]  # of ada and bo together, as promised
-    assert "on target" in row
+    page = shown(admin)
+    assert verdict(page) == ("kept", "2 2 4")
+    assert page.values("data-path") == ["/physics", "/biology"]  # hep is in physics
+    row = '[data-path="/physics"]'
+    assert page.text(f"{row} .label") == "physics"
+    assert page.text(f"{row} .c-target") == page.text(f"{row} .c-actual") == "60.0 %"  # of ada and bo together
+    assert [line.balance.state for line in context(admin)["groups"]] == ["on", "on"]
 
 
 def test_an_account_without_entry_is_told_with_its_amount_and_placed_by_hand(admin: Client) -> None:
     bring_in(admin, ("ada", "physics", days_ago(1), 60), ("zoe", "chem", days_ago(1), 20), ("Carol", "chemie",
              days_ago(2), 20))  # fmt: skip
-    page = read(admin)
-    assert "2 accounts of the log have no entry in your tree: 40 core-h" in page
-    assert "40.0 %" in page
-    assert 'value="/biology/carol"' in page  # proposed, by the name
-    assert "the same name but for case" in page
+    page = shown(admin)
+    assert page.item("unplaced").attributes["data-value"] == "2"
+    assert "40 core-h" in text_of(page.item("unplaced"))
+    assert text_of(page.item("unplaced-part")).startswith("40.0 %")
+    assert not page.has('[data-testid="all-placed"], [data-testid="placed"]')
+    row = '#accounts tr:has([name="account-user"][value="Carol"])'
+    assert page.one(f"{row} [name=account-entry]").attributes["value"] == "/biology/carol"  # proposed, by the name
+    assert page.one(f'{row} [data-testid="proposed"]').attributes["data-key"] == "same_name_folded"
     fields = {"account-user": ["Carol", "zoe"], "account-group": ["chemie", "chem"], "account-fqan": ["", ""]}
     wrong = press(admin, "accounts", **fields, **{"account-entry": ["/biology/carol", "/nowhere"]})
-    assert wrong.status_code == 422
-    assert "/nowhere is no entry of this tree" in wrong.content.decode()
+    refusal = wrong.context["asked"].accounts
+    assert (refusal.code, [each.where for each in refusal.fields]) == ("no_such_entry", ["/nowhere"])
+    assert "/nowhere" in read(wrong, 422).text('#accounts [role="alert"]')
     assert Beginning.objects.get().decisions == []
     placed = press(admin, "accounts", **fields, **{"account-entry": ["/biology/carol", ""]})
     assert placed.status_code == 303
-    page = read(admin)
-    assert "1 account of the log has no entry in your tree: 20 core-h" in page
-    assert "counts for /biology/carol, as somebody decided" in page
+    page = shown(admin)
+    assert page.item("unplaced").attributes["data-value"] == "1"
+    assert "20 core-h" in text_of(page.item("unplaced"))
+    assert page.item("placed").attributes["data-value"] == "/biology/carol"
+    for part in ("Carol", "/biology/carol"):
+        assert part in text_of(page.item("placed"))
     assert press(admin, "publish", name="Demo", algorithm="aequus", half_life_days="3,5").status_code == 303
     assert Revision.objects.get().settings["window"]["half_life_s"] == 302_400
     work_run_now(request_recompute(policy_slug="demo", at=clock.now(), actor=COMMAND).pk)
@@ -219,53 +253,52 @@ def test_it_can_be_left_and_somebody_else_goes_on(admin: Client) -> None:
     before = version()
     other = Client()
     other.force_login(User.objects.create_superuser("otto"))
-    assert "Import 1 record" in read(other)
+    assert context(other)["report"].n_wanted == 1
     assert press(other, "confirm").status_code == 303
     late = admin.post(PAGE + "confirm/", {"version": before})
-    assert late.status_code == 412
-    assert "Somebody went on with it meanwhile" in late.content.decode()
+    assert (late.status_code, late.context["refusal"].code) == (412, "stale")
     work()
-    assert "Your groups" in read(admin)
+    assert context(admin)["here"] == "against"
 
 
 def test_an_old_log_is_looked_at_from_its_own_end(admin: Client) -> None:
     bring_in(admin, ("ada", "physics", days_ago(500), 60), ("carol", "biology", days_ago(480), 40))
-    page = read(admin)
-    assert "90 days up to the end of your log" in page
-    assert "In 21 days, 2 of your 2 groups got what they were promised" in page
+    span = context(admin)["against"].span
+    assert (span.ends_with_log, (span.last_on - span.first_on).days) == (True, 89)
+    assert span.last_on == days_ago(480).date()
+    assert verdict(shown(admin)) == ("kept", "2 2 21")
 
 
 def test_a_tree_that_cant_be_read_is_refused_with_every_place(admin: Client) -> None:
     bad = DUMP.replace("Fairshare=60", "Fairshare=many").replace("'carol'", "'ca/rol'")
     answer = send_tree(admin, bad)
-    text = answer.content.decode()
-    assert answer.status_code == 422
-    assert "line 3" in text
-    assert "line 11" in text
-    assert "nothing was changed" in text
+    places = read(answer, 422).texts('section[aria-labelledby="wrong"] tbody th')
+    assert [re.findall(r"\d+", place) for place in places] == [["3"], ["11"]]
     assert not Beginning.objects.exists()
     assert send_tree(admin, "hello").status_code == 422
     assert send_tree(admin, gzip.compress(DUMP.encode())).status_code == 303
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "code"),
     [
-        ({"name": "!!!"}, "at least one letter"),
-        ({"half_life_days": "0"}, "A number of days above 0"),
-        ({"half_life_days": "nan"}, "A number of days above 0"),
-        ({"algorithm": "flux"}, "flux"),
-        ({"name": "taken"}, "is taken"),
+        ({"name": "!!!"}, "no_letter"),
+        ({"half_life_days": "0"}, "out_of_range"),
+        ({"half_life_days": "nan"}, "out_of_range"),
+        ({"algorithm": "flux"}, "invalid_choice"),
+        ({"name": "taken"}, "invalid"),
     ],
 )
 def test_a_wrong_choice_is_refused_at_its_field_and_nothing_is_published(
-    admin: Client, given: dict[str, str], said: str
+    admin: Client, given: dict[str, str], code: str
 ) -> None:
     Policy.objects.create(slug="taken", name="Taken", created_at=days_ago(1))
     bring_in(admin, ("ada", "physics", days_ago(1), 60))
     answer = press(admin, "publish", **{"name": "Demo", "algorithm": "aequus", "half_life_days": "7", **given})
-    assert answer.status_code == 422
-    assert said in answer.content.decode()
+    assert read(answer, 422).has('section[aria-labelledby="first"] .err')
+    (field,) = given
+    errors = answer.context["policy_form"].errors.as_data()
+    assert {name: [error.code for error in found] for name, found in errors.items()} == {field: [code]}
     assert Policy.objects.count() == 1
 
 
@@ -282,10 +315,10 @@ def test_usage_that_is_here_already_is_taken_without_a_file(admin: Client) -> No
     assert not Beginning.objects.exists()
     assert Source.objects.get().slug == "demo"
     send_tree(admin)
-    assert "Usage that is here already" in read(admin)
+    assert shown(admin).one(f'form[action="{PAGE}source/"] button[name=source]').attributes["value"] == "demo"
     assert press(admin, "source", source="nothing").status_code == 404
     assert press(admin, "source", source="demo").status_code == 303
-    assert "Your groups" in read(admin)
+    assert context(admin)["here"] == "against"
 
 
 def test_looking_at_it_changes_nothing(admin: Client) -> None:
@@ -301,8 +334,8 @@ def test_others_read_whom_to_ask(admin: Client) -> None:
     guest = Client()
     guest.force_login(User.objects.create_user("guest"))
     answer = guest.get(PAGE)
-    assert answer.status_code == 403
-    assert "Only administrators make a first policy" in answer.content.decode()
+    assert (answer.status_code, answer.context["refusal"].code) == (403, "not_allowed")
+    assert not read(answer, 403).has("main form")
     assert "tree.cfg" not in answer.content.decode()
     assert send_tree(guest).status_code == 403
 
@@ -312,4 +345,5 @@ def test_what_was_read_and_given_up_stands_in_the_log(admin: Client) -> None:
     press(admin, "give-up")
     verbs = list(AuditEvent.objects.filter(verb__startswith="setup.").order_by("pk").values_list("verb", flat=True))
     assert verbs == ["setup.tree_read", "setup.given_up"]
-    assert "read a scheduler’s tree, for a first policy" in read(admin, "/audit/")
+    listed = [line.event.verb for line in admin.get("/audit/").context["lines"]]
+    assert listed == ["setup.given_up", "setup.tree_read"]

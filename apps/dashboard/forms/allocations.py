@@ -80,9 +80,10 @@ class _Refusable(forms.Form):
         for problem in error.fields:
             where = self.names.get(problem.where, problem.where)
             message = f"{problem.message[:1].upper()}{problem.message[1:]}."
-            self.add_error(where if where in self.fields else None, message)
+            refused = forms.ValidationError(message, code=error.code)
+            self.add_error(where if where in self.fields else None, refused)
         if not error.fields:
-            self.add_error(None, error.message)
+            self.add_error(None, forms.ValidationError(error.message, code=error.code))
 
 
 _IN_LIST = _("Stands in the list and in the log.")
@@ -171,16 +172,19 @@ class DatesForm(_Refusable):
         cleaned = super().clean() or self.cleaned_data
         first, last = cleaned.get("starts_on"), cleaned.get("ends_on")
         if first is None and last is None and not {"starts_on", "ends_on"} & set(self.errors):
-            self.add_error("ends_on", _("Give a first day or a last one, or remove the dates."))
+            self._refuse("ends_on", _("Give a first day or a last one, or remove the dates."), "no_day")
         if first and last and last < first:
-            self.add_error("ends_on", _("The last day lies before the first."))
+            self._refuse("ends_on", _("The last day lies before the first."), "ends_before_it_begins")
         if cleaned.get("shares") is not None and first is None:
-            self.add_error("starts_on", _("Say from which day on it has these shares."))
+            self._refuse("starts_on", _("Say from which day on it has these shares."), "no_first_day")
         if cleaned.get("at_end") == NUMBER and cleaned.get("shares_then") is None and "shares_then" not in self.errors:
-            self.add_error("shares_then", _("How many shares does it have after the last day?"))
+            self._refuse("shares_then", _("How many shares does it have after the last day?"), "no_shares_then")
         if cleaned.get("at_end") not in ("", "keep", None) and last is None and "ends_on" not in self.errors:
-            self.add_error("ends_on", _("Say after which day that happens."))
+            self._refuse("ends_on", _("Say after which day that happens."), "no_last_day")
         return cleaned
+
+    def _refuse(self, name: str, message: Any, code: str) -> None:
+        self.add_error(name, forms.ValidationError(message, code=code))
 
     @property
     def dates(self) -> dict[str, Any] | None:

@@ -34,7 +34,7 @@ class MemberInput:
 
 @dataclass
 class GroupInput:
-    """The whole form. problems: by the name of the field; "" for what belongs to none."""
+    """The whole form. problems, codes: sentences and their codes by field; "" for what belongs to none."""
 
     nodes: Mapping[UUID, Node]
     members: dict[UUID, MemberInput] = field(default_factory=dict)
@@ -43,10 +43,14 @@ class GroupInput:
     reason: str = ""
     base_revision: int | None = None
     problems: dict[str, str] = field(default_factory=dict)
+    codes: dict[str, str] = field(default_factory=dict)
 
     def member(self, uid: UUID) -> MemberInput:
         """As typed, else as it is in force."""
         return self.members.get(uid) or untouched(self.nodes[uid])
+
+    def refuse(self, where: str, message: str, code: str) -> None:
+        self.problems[where], self.codes[where] = message, code
 
     def division(self) -> Division:
         """What is wanted; what can't be read is told in `problems` and left as it is in force."""
@@ -62,24 +66,24 @@ class GroupInput:
         try:
             shares = node.shares if row.shares == typed.shares else _shares(row.shares)
         except ValidationError as error:
-            self.problems[f"shares-{uid}"] = error.messages[0]
+            self.refuse(f"shares-{uid}", error.messages[0], str(error.code))
             return None
         try:
             until = date.fromisoformat(row.until) if row.until else None
         except ValueError:
-            self.problems[f"until-{uid}"] = _("Write a day, such as 2027-03-31.")
+            self.refuse(f"until-{uid}", _("Write a day, such as 2027-03-31."), "no_day")
             return None
         return MemberTerms(shares, until)
 
     def _joins(self) -> list[NewMember]:
         names = [name.strip() for name in self.names.split(",") if name.strip()]
         if len(names) > MOST_NAMES:
-            self.problems["names"] = _("At most %(n)s people at once.") % {"n": MOST_NAMES}
+            self.refuse("names", _("At most %(n)s people at once.") % {"n": MOST_NAMES}, "too_many")
             return []
         try:
             shares = _shares(self.names_shares) if names else 1.0
         except ValidationError as error:
-            self.problems["names_shares"] = error.messages[0]
+            self.refuse("names_shares", error.messages[0], str(error.code))
             return []
         return [NewMember(name, 1.0 if shares is None else shares) for name in names]
 

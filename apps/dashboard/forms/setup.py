@@ -29,7 +29,9 @@ def _text(**attributes: str) -> forms.TextInput:
 def _zone(name: str) -> str:
     wanted = name.strip()
     if wanted and wanted not in available_timezones():
-        raise forms.ValidationError(_("There is no time zone of this name. Write it as Europe/Stockholm or UTC."))
+        raise forms.ValidationError(
+            _("There is no time zone of this name. Write it as Europe/Stockholm or UTC."), code="no_such_zone"
+        )
     return wanted
 
 
@@ -41,7 +43,7 @@ class RefusableForm(forms.Form):
     def add_refusal(self, error: DomainError) -> None:
         for where, message in [(one.where, one.message) for one in error.fields] or [(error.code, error.message)]:
             name = self.blamed.get(where, where)
-            self.add_error(name if name in self.fields else None, message)
+            self.add_error(name if name in self.fields else None, forms.ValidationError(message, code=error.code))
 
     def _offer(self, name: str, choices: Choices) -> None:
         field = cast("forms.ChoiceField", self.fields[name])
@@ -104,7 +106,7 @@ class LogForm(RefusableForm):
     def clean_source_name(self) -> str:
         name = str(self.cleaned_data["source_name"])
         if not slugify(name):
-            raise forms.ValidationError(_("The name needs at least one letter a–z or digit."))
+            raise forms.ValidationError(_("The name needs at least one letter a–z or digit."), code="no_letter")
         return name
 
     def clean_time_zone(self) -> str:
@@ -141,7 +143,7 @@ class FirstPolicyForm(RefusableForm):
     def clean_name(self) -> str:
         name = str(self.cleaned_data["name"])
         if not slugify(name):
-            raise forms.ValidationError(_("The name needs at least one letter a–z or digit."))
+            raise forms.ValidationError(_("The name needs at least one letter a–z or digit."), code="no_letter")
         return name
 
     def clean_half_life_days(self) -> float:
@@ -151,7 +153,9 @@ class FirstPolicyForm(RefusableForm):
         except ValueError:
             days = 0.0
         if not 0 < days <= _LONGEST_DAYS:  # NaN is neither
-            raise forms.ValidationError(_("A number of days above 0, at most 3650: usage that old counts half."))
+            raise forms.ValidationError(
+                _("A number of days above 0, at most 3650: usage that old counts half."), code="out_of_range"
+            )
         return days
 
     @property

@@ -110,11 +110,12 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
         else:
             messages.success(request, _("A draft: nobody is affected before it is published."))
             return SeeOther(draft_url(draft.pk))
-    conversion, problem = _conversion(whole)
+    conversion, refusal = _conversion(whole)
     tree = load_tree(found)
     group = f"&of={parent}" if parent != tree.uuid(0) else ""
     context = {
-        "policy": policy, "policy_name": found.name, "conversion": conversion, "problem": problem, "form": form,
+        "policy": policy, "policy_name": found.name, "conversion": conversion, "refusal": refusal,
+        "problem": refusal.message if refusal else "", "form": form,
         "lines": [_line(conversion, line) for line in conversion.lines] if conversion else [],
         "group_name": tree.name[tree.index_of_uid(parent) or 0], "period_words": period_words(asked.period),
         "period": asked.period, "period_problem": asked.problem, "rest": rest, "of": parent if group else "",
@@ -128,11 +129,11 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
     return render(request, "dashboard/allocations/shares.html", context, status=status)
 
 
-def _conversion(whole: dict[str, Any]) -> tuple[Conversion | None, str]:
+def _conversion(whole: dict[str, Any]) -> tuple[Conversion | None, Invalid | None]:
     try:
-        return get_conversion(**whole), ""
+        return get_conversion(**whole), None
     except Invalid as refusal:
-        return None, refusal.message
+        return None, refusal
 
 
 def _group(request: HttpRequest, policy: Policy) -> UUID:
@@ -174,7 +175,7 @@ def _line(found: Conversion, line: ConvertedLine) -> dict[str, Any]:
     part, after = presentation.percent(line.part, 2), presentation.shares_short(line.shares_after)
     whole = presentation.shares_short(found.sum_of_shares)
     return {
-        "name": line.name, "kind": line.kind, "basis": _BASES[line.basis], "core_h": core_h,
+        "name": line.name, "kind": line.kind, "key": line.basis, "basis": _BASES[line.basis], "core_h": core_h,
         "part": part, "sum": f"{core_h} ÷ {divided} × {whole} = {after}", "after": after,
         "before": presentation.shares_short(line.shares_before) if line.shares_before is not None else _("new"),
         "is_changed": line.is_changed, "is_nothing": line.basis == "none" and line.kind != "reserve",

@@ -174,7 +174,8 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
     ]
     chosen = request.GET.get("part_of") or groups[0]["value"]
     context: dict[str, Any] = {
-        "trial": None, "trial_problem": "", "typed_core_h": typed, "groups": groups, "chosen": chosen, "policy": policy,
+        "trial": None, "trial_problem": "", "trial_code": "",
+        "typed_core_h": typed, "groups": groups, "chosen": chosen, "policy": policy,
         "period": found.period, "query": query_of(found.period),
     }  # fmt: skip
     if not typed:
@@ -186,9 +187,9 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
             at=clock.now(), actor=actor_of(request), sight=see,
         )  # fmt: skip
     except ValidationError as problem:
-        return {**context, "trial_problem": problem.messages[0]}
+        return {**context, "trial_problem": problem.messages[0], "trial_code": problem.code}
     except DomainError as refusal:
-        return {**context, "trial_problem": refusal.message}
+        return {**context, "trial_problem": refusal.message, "trial_code": refusal.code}
     group = next((each["label"] for each in groups if each["value"] == chosen), "")
     return {**context, "trial": made, "trial_lines": _trial_lines(made, group, found)}
 

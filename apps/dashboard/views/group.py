@@ -83,7 +83,8 @@ def ask_effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     context: dict[str, Any] = {"group": found.page.group, "parent": found.page.parent}
     typed.is_valid()
     if "amount" in typed.errors or "until" in typed.errors:
-        context["ask_problem"] = str(next(iter(typed.errors.get("amount") or typed.errors["until"])))
+        wrong = typed.errors.as_data().get("amount") or typed.errors.as_data()["until"]
+        context |= {"ask_problem": wrong[0].messages[0], "ask_code": wrong[0].code}
     else:
         try:
             operations = plan_request(
@@ -92,7 +93,7 @@ def ask_effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
             after = preview_request(policy_slug=policy, uid=uid, operations=operations, actor=actor_of(request))
             context["ask_target"] = after
         except DomainError as error:
-            context["ask_problem"] = error.message
+            context |= {"ask_problem": error.message, "ask_code": error.code}
     return render(request, "dashboard/group/_ask_effect.html", context)
 
 
@@ -110,7 +111,7 @@ def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         )  # fmt: skip
     except (Invalid, Conflict) as error:
         status = 409 if isinstance(error, Conflict) else 422
-        return pages.show(request, found, status=status, ask=typed, ask_problem=error.message)
+        return pages.show(request, found, status=status, ask=typed, ask_refusal=error)
     messages.success(request, _("Sent to whoever decides above, with usage and effect attached."))
     return SeeOther(f"{pages.group_url(policy, uid)}#ask")
 
@@ -143,7 +144,7 @@ def _typed(request: HttpRequest, policy: str, uid: UUID, step: str) -> GroupInpu
 def _publish(request: HttpRequest, found: pages.Found) -> HttpResponse:
     policy, uid, typed = found.page.policy_slug, found.page.group.uid, found.typed
     if not typed.reason.strip():
-        typed.problems["reason"] = _("Say why: the reason stands in the history, for the people it affects.")
+        typed.refuse("reason", _("Say why: the reason stands in the history, for the people it affects."), "required")
     if typed.problems:
         return pages.show(request, found, status=422)
     try:

@@ -17,7 +17,7 @@ from apps.dashboard.actor import actor_of
 from apps.dashboard.forms.asking import AnswerForm
 from apps.dashboard.htmx import SeeOther, fragment
 from apps.dashboard.request_words import group_url, ranks_words
-from apps.errors import Conflict, Invalid, NotFound, Stale
+from apps.errors import Conflict, FieldProblem, Invalid, NotFound, Stale
 from apps.policies.asking import decline_request, grant_request
 from apps.policies.inbox import get_inbox
 from apps.policies.models import ChangeSet
@@ -52,8 +52,9 @@ def ranks(request: HttpRequest, change_set: int) -> HttpResponse:
     """Who would go sooner and who later: worked out after the page is there."""
     found = _request(request, change_set)
     story = tell_request(found, actor=actor_of(request))
-    words = story.problem or ranks_words(story)
-    return render(request, "dashboard/inbox/_ranks.html", {"request_id": found.pk, "words": words})
+    key, words = ("problem", story.problem) if story.problem else ranks_words(story)
+    context = {"request_id": found.pk, "key": key, "words": words, "story": story}
+    return render(request, "dashboard/inbox/_ranks.html", context)
 
 
 @require_POST
@@ -65,14 +66,15 @@ def answer(request: HttpRequest, change_set: int) -> HttpResponse:
     form = AnswerForm(request.POST)
     try:
         if not form.is_valid():
-            raise Invalid(str(next(iter(form.errors.values()))[0]))
+            where = next(iter(form.errors))
+            raise _wrong(where, form.errors[where][0])
         said = _take(request, found, form)
     except (Invalid, Conflict, Stale) as error:
         if mine:
             messages.warning(request, error.message)
             return SeeOther(back)
         status = 409 if isinstance(error, Conflict) else 412 if isinstance(error, Stale) else 422
-        return pages.show(request, status=status, answer=form, at_request=found.pk, problem=error.message)
+        return pages.show(request, status=status, answer=form, at_request=found.pk, refusal=error)
     messages.success(request, said)
     return SeeOther(back)
 
@@ -85,25 +87,29 @@ def _take(request: HttpRequest, found: ChangeSet, form: AnswerForm) -> str:
         return _("Granted: published as revision %(n)s.") % {"n": revision.number}
     if step == "grant-other":
         if given["shares"] is None:
-            raise Invalid(_("How many shares?"))
+            raise _wrong("shares", _("How many shares?"))
         revision = grant_request(
             id=found.pk, version=version, shares=given["shares"], until=given["until"], text=text, at=at, actor=actor
         )  # fmt: skip
         return _("Another amount is granted: published as revision %(n)s.") % {"n": revision.number}
     if step == "decline":
         if not text.strip():
-            raise Invalid(_("Say why: whoever asked reads it."))
+            raise _wrong("text", _("Say why: whoever asked reads it."))
         decline_request(id=found.pk, version=version, text=text, at=at, actor=actor)
         return _("Declined, with your words.")
     if step == "say":
         if not text.strip():
-            raise Invalid(_("Write what you want to say."))
+            raise _wrong("text", _("Write what you want to say."))
         comment_on(id=found.pk, text=text, at=at, actor=actor)
         return _("Said. The request stays open.")
     if step == "withdraw":
         withdraw_change_set(id=found.pk, version=version, at=at, actor=actor)
         return _("Withdrawn. You can ask again.")
-    raise Invalid(_("This answer is unknown. Load the page again."))
+    raise _wrong("step", _("This answer is unknown. Load the page again."))
+
+
+def _wrong(where: str, message: str) -> Invalid:
+    return Invalid(message, fields=[FieldProblem(where, message)])
 
 
 def _request(request: HttpRequest, id: int) -> ChangeSet:
