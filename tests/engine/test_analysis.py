@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from apps.engine import operators
 from apps.engine.analysis import definition, density, ordering
 from apps.engine.errors import BadParameter
 from tests import oracles_analysis
+from tests.examples import examples
 
 ALL = [operator.name for operator in operators.all_operators()]
 SHARE = st.floats(min_value=1e-6, max_value=1.0)
@@ -108,7 +109,7 @@ def test_random_pairs_agree_as_often_as_sampled(paper: dict[str, Any]) -> None:
         assert float(agree.mean()) == pytest.approx(listed["sampled_agreement_with_order_of_s/t"], abs=0.02)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(users=st.lists(st.tuples(SHARE, SHARE), min_size=2, max_size=8), name=st.sampled_from(ALL))
 def test_equivalent_operators_order_alike_before_quantisation(users: list[tuple[float, float]], name: str) -> None:
     apply = operators.get_operator(name)
@@ -126,7 +127,7 @@ def test_equivalent_operators_order_alike_before_quantisation(users: list[tuple[
     assert (gap[wide & ahead] > 0).all()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(t=SHARE, s=SHARE, other=SHARE, name=st.sampled_from(ALL))
 def test_more_target_never_lowers_and_more_usage_never_raises(t: float, s: float, other: float, name: str) -> None:
     value = one_value(operators.get_operator(name))
@@ -140,7 +141,7 @@ def test_more_target_never_lowers_and_more_usage_never_raises(t: float, s: float
         assert np.sign(value(t, s)) == np.sign(t - s)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(t=SHARE, s=SHARE, name=st.sampled_from(ALL), scale=st.floats(min_value=1e-3, max_value=1.0))
 def test_the_relative_family_knows_the_ratio_alone(t: float, s: float, name: str, scale: float) -> None:
     apply = operators.get_operator(name)
@@ -210,7 +211,7 @@ def test_densities_count_the_inputs_of_each_component(name: str) -> None:
         np.testing.assert_allclose(density.local_density(apply, t, 5), local, atol=0.002)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(name=st.sampled_from(ALL), r=st.integers(2, 40), t=st.floats(0, 1))
 def test_densities_add_up_to_everything(name: str, r: int, t: float) -> None:
     apply = operators.get_operator(name)

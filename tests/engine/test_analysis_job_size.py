@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine import codecs, operators, sweep
@@ -17,6 +17,7 @@ from apps.engine.algorithms import PriorityResult, compute
 from apps.engine.analysis import bits, collisions, job_size
 from apps.engine.tree import FairshareTree
 from tests import oracles_analysis
+from tests.examples import examples
 
 SEVEN = ("absolute", "relative", "relative-2", "sigmoid", "sigmoid-2", "slurm", "combined")
 OPERATORS = [operators.get_operator(name) for name in SEVEN]
@@ -47,7 +48,7 @@ def test_jobs_of_the_examples_have_their_sizes(figure: dict[str, Any]) -> None:
         assert job_size.fraction_corrected(step, actual)[0] == pytest.approx(example["k_exact"], rel=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(own=st.integers(0, 10**6), others=st.integers(1, 10**6), job=st.integers(1, 10**6))
 def test_the_corrected_equation_gives_the_job_back(own: int, others: int, job: int) -> None:
     before = Fraction(own, own + others)
@@ -104,7 +105,7 @@ def test_of_the_published_orders_the_one_under_target_holds_and_the_other_two_do
     assert found["over"] == over  # absolute and relative-2 do
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     name=st.sampled_from(SEVEN), t=st.floats(0.02, 0.98), s=st.floats(0.0, 0.95), r=st.sampled_from([8, 100, 1 << 14])
 )
@@ -205,7 +206,7 @@ def test_vectors_take_depth_times_the_bits_of_a_component() -> None:
     assert bits.vector_bits(2, 2) == 2
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 10**6), r=st.integers(2, 40))
 def test_collisions_count_leaves_that_share_a_vector(seed: int, r: int) -> None:
     result = office(seed)
@@ -221,7 +222,7 @@ def test_collisions_count_leaves_that_share_a_vector(seed: int, r: int) -> None:
     assert found.n_misplaced == int((at_r.rank != exact.rank)[leaves].sum())
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seed=st.integers(0, 10**6))
 def test_the_least_resolution_loses_nothing_and_every_smaller_one_does(seed: int) -> None:
     result = office(seed)

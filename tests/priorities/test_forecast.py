@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
@@ -33,6 +33,7 @@ from apps.priorities.forecast.outlook import curve_of
 from apps.priorities.forecast.telling import tell_level
 from apps.priorities.lookup import AccountQuery
 from tests.engine.test_explain_recovery import history
+from tests.examples import examples
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
 
 DAY_S = 86_400.0
@@ -124,7 +125,7 @@ def test_beyond_a_year_it_says_so_instead_of_a_date() -> None:
     assert "within 365 days" in _texts(found)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10**6), share=st.floats(0.0, 0.35), rate=st.floats(5e4, 5e6))
 def test_where_next_to_nothing_is_left_when_the_window_ends_the_closed_form_agrees_with_every_hour(
     seed: int, share: float, rate: float

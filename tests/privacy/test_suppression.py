@@ -8,12 +8,13 @@ from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.policies.columns import Node, TreeColumns
 from apps.policies.reshape import columns_of
 from apps.priorities.suppression import LARGEST_PART, Amounts, told_entries
+from tests.examples import examples
 
 Mask = npt.NDArray[np.bool_]
 Used = Mapping[str, float]
@@ -139,7 +140,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[str], list[Used], tuple[str, ...], tup
     return named, list(rows), tuple(way), tuple(hidden)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(worlds())
 def test_no_sum_of_fewer_than_five_can_be_worked_out(
     world: tuple[list[str], list[Used], tuple[str, ...], tuple[str, ...]],

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine import fast
@@ -17,6 +17,7 @@ from apps.engine.algorithms import all_algorithms
 from apps.engine.simulation import run, simulate
 from apps.engine.simulation.scenario import Scenario, read_scenario
 from apps.engine.simulation.workload import Workload, draw
+from tests.examples import examples
 from tests.oracles_simulation import Job, Twin
 
 PATHS = ("/a/x", "/a/y", "/b", "/c/d/z")
@@ -77,7 +78,7 @@ def jobs_of(read: Scenario, workload: Workload) -> list[Job]:
     return found
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(scenarios())
 def test_jobs_start_when_the_slow_twin_starts_them(scenario: dict[str, Any]) -> None:
     read, workload = read_and_draw(scenario)
