@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from apps.engine import operators
@@ -20,6 +20,8 @@ from tests.examples import examples
 
 ALL = [operator.name for operator in operators.all_operators()]
 SHARE = st.floats(min_value=1e-6, max_value=1.0)
+# Gap, divisor and power are rounded one after the other: neighbouring doubles may come out a few last bits apart.
+LAST_BITS = 1e-15
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +130,7 @@ def test_equivalent_operators_order_alike_before_quantisation(users: list[tuple[
 
 
 @examples(300)
+@example(t=0.3, s=1 - 2**-53, other=0.3, name="relative")
 @given(t=SHARE, s=SHARE, other=SHARE, name=st.sampled_from(ALL))
 def test_more_target_never_lowers_and_more_usage_never_raises(t: float, s: float, other: float, name: str) -> None:
     value = one_value(operators.get_operator(name))
@@ -135,8 +138,8 @@ def test_more_target_never_lowers_and_more_usage_never_raises(t: float, s: float
     assert value(low, s) <= value(high, s) + 1e-12
     assert value(s, low) >= value(s, high) - 1e-12
     assert -1 <= value(t, s) <= 1
-    assert value(t, 0.0) >= value(t, s) >= value(t, 1.0)
-    assert value(0.0, s) <= value(t, s)
+    assert value(t, 0.0) + LAST_BITS >= value(t, s) >= value(t, 1.0) - LAST_BITS
+    assert value(0.0, s) <= value(t, s) + LAST_BITS
     if abs(t - s) > 1e-3:
         assert np.sign(value(t, s)) == np.sign(t - s)
 
@@ -168,12 +171,12 @@ def test_virtual_targets_are_those_of_the_paper(paper: dict[str, Any]) -> None:
         ("proportional", "virtual_targets", ordering.virtual_targets),
         ("equal", "shares", ordering.equal_split_targets),
     ):
-        for example in paper["unused_share"][section]:
-            names = list(example["targets"])
-            active = [name in example["active"] for name in names]
-            found = dict(zip(names, settle(list(example["targets"].values()), active).tolist(), strict=True))
-            assert {name: found[name] for name in example["active"]} == pytest.approx(example[key], abs=1e-12)
-            assert all(found[name] == 0 for name in names if name not in example["active"])
+        for listed in paper["unused_share"][section]:
+            names = list(listed["targets"])
+            active = [name in listed["active"] for name in names]
+            found = dict(zip(names, settle(list(listed["targets"].values()), active).tolist(), strict=True))
+            assert {name: found[name] for name in listed["active"]} == pytest.approx(listed[key], abs=1e-12)
+            assert all(found[name] == 0 for name in names if name not in listed["active"])
     assert ordering.virtual_targets([0.0, 1.0], [True, False]).tolist() == [0.0, 0.0]
     assert ordering.equal_split_targets([0.5, 0.5], [False, False]).tolist() == [0.0, 0.0]
 
