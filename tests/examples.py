@@ -6,10 +6,13 @@ another; with any but the two (`default`: random) a test draws just what it asks
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
+from uuid import UUID
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, core, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
+from hypothesis.vendor.pretty import RepresentationPrinter
 
 FIXED, DEEP = "fixed", "deep"
 _ORDINARY = 100
@@ -28,6 +31,12 @@ def register_profiles() -> None:
         database=DirectoryBasedExampleDatabase(".hypothesis/examples"), **plain,
     )  # fmt: skip
     settings.load_profile(FIXED)
+    show_values()
+
+
+def show_values() -> None:
+    """Undo what an import of schemathesis does to the whole process: failing examples are printed without values."""
+    core.RepresentationPrinter = RepresentationPrinter  # type: ignore[attr-defined]
 
 
 def examples(count: int, *, steps: int | None = None, suppress: Iterable[HealthCheck] = ()) -> settings:
@@ -38,6 +47,11 @@ def examples(count: int, *, steps: int | None = None, suppress: Iterable[HealthC
         deadline=None,
     )
     return asked if steps is None else settings(asked, stateful_step_count=steps)
+
+
+def new_uid() -> UUID:
+    """A uid as uuid4 makes them, yet the same whenever an example runs again: hypothesis seeds `random`."""
+    return UUID(int=random.getrandbits(128), version=4)
 
 
 def _count(count: int, profile: str) -> int:

@@ -34,8 +34,9 @@ from apps.priorities.attaching import attach_account
 from apps.runs.models import Run
 from fairshare_web.wsgi import application
 from tests.api.small_site import Site
-from tests.examples import examples
+from tests.examples import examples, show_values
 
+show_values()
 load_all_checks()
 WANTED = CHECKS.get_by_names(
     [

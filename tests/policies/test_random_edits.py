@@ -21,7 +21,7 @@ from apps.policies.operations import work_out
 from apps.policies.reshape import columns_of
 from apps.policies.selectors import count_changes
 from apps.policies.trees import load_tree, load_tree_from_rows
-from tests.examples import examples
+from tests.examples import examples, new_uid
 from tests.policies.conftest import AT
 
 names = st.sampled_from(["a", "b", "c", "å", "Z", "x y"])
@@ -68,7 +68,7 @@ class EditsInMemory(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.tree = columns_of([Node(uuid4(), None, "root")])
+        self.tree = columns_of([Node(new_uid(), None, "root")])
 
     @rule(edits=edits)
     def edit(self, edits: list[tuple[str, int, int, str, Any]]) -> None:
