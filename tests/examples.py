@@ -1,7 +1,7 @@
 """How many examples a property test draws: few and always the same in `make test`, many random ones in `make test-all`.
 
 Profiles go by target; whether CI is set changes nothing. `fixed` is loaded unless `--hypothesis-profile` names
-another; with any but the two (`default`: random) a test draws just what it asks for.
+another. `deep` keeps what fails in `.hypothesis` and tries it first the next time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from hypothesis import HealthCheck, core, settings
-from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.vendor.pretty import RepresentationPrinter
 
 FIXED, DEEP = "fixed", "deep"
@@ -22,14 +21,11 @@ _TIMED = (HealthCheck.too_slow,)  # a busy machine is no finding
 
 def register_profiles() -> None:
     """Before hypothesis' plugin for pytest reads its options, so that they win."""
-    plain = {"deadline": None, "suppress_health_check": _TIMED, "report_multiple_bugs": True}
+    basis = settings(settings.get_profile("default"), deadline=None, suppress_health_check=_TIMED)
     settings.register_profile(
-        FIXED, max_examples=_count(_ORDINARY, FIXED), derandomize=True, database=None, print_blob=False, **plain
+        FIXED, basis, max_examples=_count(_ORDINARY, FIXED), derandomize=True, database=None, print_blob=False
     )
-    settings.register_profile(
-        DEEP, max_examples=_count(_ORDINARY, DEEP), derandomize=False, print_blob=True,
-        database=DirectoryBasedExampleDatabase(".hypothesis/examples"), **plain,
-    )  # fmt: skip
+    settings.register_profile(DEEP, basis, max_examples=_count(_ORDINARY, DEEP), print_blob=True)
     settings.load_profile(FIXED)
     show_values()
 
