@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from hypothesis import HealthCheck, core, settings
+from hypothesis.internal.conjecture import providers
 from hypothesis.vendor.pretty import RepresentationPrinter
 
 FIXED, DEEP = "fixed", "deep"
@@ -27,7 +28,19 @@ def register_profiles() -> None:
     )
     settings.register_profile(DEEP, basis, max_examples=_count(_ORDINARY, DEEP), print_blob=True)
     settings.load_profile(FIXED)
+    _draw_without_constants_of_the_code()
     show_values()
+
+
+def _draw_without_constants_of_the_code() -> None:
+    """In `fixed`: else what is drawn depends on which modules happen to be imported, and on every literal in them."""
+    gather = providers._get_local_constants
+    none = providers._local_constants
+
+    def constants() -> providers.Constants:
+        return none if settings.get_current_profile_name() == FIXED else gather()
+
+    providers._get_local_constants = constants
 
 
 def show_values() -> None:
