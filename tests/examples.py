@@ -12,6 +12,7 @@ from uuid import UUID
 
 from hypothesis import HealthCheck, core, settings
 from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from hypothesis.vendor.pretty import RepresentationPrinter
 
 FIXED, DEEP = "fixed", "deep"
@@ -37,7 +38,7 @@ def _draw_without_constants_of_the_code() -> None:
     gather = providers._get_local_constants
     none = providers._local_constants
 
-    def constants() -> providers.Constants:
+    def constants() -> Constants:
         return none if settings.get_current_profile_name() == FIXED else gather()
 
     providers._get_local_constants = constants
