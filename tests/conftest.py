@@ -17,6 +17,7 @@ from django.conf import settings
 from apps.cli.stack.paths import private_dir, socket_dir
 from apps.cli.stack.postgres import PostgresServer
 from tests.databases import Databases, World, copied
+from tests.examples import register_profiles
 from tests.outbound_servers import certified, connects, serve  # noqa: F401 - fixtures
 from tests.start import find_room, forget_other_databases, is_engine_alone, schema_folder, set_up_django
 
@@ -54,6 +55,7 @@ else:  # files of one worker are no business of another; the server they share
     os.environ["FAIRSHARE_VAR"] = str(_own)
 if not is_engine_alone(sys.argv[1:]):
     set_up_django()
+register_profiles()
 
 pytest_plugins = ["tests.material"]
 _server = pytest.StashKey[PostgresServer]()

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from django.conf import settings as django_settings
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rest_framework.response import Response
 from rest_framework.utils import serializer_helpers
 
 from apps.api.rendering import JSONRenderer, dumps
 from apps.api.v1.priorities import NumberField
+from tests.examples import examples
 
 API = Path(__file__).resolve().parents[2] / "apps" / "api"
 
@@ -74,7 +75,7 @@ trees = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine, too
+@examples(60)  # on a busy machine, too
 @given(trees)
 def test_every_number_is_told_as_what_it_is(data: Any) -> None:
     assert strictly(dumps(data)) == told(data)

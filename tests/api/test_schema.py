@@ -15,7 +15,6 @@ from django.db import close_old_connections
 from django.test import Client
 from django.urls import URLPattern, get_resolver
 from hypothesis import HealthCheck, given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from schemathesis.checks import CHECKS, load_all_checks
 
@@ -35,7 +34,9 @@ from apps.priorities.attaching import attach_account
 from apps.runs.models import Run
 from fairshare_web.wsgi import application
 from tests.api.small_site import Site
+from tests.examples import examples, show_values
 
+show_values()
 load_all_checks()
 WANTED = CHECKS.get_by_names(
     [
@@ -46,9 +47,7 @@ WANTED = CHECKS.get_by_names(
         "response_headers_conformance",
     ]
 )
-EXAMPLES = examples(
-    max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)
+EXAMPLES = examples(25, suppress=HealthCheck)
 FORM_TOKEN = "a" * 32
 # What generated data can't succeed with: operations that mean something, versions that were read, tokens that exist.
 NEEDS_SENSE = {

@@ -10,7 +10,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts import audit, audit_check
@@ -18,6 +18,7 @@ from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_check import check_chain, last_check
 from apps.accounts.models import AuditCheck, AuditEvent
 from apps.accounts.tasks import verify_audit as verify_by_the_clock
+from tests.examples import examples
 
 Tamper = Callable[..., None]
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -149,10 +150,10 @@ json_values = st.recursive(
 ADDRESSES = ["192.0.2.7", "2001:DB8:0:0::1", "::ffff:192.0.2.7", "::1", "fe80::0001", None]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(40, suppress=HealthCheck)
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), json_values, max_size=3), st.sampled_from(ADDRESSES))
 def test_whatever_is_written_reads_back_with_the_hash_it_got(details: dict[str, object], address: str | None) -> None:
     actor = Actor(user=None, via="api", address=address)
-    audit.record(actor=actor, verb="x", at=datetime.now(UTC), details=details)
+    audit.record(actor=actor, verb="x", at=AT, details=details)
     found = check_chain(at=AT)
     assert found.broken_id is None, found.problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine import codecs, operators, sweep, vectors
@@ -12,6 +12,7 @@ from apps.engine.algorithms import all_algorithms, compute, get_algorithm, read_
 from apps.engine.arrays import FloatArray
 from apps.engine.errors import BadParameter, BadUsage
 from apps.engine.tree import FairshareTree
+from tests.examples import examples
 
 OPERATORS = [operator.name for operator in operators.all_operators()]
 ALGORITHMS = [{"name": "gridwide"}, *({"name": "aequus", "operator": name} for name in OPERATORS)]
@@ -32,7 +33,7 @@ def trees(draw: st.DrawFn) -> tuple[FairshareTree, FloatArray]:
     return tree, usage[order]
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(drawn=trees(), algorithm=st.sampled_from(ALGORITHMS))
 def test_no_input_gives_nan_or_leaves_the_declared_ranges(
     drawn: tuple[FairshareTree, FloatArray], algorithm: dict[str, str]
@@ -57,7 +58,7 @@ def test_no_input_gives_nan_or_leaves_the_declared_ranges(
     assert (result.rank[result.is_ranked] <= max(1, result.n_ranked)).all()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(drawn=trees())
 def test_targets_and_actuals_add_up_to_one_or_nothing_in_every_group(drawn: tuple[FairshareTree, FloatArray]) -> None:
     tree, usage = drawn
@@ -68,7 +69,6 @@ def test_targets_and_actuals_add_up_to_one_or_nothing_in_every_group(drawn: tupl
             assert total == 0 or total == pytest.approx(1)
 
 
-@settings(max_examples=100, deadline=None)
 @given(drawn=trees(), resolution=st.sampled_from([2, 7, 10000, 2**31]))
 def test_rank_is_one_plus_the_leaves_strictly_ahead(drawn: tuple[FairshareTree, FloatArray], resolution: int) -> None:
     tree, usage = drawn
@@ -194,7 +194,6 @@ def test_usage_of_another_shape_or_sign_is_refused() -> None:
         compute(tree, np.zeros((2, 3)), scope_of_entry=[0, 0, 2])
 
 
-@settings(max_examples=100, deadline=None)
 @given(drawn=trees(), data=st.data())
 def test_one_scope_for_all_is_the_same_as_no_scopes(
     drawn: tuple[FairshareTree, FloatArray], data: st.DataObject

@@ -9,16 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from apps.engine import operators
 from apps.engine.analysis import definition, density, ordering
 from apps.engine.errors import BadParameter
 from tests import oracles_analysis
+from tests.examples import examples
 
 ALL = [operator.name for operator in operators.all_operators()]
 SHARE = st.floats(min_value=1e-6, max_value=1.0)
+# Gap, divisor and power are rounded one after the other: neighbouring doubles may come out a few last bits apart.
+LAST_BITS = 1e-15
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +111,7 @@ def test_random_pairs_agree_as_often_as_sampled(paper: dict[str, Any]) -> None:
         assert float(agree.mean()) == pytest.approx(listed["sampled_agreement_with_order_of_s/t"], abs=0.02)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(users=st.lists(st.tuples(SHARE, SHARE), min_size=2, max_size=8), name=st.sampled_from(ALL))
 def test_equivalent_operators_order_alike_before_quantisation(users: list[tuple[float, float]], name: str) -> None:
     apply = operators.get_operator(name)
@@ -126,7 +129,8 @@ def test_equivalent_operators_order_alike_before_quantisation(users: list[tuple[
     assert (gap[wide & ahead] > 0).all()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
+@example(t=0.3, s=1 - 2**-53, other=0.3, name="relative")
 @given(t=SHARE, s=SHARE, other=SHARE, name=st.sampled_from(ALL))
 def test_more_target_never_lowers_and_more_usage_never_raises(t: float, s: float, other: float, name: str) -> None:
     value = one_value(operators.get_operator(name))
@@ -134,13 +138,13 @@ def test_more_target_never_lowers_and_more_usage_never_raises(t: float, s: float
     assert value(low, s) <= value(high, s) + 1e-12
     assert value(s, low) >= value(s, high) - 1e-12
     assert -1 <= value(t, s) <= 1
-    assert value(t, 0.0) >= value(t, s) >= value(t, 1.0)
-    assert value(0.0, s) <= value(t, s)
+    assert value(t, 0.0) + LAST_BITS >= value(t, s) >= value(t, 1.0) - LAST_BITS
+    assert value(0.0, s) <= value(t, s) + LAST_BITS
     if abs(t - s) > 1e-3:
         assert np.sign(value(t, s)) == np.sign(t - s)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(t=SHARE, s=SHARE, name=st.sampled_from(ALL), scale=st.floats(min_value=1e-3, max_value=1.0))
 def test_the_relative_family_knows_the_ratio_alone(t: float, s: float, name: str, scale: float) -> None:
     apply = operators.get_operator(name)
@@ -167,12 +171,12 @@ def test_virtual_targets_are_those_of_the_paper(paper: dict[str, Any]) -> None:
         ("proportional", "virtual_targets", ordering.virtual_targets),
         ("equal", "shares", ordering.equal_split_targets),
     ):
-        for example in paper["unused_share"][section]:
-            names = list(example["targets"])
-            active = [name in example["active"] for name in names]
-            found = dict(zip(names, settle(list(example["targets"].values()), active).tolist(), strict=True))
-            assert {name: found[name] for name in example["active"]} == pytest.approx(example[key], abs=1e-12)
-            assert all(found[name] == 0 for name in names if name not in example["active"])
+        for listed in paper["unused_share"][section]:
+            names = list(listed["targets"])
+            active = [name in listed["active"] for name in names]
+            found = dict(zip(names, settle(list(listed["targets"].values()), active).tolist(), strict=True))
+            assert {name: found[name] for name in listed["active"]} == pytest.approx(listed[key], abs=1e-12)
+            assert all(found[name] == 0 for name in names if name not in listed["active"])
     assert ordering.virtual_targets([0.0, 1.0], [True, False]).tolist() == [0.0, 0.0]
     assert ordering.equal_split_targets([0.5, 0.5], [False, False]).tolist() == [0.0, 0.0]
 
@@ -210,7 +214,7 @@ def test_densities_count_the_inputs_of_each_component(name: str) -> None:
         np.testing.assert_allclose(density.local_density(apply, t, 5), local, atol=0.002)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(name=st.sampled_from(ALL), r=st.integers(2, 40), t=st.floats(0, 1))
 def test_densities_add_up_to_everything(name: str, r: int, t: float) -> None:
     apply = operators.get_operator(name)

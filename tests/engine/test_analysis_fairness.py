@@ -6,18 +6,19 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from apps.engine.analysis import fairness
 from apps.engine.errors import BadParameter
 from tests import oracles_analysis
+from tests.examples import examples
 
 AMOUNT = st.integers(0, 50)
 ROWS = st.lists(st.tuples(AMOUNT, AMOUNT, AMOUNT), min_size=1, max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(rows=ROWS)
 def test_indices_are_their_definitions(rows: list[tuple[int, int, int]]) -> None:
     x, w, _ = (list(map(Fraction, column)) for column in zip(*rows, strict=True))
@@ -26,7 +27,7 @@ def test_indices_are_their_definitions(rows: list[tuple[int, int, int]]) -> None
     assert found == pytest.approx(float(oracles_analysis.gini(x, w)), abs=1e-12)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(rows=ROWS, capacity=st.integers(0, 200))
 def test_water_fills_as_if_poured(rows: list[tuple[int, int, int]], capacity: int) -> None:
     t, demand, _ = zip(*rows, strict=True)
@@ -35,7 +36,7 @@ def test_water_fills_as_if_poured(rows: list[tuple[int, int, int]], capacity: in
     np.testing.assert_allclose(found, [float(v) for v in expected], atol=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(rows=ROWS)
 def test_indices_stay_in_range_and_know_no_unit(rows: list[tuple[int, int, int]]) -> None:
     t, used, demand = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
@@ -50,7 +51,6 @@ def test_indices_stay_in_range_and_know_no_unit(rows: list[tuple[int, int, int]]
         assert getattr(scaled, name) == pytest.approx(getattr(found, name), abs=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
 @given(t=st.lists(st.integers(1, 50), min_size=1, max_size=8))
 def test_usage_on_target_is_perfectly_fair(t: list[int]) -> None:
     found = fairness.fairness(t, t, t)
@@ -59,7 +59,6 @@ def test_usage_on_target_is_perfectly_fair(t: list[int]) -> None:
         assert getattr(found, name) == pytest.approx(0, abs=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
 @given(rows=st.lists(st.tuples(st.integers(1, 50), AMOUNT), min_size=1, max_size=6))
 def test_cutting_an_entry_in_two_alike_halves_changes_no_share_weighted_index(rows: list[tuple[int, int]]) -> None:
     t, used = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
@@ -102,7 +101,6 @@ def test_what_is_no_amount_is_refused(bad: list[float]) -> None:
         fairness.fairness([1.0, 1.0, 1.0], [1.0, 1.0])
 
 
-@settings(max_examples=100, deadline=None)
 @given(rows=ROWS)
 def test_huge_and_tiny_amounts_give_the_same_indices(rows: list[tuple[int, int, int]]) -> None:
     t, used, _ = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))

@@ -7,13 +7,14 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine.case_text import name_of, read_cases
 from apps.engine.cases import solve
 from apps.engine.errors import BadCase, EngineError
 from tests import oracles
+from tests.examples import examples
 from tests.material import GOLDEN
 
 GOLDEN_CASES = [
@@ -88,7 +89,7 @@ def close(got: float | None, exact: Any) -> bool:
     return got is None if exact is None else got is not None and abs(got - float(exact)) <= 1e-12
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(case=cases(aequus))
 def test_aequus_equals_its_slow_twin(case: dict[str, Any]) -> None:
     result = solve(case)
@@ -114,7 +115,7 @@ def test_aequus_equals_its_slow_twin(case: dict[str, Any]) -> None:
     assert_ranks(entries, nodes, ranks)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(case=cases(gridwide))
 def test_gridwide_equals_its_slow_twin(case: dict[str, Any]) -> None:
     nodes = solve(case)["nodes"]
@@ -146,7 +147,7 @@ def assert_ranks(entries: list[oracles.Entry], nodes: dict[str, Any], ranks: dic
             assert node["factor"] == pytest.approx(max(1 - (rank - 1) / n, 1 / n), abs=1e-15)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(case=cases(aequus))
 def test_the_factor_from_the_key_is_the_padded_vector_as_a_fraction(case: dict[str, Any]) -> None:
     nodes = solve({**case, "algorithm": {**case["algorithm"], "factor_from": "key"}})["nodes"]
@@ -160,7 +161,7 @@ def test_the_factor_from_the_key_is_the_padded_vector_as_a_fraction(case: dict[s
             assert node["factor"] == pytest.approx(sum(q / r**i for i, q in enumerate(vector, start=1)), abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(case=cases(st.one_of(aequus, gridwide)), data=st.data())
 def test_the_order_of_siblings_changes_nothing(case: dict[str, Any], data: st.DataObject) -> None:
     def shuffled(entry: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +172,7 @@ def test_the_order_of_siblings_changes_nothing(case: dict[str, Any], data: st.Da
     assert solve({**case, "policy": shuffled(case["policy"])})["nodes"] == solve(case)["nodes"]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(case=cases(aequus), factor=st.sampled_from([2.0**-30, 0.25, 2.0, 2.0**40]))
 def test_multiplying_all_usage_changes_nothing(case: dict[str, Any], factor: float) -> None:
     scaled = {path: amount * factor for path, amount in case["usage"].items()}

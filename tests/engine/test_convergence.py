@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine import convergence
 from apps.engine.convergence import DayState, HalfTime, Outcome
 from tests import oracles_convergence as twin
+from tests.examples import examples
 
 STEPS = st.sampled_from([0.0, 0.05, 0.1, 0.25, 0.3, 0.5, 0.75, 1.0])
 
@@ -38,7 +39,7 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(tables())
 def test_every_figure_is_the_slow_twins(case: dict[str, Any]) -> None:
     actual, target, used = (np.array(case[name], float) for name in ("actual", "target", "used"))
@@ -62,7 +63,7 @@ def test_every_figure_is_the_slow_twins(case: dict[str, Any]) -> None:
     _same(mean, there, twin.weighted(np.abs(actual - target).tolist(), case["target"], case["counts"]))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(tables())
 def test_states_of_days_and_demand_are_the_slow_twins(case: dict[str, Any]) -> None:
     actual, target = np.array(case["actual"], float), np.array(case["target"], float)

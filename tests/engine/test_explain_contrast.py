@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from apps.engine import sweep
@@ -16,6 +16,7 @@ from apps.engine.explain import contrast
 from apps.engine.explain.contrast import least
 from apps.engine.explain.skeleton import compare, decides_by_level, skeleton
 from apps.engine.tree import FairshareTree
+from tests.examples import examples
 
 OPERATORS = ("absolute", "relative", "sigmoid-2", "combined", "slurm")
 ALGORITHMS: list[dict[str, Any]] = [
@@ -71,7 +72,7 @@ def pick(
     return result, one, other
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(250)
 @given(drawn=sites(), algorithm=st.sampled_from(ALGORITHMS), seed=st.integers(0, 99))
 def test_the_skeleton_compares_two_leaves_as_the_whole_tree_does(
     drawn: tuple[FairshareTree, FloatArray], algorithm: dict[str, Any], seed: int
@@ -84,7 +85,7 @@ def test_the_skeleton_compares_two_leaves_as_the_whole_tree_does(
     np.testing.assert_allclose(again.priority[places], result.priority[[one, other]], atol=1e-9)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@examples(60, suppress=[HealthCheck.filter_too_much])
 @given(drawn=sites(), algorithm=st.sampled_from(ALGORITHMS), seed=st.integers(0, 99))
 def test_what_is_said_to_turn_the_order_turns_it_and_a_little_less_does_not(
     drawn: tuple[FairshareTree, FloatArray], algorithm: dict[str, Any], seed: int
@@ -218,7 +219,7 @@ def test_groups_are_contrasted_by_their_own_levels() -> None:
         assert found.level == 1
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(seed=st.integers(0, 10**6))
 def test_usage_compared_by_two_scopes_is_contrasted_by_the_one_of_each_group(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from apps.engine.algorithms import compute
@@ -25,6 +25,7 @@ from apps.engine.explain import (
 )
 from apps.engine.tree import FairshareTree
 from tests.engine.test_explain_recovery import history
+from tests.examples import examples
 
 DAY_S = 86_400.0
 HOUR_S = 3600.0
@@ -62,7 +63,7 @@ def _simulated_h(past: History, as_of_s: float, window: Window, pace: Pace, most
     return None
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     seed=st.integers(0, 10**6), share=st.floats(0.0, 1.0), rate=st.floats(0.01, 2.0), half_life_d=st.floats(0.25, 30.0)
 )

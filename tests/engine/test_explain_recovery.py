@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from apps.engine.decay import Window
@@ -19,12 +19,13 @@ from apps.engine.explain import (
     recovery_range,
 )
 from tests import oracles_analysis
+from tests.examples import examples
 
 DAY_S = 86_400.0
 PART = st.floats(0.02, 0.98)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(part=PART, target=PART, share=PART, rate=st.floats(0.05, 20.0), half_life_d=st.floats(1.0, 30.0))
 def test_the_closed_form_is_what_stepping_through_time_gives(
     part: float, target: float, share: float, rate: float, half_life_d: float
@@ -101,7 +102,7 @@ def history(seed: int, hours: int = 240) -> History:
     return History(hour_start_s, group * rng.uniform(0.5, 0.9), group)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(seed=st.integers(0, 10**6), share=st.floats(0.0, 0.3))
 def test_hour_by_hour_agrees_with_the_closed_form(seed: int, share: float) -> None:
     past, half_life_s = history(seed), 2 * DAY_S

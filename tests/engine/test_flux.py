@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine.cases import solve
 from apps.engine.errors import BadCase
 from tests import oracles_fair_tree
 from tests.engine.share_trees import is_close, share_cases
+from tests.examples import examples
 
 
 def test_it_gives_the_ranks_and_factors_of_upstream(golden_dir: Path) -> None:
@@ -57,7 +58,7 @@ def assert_as_the_twin(case: dict[str, Any]) -> None:
         assert is_close(nodes[path]["weight"], expected["weight"]), path
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(share_cases("flux", weights=st.integers(0, 3), amounts=st.integers(0, 3), most_entries=18))
 def test_the_slow_twin_agrees_where_much_ties(case: dict[str, Any]) -> None:
     assert_as_the_twin(case)
@@ -66,13 +67,13 @@ def test_the_slow_twin_agrees_where_much_ties(case: dict[str, Any]) -> None:
 AMOUNTS = st.one_of(st.integers(0, 10**6), st.sampled_from((1e-300, 1e-10, 1e-9, 1e300)))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(share_cases("flux", weights=st.one_of(st.integers(0, 10**6), st.sampled_from((1e-300, 1e300))), amounts=AMOUNTS))
 def test_the_slow_twin_agrees_on_any_amounts(case: dict[str, Any]) -> None:
     assert_as_the_twin(case)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2)), min_size=62, max_size=62))
 def test_the_slow_twin_agrees_to_a_depth_of_64(levels: list[tuple[int, int, int]]) -> None:
     below, usage, path = [user("u"), user("v")], {}, ""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine import fast, long_kernels, long_quotients
 from apps.engine.arrays import FloatArray
+from tests.examples import examples
 from tests.material import missing
 from tests.oracles_fair_tree import to_bits
 
@@ -28,7 +29,7 @@ def columns(triples: list[tuple[float, float, float]]) -> tuple[FloatArray, Floa
     return s, u, p
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(TRIPLES)
 def test_levels_are_the_exact_quotients_rounded_twice(triples: list[tuple[float, float, float]]) -> None:
     found = long_quotients.levels(*columns(triples))
@@ -74,7 +75,7 @@ def test_machine_code_gives_the_same_bits() -> None:
     assert (compiled.mantissa == plain.mantissa).all()
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(TRIPLES)
 def test_the_compiled_way_agrees_on_drawn_numbers(triples: list[tuple[float, float, float]]) -> None:
     s, u, p = columns(triples)

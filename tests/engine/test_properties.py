@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from apps.engine.algorithms import PriorityResult, all_algorithms, compute, get_algorithm, read_algorithm
 from apps.engine.operators import ON_TARGET_TOLERANCE, Properties, all_operators
 from apps.engine.tree import MAX_DEPTH, FairshareTree
+from tests.examples import examples
 
 Settings = dict[str, Any]
 VARIANTS: dict[str, list[Settings]] = {
@@ -29,7 +30,7 @@ VARIANTS: dict[str, list[Settings]] = {
 EVERY: list[list[Settings]] = [
     [{"name": name, **variant} for variant in VARIANTS.get(name, [{}])] for name in all_algorithms()
 ]
-FEW = settings(max_examples=40, deadline=None)
+FEW = examples(40)
 RANGES = {"gridwide": 100.0}
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine.cases import solve
 from tests import oracles_fair_tree
 from tests.engine.share_trees import is_close, share_cases
+from tests.examples import examples
 
 NAME = "slurm-fair-tree"
 NUMBERS = ("norm_shares", "norm_usage", "effective_usage", "level_fs", "factor")
@@ -85,21 +86,21 @@ def assert_as_the_twin(case: dict[str, Any]) -> None:
         assert nodes[path]["rank"] == expected["rank"], path
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(share_cases(NAME, weights=FEW, amounts=st.integers(0, 3), most_entries=18), TIES)
 def test_the_slow_twin_agrees_where_much_ties(case: dict[str, Any], ties: str) -> None:
     case["algorithm"]["ties"] = ties
     assert_as_the_twin(case)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(share_cases(NAME, amounts=st.one_of(st.integers(0, 100), st.sampled_from((1e-300, 1e-9, 1e300)))), TIES)
 def test_the_slow_twin_agrees_on_any_amounts(case: dict[str, Any], ties: str) -> None:
     case["algorithm"]["ties"] = ties
     assert_as_the_twin(case)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(st.tuples(FEW, FEW, st.integers(0, 2)), min_size=62, max_size=62), TIES)
 def test_the_slow_twin_agrees_to_a_depth_of_64(levels: list[tuple[Any, Any, int]], ties: str) -> None:
     below, usage, path = [user("u"), user("v")], {}, ""

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine.errors import BadTree
 from apps.engine.tree import MAX_DEPTH, FairshareTree
+from tests.examples import examples
 
 
 @st.composite
@@ -20,7 +21,7 @@ def parents(draw: st.DrawFn) -> list[int]:
     return [-1] + [draw(st.integers(0, row - 1)) for row in range(1, n)]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(parent=parents(), data=st.data())
 def test_rows_in_any_order_give_the_same_tree(parent: list[int], data: st.DataObject) -> None:
     n = len(parent)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 from django.db import transaction
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
@@ -18,6 +18,7 @@ from apps.federation.feeds import drop_feed, make_feed
 from apps.federation.models import FeedMark, HeldHour, Subscription, UsageFeed
 from apps.usage.models import Source
 from apps.usage.proof import prove
+from tests.examples import examples
 from tests.federation.conftest import AT
 from tests.federation.feed_site import HOUR
 from tests.federation.looks import counted, everything
@@ -248,7 +249,7 @@ _STEPS = st.lists(_CHANGES | _LOOKS | _LOOKS | _RESTORES | _DEEDS, min_size=4, m
 
 @pytest.mark.usefixtures("small_documents")
 @pytest.mark.timeout(600)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress=[HealthCheck.function_scoped_fixture])
 @given(steps=_STEPS)
 def test_whatever_happens_a_reader_has_what_the_feed_has_or_says_that_its_line_is_another_one(
     site: RestoredSite, steps: list[Any]

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.federation.landing import Landing, lay_over
@@ -17,6 +17,7 @@ from apps.federation.wire import Head, PolicyDocument, PolicyLimits, read_policy
 from apps.policies.columns import Node, TreeColumns
 from apps.policies.reshape import columns_of
 from apps.signing import BadDocument
+from tests.examples import examples
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HEAD = Head("vo-a.example", "vo-a", 1, None, AT, AT + timedelta(days=7))
@@ -112,7 +113,7 @@ def test_a_mount_that_is_gone_or_too_deep_is_told() -> None:
         laid(columns_of(deep), told(*chain))
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(data=st.data())
 def test_nothing_outside_of_the_mount_ever_changes(data: st.DataObject) -> None:
     """Random documents one after another, over one tree: names, uids and places of all others stay."""

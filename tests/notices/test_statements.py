@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
@@ -29,6 +29,7 @@ from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
 from apps.usage.services import make_source
+from tests.examples import examples
 from tests.notices.conftest import AT
 from tests.notices.made_series import made_series
 from tests.oracles_statements import slow_statement
@@ -38,7 +39,7 @@ OCTOBER = Month(date(2026, 10, 1))
 amounts = st.one_of(st.just(0.0), st.floats(0.0, 1e9, allow_subnormal=False))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.integers(1, 40).flatmap(
         lambda n: st.tuples(*(st.lists(amounts, min_size=n, max_size=n) for _ in range(3)))

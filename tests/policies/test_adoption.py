@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from apps.policies.reshape import columns_of
 from apps.policies.settings import PolicySettings
 from tests.policies.share_trees import trees
 
-ROOT, A, B, C = (uuid4() for _ in range(4))
+ROOT, A, B, C = (UUID(int=number) for number in range(1, 5))
 HEAD = columns_of([
     Node(ROOT, None, "grid"), Node(A, ROOT, "a", shares=2.0), Node(B, A, "b", "user", 3.0, is_group=False),
     Node(C, ROOT, "c", "reserve", 1.0, is_group=False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
-from uuid import UUID, uuid4
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -22,6 +22,7 @@ from apps.policies.columns import Node, TreeColumns
 from apps.policies.models import Allocation, Capacity
 from apps.policies.operations import apply
 from apps.policies.reshape import columns_of
+from tests.examples import new_uid
 
 STOCKHOLM, BEIRUT, LORD_HOWE = ZoneInfo("Europe/Stockholm"), ZoneInfo("Asia/Beirut"), ZoneInfo("Australia/Lord_Howe")
 UTC_ZONE = ZoneInfo("UTC")
@@ -97,7 +98,7 @@ def promise(uid: UUID, core_h: float, period: Period) -> Allocation:
 def test_a_promise_is_spread_evenly_over_its_own_hours(
     whole: Period, period: Period, zone: ZoneInfo, core_h: float, hours: int
 ) -> None:
-    uid = uuid4()
+    uid = new_uid()
     given_to = promise(uid, core_h, whole)
     found = promised_in([given_to], period, zone).get(uid, 0.0)
     begin = max(whole.instants(zone)[0], period.instants(zone)[0])
@@ -113,9 +114,9 @@ def test_a_promise_is_spread_evenly_over_its_own_hours(
 def promised_trees(draw: st.DrawFn) -> tuple[TreeColumns, dict[UUID, float], float | None]:
     """A tree of up to 14 entries, some of which are promised something."""
     n = draw(st.integers(1, 14))
-    nodes = [Node(uuid4(), None, "root")]
+    nodes = [Node(new_uid(), None, "root")]
     for k in range(1, n):
-        nodes.append(Node(uuid4(), nodes[draw(st.integers(0, k - 1))].uid, f"e{k}"))
+        nodes.append(Node(new_uid(), nodes[draw(st.integers(0, k - 1))].uid, f"e{k}"))
     amounts = st.integers(0, 1000).map(float)
     promised = {node.uid: draw(amounts) for node in nodes[1:] if draw(st.booleans())}
     return columns_of(nodes), promised, draw(st.none() | amounts)
@@ -152,17 +153,17 @@ def test_children_never_get_more_than_there_is_without_a_flag(
 
 
 def test_promises_to_entries_that_are_gone_count_for_nothing() -> None:
-    tree = columns_of([Node(uuid4(), None, "root")])
-    sums = add_up(tree, {uuid4(): 500.0}, 100.0)
+    tree = columns_of([Node(new_uid(), None, "root")])
+    sums = add_up(tree, {new_uid(): 500.0}, 100.0)
     assert (sums.handed_out[0], sums.kept[0], bool(sums.is_promised[0])) == (0, 100, True)
 
 
 # --- Core-hours as shares ---------------------------------------------------------------------------------------------
 def group(shares: list[float], *, reserve: float | None = None) -> TreeColumns:
-    root = Node(uuid4(), None, "root")
-    nodes = [root, *(Node(uuid4(), root.uid, f"c{n:02}", shares=each) for n, each in enumerate(shares))]
+    root = Node(new_uid(), None, "root")
+    nodes = [root, *(Node(new_uid(), root.uid, f"c{n:02}", shares=each) for n, each in enumerate(shares))]
     if reserve is not None:
-        nodes.append(Node(uuid4(), root.uid, "reserve", kind="reserve", shares=reserve, is_group=False))
+        nodes.append(Node(new_uid(), root.uid, "reserve", kind="reserve", shares=reserve, is_group=False))
     return columns_of(nodes)
 
 
@@ -244,8 +245,8 @@ def test_last_days_of_promises_become_last_days_of_shares() -> None:
 
 
 def test_what_can_not_be_converted_says_why() -> None:
-    root = Node(uuid4(), None, "root")
-    inherits = columns_of([root, Node(uuid4(), root.uid, "a", shares=None), Node(uuid4(), root.uid, "b")])
+    root = Node(new_uid(), None, "root")
+    inherits = columns_of([root, Node(new_uid(), root.uid, "a", shares=None), Node(new_uid(), root.uid, "b")])
     with pytest.raises(Invalid, match="/a inherits"):
         convert(inherits, 0, {2: 5.0}, 10.0)
     with pytest.raises(Invalid, match="Nothing is promised"):
@@ -255,9 +256,9 @@ def test_what_can_not_be_converted_says_why() -> None:
 
 
 def test_the_way_back_multiplies_the_parts_of_every_level() -> None:
-    root, vo = Node(uuid4(), None, "root"), uuid4()
-    nodes = [root, Node(vo, root.uid, "vo", shares=30), Node(uuid4(), root.uid, "x", shares=70),
-             Node(uuid4(), vo, "p", shares=1), Node(uuid4(), vo, "q", shares=3)]  # fmt: skip
+    root, vo = Node(new_uid(), None, "root"), new_uid()
+    nodes = [root, Node(vo, root.uid, "vo", shares=30), Node(new_uid(), root.uid, "x", shares=70),
+             Node(new_uid(), vo, "p", shares=1), Node(new_uid(), vo, "q", shares=3)]  # fmt: skip
     tree = columns_of(nodes)
     i = tree.index_of_path("/vo/q")
     assert i is not None

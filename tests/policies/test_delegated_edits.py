@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings, target
+from hypothesis import HealthCheck, example, given, target
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
@@ -22,6 +22,7 @@ from apps.policies.operations import work_out
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.scope import Verb, visible_entries
 from apps.policies.trees import load_archived, load_tree
+from tests.examples import examples
 from tests.policies.conftest import AT, person
 
 pytestmark = pytest.mark.django_db
@@ -129,7 +130,7 @@ def delegate_at(policy: Policy, delegate: Actor, path: str) -> UUID:
 
 @given(path=st.sampled_from(["/a", "/a/x", "/a/y", "/b", "/b/p", "/b/s", "/c"]), edits=edits)
 @example(path="/a", edits=[("set_shares", 4, 0, 9), ("add", 0, 5, 9), ("move", 9, 1, 9)])
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(400, suppress=[HealthCheck.function_scoped_fixture])
 def test_a_delegates_operations_never_change_a_target_outside_the_delegated_subtree(
     policy: Policy, delegate: Actor, path: str, edits: list[tuple[str, int, int, Any]]
 ) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from django.contrib.auth.models import Group
 from django.db import transaction
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
@@ -26,6 +26,7 @@ from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.scope import Verb
 from apps.policies.trees import load_tree
+from tests.examples import examples
 from tests.policies.conftest import AT, GRID, person
 
 pytestmark = pytest.mark.django_db
@@ -552,7 +553,4 @@ class Delegates(RuleBasedStateMachine):
 
 
 def test_whatever_delegates_do_nobody_holds_more_than_was_given_from_above() -> None:
-    slow = list(HealthCheck)
-    run_state_machine_as_test(
-        Delegates, settings=settings(max_examples=25, stateful_step_count=15, deadline=None, suppress_health_check=slow)
-    )
+    run_state_machine_as_test(Delegates, settings=examples(25, steps=15, suppress=HealthCheck))

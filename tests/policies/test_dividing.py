@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import transaction
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
@@ -36,6 +36,7 @@ from apps.policies.operations import apply
 from apps.policies.reshape import columns_of
 from apps.policies.terms import Dates
 from apps.policies.trees import load_tree
+from tests.examples import examples
 from tests.policies.conftest import AT
 from tests.policies.share_trees import trees
 from tests.policies.test_asking import grant, lead, shares_at, uid_of  # noqa: F401 - lead is a fixture
@@ -234,7 +235,7 @@ def _target(tree: TreeColumns, j: int) -> float | None:
 
 
 @given(data=st.data(), tree=trees(most=10))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_dividing_a_group_moves_no_target_outside_it(data: st.DataObject, tree: TreeColumns) -> None:
     inner = [i for i in range(len(tree)) if len(tree.children(i)) and not (i and tree.inherit[i])]
     if not inner:
@@ -255,7 +256,6 @@ def test_dividing_a_group_moves_no_target_outside_it(data: st.DataObject, tree: 
 
 
 @given(data=st.data(), tree=trees(most=10))
-@settings(max_examples=100, deadline=None)
 def test_equalised_members_have_equal_targets(data: st.DataObject, tree: TreeColumns) -> None:
     i = data.draw(st.sampled_from(range(len(tree))))
     nodes = [tree.node(j) for j in tree.children(i)]
@@ -276,7 +276,7 @@ def test_a_lead_publishes_nothing_that_moves_the_rest(policy: Policy, lead: Acto
     published: list[int] = []
 
     @given(data=st.data())
-    @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+    @examples(30, suppress=HealthCheck)
     def divides(data: st.DataObject) -> None:
         with transaction.atomic():
             for _ in range(3):

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
@@ -21,6 +21,7 @@ from apps.policies.effects import effect_of
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.operations import work_out
 from apps.policies.pasting import plan_paste
+from tests.examples import examples
 from tests.policies.conftest import AT
 from tests.policies.share_trees import trees
 from tests.policies.test_random_edits import edits, operation
@@ -191,7 +192,7 @@ def test_every_wrong_line_of_a_table_is_named_at_once(draft: ChangeSet, alice: A
     assert "line 3" in lines[1]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60, suppress=HealthCheck)
 @given(tree=trees(), changes=edits)
 def test_the_tree_of_a_draft_is_the_tree_that_would_be_published(tree: TreeColumns, changes: Any) -> None:
     """Targets, children and paths worked out group by group, beside those of the whole tree."""

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 from django.db import transaction
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
@@ -21,6 +21,7 @@ from apps.policies.operations import work_out
 from apps.policies.reshape import columns_of
 from apps.policies.selectors import count_changes
 from apps.policies.trees import load_tree, load_tree_from_rows
+from tests.examples import examples, new_uid
 from tests.policies.conftest import AT
 
 names = st.sampled_from(["a", "b", "c", "å", "Z", "x y"])
@@ -67,7 +68,7 @@ class EditsInMemory(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.tree = columns_of([Node(uuid4(), None, "root")])
+        self.tree = columns_of([Node(new_uid(), None, "root")])
 
     @rule(edits=edits)
     def edit(self, edits: list[tuple[str, int, int, str, Any]]) -> None:
@@ -91,7 +92,7 @@ class EditsInMemory(RuleBasedStateMachine):
 
 
 def test_columns_after_random_edits_are_those_of_the_entries() -> None:
-    run_state_machine_as_test(EditsInMemory, settings=settings(max_examples=60, stateful_step_count=12, deadline=None))
+    run_state_machine_as_test(EditsInMemory, settings=examples(60, steps=12))
 
 
 class EditsPublished(RuleBasedStateMachine):
@@ -159,12 +160,7 @@ class EditsPublished(RuleBasedStateMachine):
 
 @pytest.mark.django_db
 def test_rows_equal_blobs_after_random_publishes() -> None:
-    run_state_machine_as_test(
-        EditsPublished,
-        settings=settings(
-            max_examples=12, stateful_step_count=10, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
-    )
+    run_state_machine_as_test(EditsPublished, settings=examples(12, steps=10, suppress=HealthCheck))
     assert Policy.objects.filter(head_number__gt=1).exists()
 
 

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.db import transaction
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
@@ -22,6 +22,7 @@ from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
 from apps.policies.reverting import restore_revision, revert_revision, revisions_reverted
 from apps.policies.reviewing import open_conflicts, rebase_change_set
 from apps.policies.trees import load_archived, load_tree, load_tree_from_rows
+from tests.examples import examples
 from tests.policies.conftest import AT
 from tests.policies.test_random_edits import edits, number, operation
 
@@ -55,7 +56,7 @@ def in_force(policy: Policy) -> list[tuple[UUID, str, float]]:
 
 # --- Everything comes back --------------------------------------------------------------------------------------------
 @pytest.mark.django_db
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(40, suppress=HealthCheck)
 @given(st.lists(edits, min_size=1, max_size=4), st.data())
 def test_whatever_a_revision_did_is_undone_in_every_field(rounds: list[Any], data: st.DataObject) -> None:
     slug = f"p{uuid4().hex[:12]}"

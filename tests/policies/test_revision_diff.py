@@ -6,7 +6,7 @@ from uuid import UUID, uuid5
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from apps.policies.columns import Node, TreeColumns
 from apps.policies.reshape import columns_of
@@ -87,7 +87,6 @@ def test_an_entry_seen_at_one_of_its_places_only_is_outside_the_view() -> None:
     assert found.n_outside == 1
 
 
-@settings(deadline=None)
 @given(trees(pool=POOL, most=10), trees(pool=POOL, most=10))
 def test_every_entry_that_differs_is_in_exactly_one_row(before: TreeColumns, after: TreeColumns) -> None:
     found = diff(before, after)
@@ -103,7 +102,6 @@ def test_every_entry_that_differs_is_in_exactly_one_row(before: TreeColumns, aft
         assert list(found.rows(start, start + 3)) == rows[start : start + 3]
 
 
-@settings(deadline=None)
 @given(trees(pool=POOL, most=10), trees(pool=POOL, most=10))
 def test_backwards_is_the_same_with_before_and_after_exchanged(before: TreeColumns, after: TreeColumns) -> None:
     there, back = diff(before, after).counts, diff(after, before).counts

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 from django.db import transaction
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
@@ -23,6 +23,7 @@ from apps.policies.rebasing import Sides, settle
 from apps.policies.reshape import columns_of
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_tree, load_tree_from_rows
+from tests.examples import examples
 from tests.policies.conftest import AT, person
 from tests.policies.test_random_edits import check_shape, operation
 
@@ -154,18 +155,13 @@ class TwoInMemory(RuleBasedStateMachine):
         self.writers[name] = Writer(after)
 
 
-def test_a_thousand_interleavings_of_two_editors_lose_nothing_and_break_no_tree() -> None:
+def test_interleavings_of_two_editors_lose_nothing_and_break_no_tree() -> None:
     TwoInMemory.seen = TwoInMemory.published = TwoInMemory.conflicting = 0
-    run_state_machine_as_test(
-        TwoInMemory,
-        settings=settings(
-            max_examples=INTERLEAVINGS, stateful_step_count=STEPS, deadline=None, database=None, derandomize=True,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )  # fmt: skip
-    assert TwoInMemory.seen >= INTERLEAVINGS
-    assert TwoInMemory.published >= INTERLEAVINGS / 10
-    assert TwoInMemory.conflicting > INTERLEAVINGS / 100
+    drawn = examples(INTERLEAVINGS, steps=STEPS, suppress=HealthCheck)
+    run_state_machine_as_test(TwoInMemory, settings=drawn)
+    assert TwoInMemory.seen >= drawn.max_examples
+    assert TwoInMemory.published >= drawn.max_examples / 10
+    assert TwoInMemory.conflicting > drawn.max_examples / 100
 
 
 class TwoEditors(RuleBasedStateMachine):
@@ -323,12 +319,7 @@ class TwoEditors(RuleBasedStateMachine):
 def test_no_interleaving_of_two_editors_loses_an_update_or_breaks_the_tree(policy: Policy, bob: Actor) -> None:
     TwoEditors.people = {"manager": person("manager", is_admin=True), "lead": bob}
     TwoEditors.seen = TwoEditors.published = 0
-    run_state_machine_as_test(
-        TwoEditors,
-        settings=settings(
-            max_examples=THROUGH_ALL, stateful_step_count=STEPS, deadline=None, database=None, derandomize=True,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )  # fmt: skip
-    assert TwoEditors.seen >= THROUGH_ALL
+    drawn = examples(THROUGH_ALL, steps=STEPS, suppress=HealthCheck)
+    run_state_machine_as_test(TwoEditors, settings=drawn)
+    assert TwoEditors.seen >= drawn.max_examples
     assert TwoEditors.published >= 3

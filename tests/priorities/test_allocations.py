@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import connection
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import Actor
@@ -21,6 +21,7 @@ from apps.policies.trees import load_tree
 from apps.priorities.delivered import load_delivered
 from apps.priorities.selectors.allocations import AllocationRow, AllocationTable, get_allocation_table
 from apps.usage.models import Overlap, Record
+from tests.examples import examples
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
 
 UTC_ZONE = ZoneInfo("UTC")
@@ -181,7 +182,7 @@ def test_long_tables_go_on_from_page_to_page(site: Site, as_eva: Actor) -> None:
     assert (first.n_rows, second.next_cursor) == (3, None)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(15, suppress=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.integers(-2100, 5), max_size=4))
 def test_stretches_of_time_add_up_to_the_whole_to_the_last_second(site: Site, cuts: list[int]) -> None:
     if not Record.objects.filter(job__contains="early").exists():

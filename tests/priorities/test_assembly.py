@@ -11,7 +11,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.intern import AccountKey
@@ -23,6 +23,7 @@ from apps.priorities.fingerprint import Fingerprint
 from apps.priorities.metric import JobClassRow
 from apps.priorities.rules import Rule
 from apps.usage.selectors import OpenRecords, UsageArrays
+from tests.examples import examples
 
 HOUR = 3600
 AS_OF = datetime(2026, 11, 20, 12, 20, tzinfo=UTC)
@@ -315,7 +316,7 @@ _cases = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(_cases)
 def test_the_assembly_agrees_with_its_slow_twin(case: Case) -> None:
     inputs = _inputs(case)
@@ -328,7 +329,7 @@ def test_the_assembly_agrees_with_its_slow_twin(case: Case) -> None:
         assert result.priority[at] == pytest.approx(priority, rel=1e-6, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(_cases, st.randoms(use_true_random=False))
 def test_the_snapshot_is_the_same_bit_for_bit_whatever_the_order_of_rows(case: Case, random: Any) -> None:
     shuffled = replace(case, buckets=random.sample(case.buckets, len(case.buckets)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.policies.settings import PolicySettings
@@ -18,6 +18,7 @@ from apps.priorities.metric import JobClassRow
 from apps.usage import buckets
 from apps.usage.selectors import OpenRecords, UsageArrays
 from tests import oracles_reckoning as oracle
+from tests.examples import examples
 
 HOUR = 3600
 AS_OF = 1_795_176_000 + 1_200  # 20 minutes into its hour
@@ -168,7 +169,7 @@ def _opened(jobs: list[oracle.Job], ids: dict[str, int]) -> OpenRecords:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(_jobs, _policies)
 def test_a_charge_agrees_with_its_slow_twin(job: oracle.Job, policy: PolicySettings) -> None:
     charge = _charge(job, policy)
@@ -177,7 +178,7 @@ def test_a_charge_agrees_with_its_slow_twin(job: oracle.Job, policy: PolicySetti
         assert charge.counted(approach) == pytest.approx(wanted, rel=1e-12, abs=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(_jobs, _policies)
 def test_the_arithmetic_that_is_shown_adds_up(job: oracle.Job, policy: PolicySettings) -> None:
     charge = _charge(job, policy)
@@ -192,7 +193,7 @@ def test_the_arithmetic_that_is_shown_adds_up(job: oracle.Job, policy: PolicySet
     assert all((hour.counted > 0) <= (hour.why == "counts") for hour in charge.hours)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(_jobs, max_size=8), _policies, st.sampled_from(["local", "global"]),
        st.sampled_from([(), ("here",), ("peer", "also-here")]))  # fmt: skip
 def test_what_accounts_used_is_the_sum_of_their_jobs_charges(

@@ -14,6 +14,7 @@ from apps.engine import decay
 from apps.policies.columns import Node, TreeColumns
 from apps.policies.reshape import columns_of
 from apps.priorities.corrections import Correction, corrected, counted_now
+from tests.examples import new_uid
 
 HOUR_S = 3600.0
 AS_OF_S = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
@@ -36,7 +37,7 @@ def tree() -> TreeColumns:
 
 
 def correction(entry: UUID, amount_s: float, *, hours_ago: float = 1.0, resource: str = "cpu_s") -> Correction:
-    return Correction(uuid4(), entry, resource, amount_s, AS_OF_S - hours_ago * HOUR_S)
+    return Correction(new_uid(), entry, resource, amount_s, AS_OF_S - hours_ago * HOUR_S)
 
 
 def own_after(tree: TreeColumns, own: list[float], *corrections: Correction) -> list[float]:

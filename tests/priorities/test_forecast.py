@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
@@ -35,6 +35,7 @@ from apps.priorities.forecast.telling import tell_level
 from apps.priorities.lookup import AccountQuery
 from apps.priorities.sentences import Said
 from tests.engine.test_explain_recovery import history
+from tests.examples import examples
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
 
 DAY_S = 86_400.0
@@ -135,7 +136,7 @@ def test_beyond_a_year_it_says_so_instead_of_a_date() -> None:
     assert re.search(r"\b365\b", _texts(found)), "days that are looked ahead"
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10**6), share=st.floats(0.0, 0.35), rate=st.floats(5e4, 5e6))
 def test_where_next_to_nothing_is_left_when_the_window_ends_the_closed_form_agrees_with_every_hour(
     seed: int, share: float, rate: float

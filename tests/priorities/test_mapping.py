@@ -257,6 +257,6 @@ def test_hostile_patterns_don_t_take_long(tree: TreeColumns) -> None:
     import time
 
     rules = [_rule(tree, "glob", "/guests", user_pattern="*a" * 60 + "b")]
-    began = time.perf_counter()
+    began = time.process_time()
     assert _place(tree, rules, "a" * 256, "x") is None
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1

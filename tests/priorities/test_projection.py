@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.intern import AccountKey
@@ -24,6 +24,7 @@ from apps.priorities.fingerprint import Fingerprint
 from apps.priorities.metric import JobClassRow
 from apps.priorities.projection import HORIZONS_DAYS, Projection, Side, accounts_ahead, compare, demand_of
 from apps.usage.selectors import OpenRecords, UsageArrays
+from tests.examples import examples
 from tests.oracles_projection import HOUR, Bucket, Job, used_ahead
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
 
@@ -89,7 +90,7 @@ _jobs = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(_buckets, _jobs, _windows, st.sampled_from(APPROACHES), st.sampled_from(HORIZONS_DAYS))
 def test_usage_ahead_is_that_of_every_hour_written_out(
     buckets: list[Bucket], jobs: list[Job], window: dict[str, Any], approach: str, days: int

@@ -8,7 +8,7 @@ from itertools import count
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
@@ -21,6 +21,7 @@ from apps.usage.listing import take_listing
 from apps.usage.models import Bucket, Import, Record, Source
 from apps.usage.proof import prove
 from apps.usage.undo import undo_import
+from tests.examples import examples
 from tests.usage import oracle
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -28,7 +29,7 @@ MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
 _numbers = count()
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
-HURRIED = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+HURRIED = examples(25, suppress=HealthCheck)
 
 
 def fresh_source() -> Source:

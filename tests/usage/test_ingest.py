@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from django.db import IntegrityError, connection, transaction
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
@@ -20,6 +20,7 @@ from apps.usage.ingest import ingest_batch
 from apps.usage.models import Bucket, Record, Source
 from apps.usage.services import make_source
 from apps.usage.versions import Counts
+from tests.examples import examples
 from tests.usage import oracle
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -223,7 +224,7 @@ def read_buckets(source: Source) -> dict[oracle.Bucket, tuple[float, float]]:
 
 
 @pytest.mark.django_db(transaction=True)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(st.lists(records(), max_size=12), max_size=4), number=st.integers(0, 10**9))
 def test_batches_with_repeats_corrections_and_disorder_equal_the_slow_twin(
     batches: list[list[RecordRow]], number: int

@@ -6,7 +6,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.errors import Invalid, TooLarge
@@ -230,7 +230,6 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from(FIELDS), json_values, max_size=12), max_size=5))
 def test_every_record_is_taken_or_named_whatever_it_holds(records: list[dict[str, Any]]) -> None:
     body = "\n".join(json.dumps(record) for record in records)
@@ -238,7 +237,6 @@ def test_every_record_is_taken_or_named_whatever_it_holds(records: list[dict[str
     assert len(jobs(found)) + len(found.rejections) == len(records)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_answered_by_rows_and_reasons(body: bytes) -> None:
     found = parse(body, kind="application/x-ndjson")

@@ -8,12 +8,13 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.usage.collectors import records_json
 from apps.usage.collectors.records_json import Records, parse_records
 from apps.usage.collectors.records_plain import plain_records
+from tests.examples import examples
 from tests.usage.reading import jobs_of
 
 GOOD: dict[str, Any] = {
@@ -62,7 +63,7 @@ odd_or_usual: st.SearchStrategy[dict[str, Any]] = st.one_of(st.just({}), usual)
 records = st.lists(odd_or_usual.map(lambda odd: {**GOOD, **odd}), max_size=4)
 
 
-@settings(deadline=None, max_examples=400)
+@examples(400)
 @given(records, st.sampled_from(["application/x-ndjson", "application/json"]))
 def test_all_at_once_and_one_by_one_say_the_same(given_records: list[dict[str, Any]], kind: str) -> None:
     assert told(parse(given_records, kind)) == told(one_by_one(given_records, kind))

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
@@ -24,6 +24,7 @@ from apps.usage.proof import prove
 from apps.usage.selectors import load_open_records, load_usage, watermarks
 from apps.usage.services import make_source
 from apps.usage.sums import HourSums, Running, forget_peer, make_peer_source, note_heard, replace_running, replace_sums
+from tests.examples import examples
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 FIRST = int(datetime(2026, 11, 20, tzinfo=UTC).timestamp()) // 3600  # the hour in which tests begin
@@ -87,7 +88,7 @@ def test_the_same_sums_told_again_change_nothing(peer: Source) -> None:
 _SUMS = st.dictionaries(st.integers(0, 3), st.integers(1, 2**40).map(lambda n: n / 1024), max_size=4)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress=[HealthCheck.function_scoped_fixture])
 @given(
     final=st.dictionaries(st.integers(0, 30), _SUMS, min_size=1, max_size=8),
     earlier=st.lists(st.dictionaries(st.integers(0, 30), _SUMS, max_size=4), max_size=3),
@@ -190,7 +191,7 @@ def test_running_jobs_are_replaced_as_a_whole_and_the_same_ones_again_change_not
 _JOBS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1.0, 2.0]), st.sampled_from([60.0, np.nan])), max_size=6)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(15, suppress=[HealthCheck.function_scoped_fixture])
 @given(told=st.lists(_JOBS, min_size=1, max_size=4))
 def test_whatever_ran_before_the_last_ones_told_are_those_that_run(
     peer: Source, told: list[list[tuple[int, float, float]]]

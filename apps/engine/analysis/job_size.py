@@ -61,8 +61,9 @@ def significant_job(
 ) -> SignificantJob:  # fmt: skip
     """M(F, t, s, r) of eq. 22 as a job: what more usage brings an entry down to the next component.
 
-    A job of just this usage brings the entry to the edge; anything more is over it. pool_usage: usage of the whole
-    sibling group, > 0, in any unit.
+    Eq. 22 has no least step, since a component includes its lowest priority: this is the greatest lower bound. A job
+    of just this usage brings the entry to the edge; more than rounding beyond it changes the component. 0 where the
+    entry is on the edge already: any job shows. pool_usage: usage of the whole sibling group, > 0, in any unit.
     """
     priority = float(operator(np.array([target]), np.array([actual]))[0])
     component = int(min(resolution - 1, np.floor((priority + 1.0) / 2.0 * resolution)))

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine.jobs.gridengine import solve
@@ -82,7 +82,6 @@ def without_projects(case: dict[str, Any]) -> dict[str, Any]:
     return {**case, "jobs": [{**job, "project": None} for job in case["jobs"]]}
 
 
-@settings(deadline=None)
 @given(cases())
 def test_functional_and_override_tickets_are_those_of_the_twin(case: dict[str, Any]) -> None:
     case = {**case, "config": {**case["config"], "weight_tickets_share": 0}}
@@ -92,7 +91,6 @@ def test_functional_and_override_tickets_are_those_of_the_twin(case: dict[str, A
             assert rows[job_id][name] == pytest.approx(parts[name], rel=1e-12, abs=1e-12), (job_id, name)
 
 
-@settings(deadline=None)
 @given(cases().map(without_projects))
 def test_share_tree_tickets_are_those_of_the_twin_under_every_hierarchy(case: dict[str, Any]) -> None:
     rows, expected = solve(case)["jobs"], tickets(case)
@@ -101,7 +99,6 @@ def test_share_tree_tickets_are_those_of_the_twin_under_every_hierarchy(case: di
             assert rows[job_id][name] == pytest.approx(value, rel=1e-12, abs=1e-12), (job_id, name)
 
 
-@settings(deadline=None)
 @given(cases(variants=VARIANTS), st.randoms(use_true_random=False))
 def test_the_order_of_the_text_changes_nothing(case: dict[str, Any], shuffler: random.Random) -> None:
     mixed = {**case, **{name: list(case[name]) for name in ("jobs", "users", "projects", "departments")}}
@@ -114,7 +111,6 @@ def test_the_order_of_the_text_changes_nothing(case: dict[str, Any], shuffler: r
         assert {name: found["jobs"][job_id][name] for name in numbers} == pytest.approx(numbers, rel=1e-12, abs=1e-15)
 
 
-@settings(deadline=None)
 @given(cases(variants=VARIANTS))
 def test_parts_sum_up_and_normalised_values_stay_in_range(case: dict[str, Any]) -> None:
     config = case["config"]
@@ -134,7 +130,6 @@ def test_parts_sum_up_and_normalised_values_stay_in_range(case: dict[str, Any]) 
         assert sum(shares) == pytest.approx(1.0) or not any(shares)
 
 
-@settings(deadline=None)
 @given(cases())
 def test_running_jobs_share_out_all_functional_tickets_or_none(case: dict[str, Any]) -> None:
     rows = solve(case)["jobs"]
@@ -142,7 +137,6 @@ def test_running_jobs_share_out_all_functional_tickets_or_none(case: dict[str, A
     assert dealt == 0 or dealt == pytest.approx(case["config"]["weight_tickets_functional"])
 
 
-@settings(deadline=None)
 @given(cases(variants=st.just("even_split")))
 def test_an_even_split_deals_no_more_than_there_is_and_owners_jobs_alike(case: dict[str, Any]) -> None:
     rows = solve(case)["jobs"]
@@ -170,7 +164,6 @@ LABELS = {
 }  # fmt: skip
 
 
-@settings(deadline=None)
 @given(cases(variants=VARIANTS))
 def test_every_line_of_an_explanation_adds_up_to_the_number_it_tells(case: dict[str, Any]) -> None:
     case["jobs"].append({"id": "99", "deadline_in_s": 60, "requests": {"lic": 2, "site": "north"}, "state": "pending"})
@@ -187,7 +180,6 @@ def test_every_line_of_an_explanation_adds_up_to_the_number_it_tells(case: dict[
 HUGE = st.sampled_from([0, 5e-324, 1e-300, 1e-9, 1, 1e9, 1e15])
 
 
-@settings(deadline=None)
 @given(cases(variants=VARIANTS), st.data())
 def test_whatever_the_magnitudes_every_number_is_finite(case: dict[str, Any], data: st.DataObject) -> None:
     for plural in ("users", "projects", "departments"):

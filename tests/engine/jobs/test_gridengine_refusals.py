@@ -7,13 +7,14 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine.case_text import read_cases
 from apps.engine.errors import BadCase, EngineError
 from apps.engine.jobs import solve_job_case
 from apps.engine.jobs.gridengine import solve
+from tests.examples import examples
 
 GOOD: dict[str, Any] = {
     "id": "good",
@@ -201,7 +202,7 @@ PATHS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(PATHS, ANYTHING)
 def test_whatever_stands_in_a_field_the_answer_is_a_result_or_a_refusal(path: str, value: object) -> None:
     try:

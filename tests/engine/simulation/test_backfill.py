@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine import fast
 from apps.engine.simulation import run, simulate
 from apps.engine.simulation.scenario import read_scenario
 from apps.engine.simulation.workload import draw
+from tests.examples import examples
 
 CPUS = 8
 
@@ -67,7 +68,7 @@ LINES = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(LINES, st.integers(0, 99), st.sampled_from([{}, {"dispatch": "sam", "front": "fifo"}]))
 def test_backfill_never_delays_the_head_of_the_line(
     lines: list[dict[str, Any]], seed: int, more: dict[str, Any]
@@ -86,7 +87,7 @@ def test_backfill_never_delays_the_head_of_the_line(
             assert jobs[head]["start"] <= promise_s + 1e-6
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(30)
 @given(LINES, st.integers(0, 99))
 def test_without_backfill_one_entry_is_served_strictly_in_order(lines: list[dict[str, Any]], seed: int) -> None:
     jobs, end_s = ran(scenario_of(lines, backfill=False, seed=seed))

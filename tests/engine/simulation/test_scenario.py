@@ -10,11 +10,12 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.engine.errors import EngineError
 from apps.engine.simulation import simulate
+from tests.examples import examples
 
 Change = dict[str, Any]
 NAN, INF = math.nan, math.inf
@@ -204,7 +205,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(300, suppress=HealthCheck)
 @given(data=st.data())
 def test_no_value_anywhere_makes_more_than_a_refusal(small: dict[str, Any], data: st.DataObject) -> None:
     """Any JSON in any one place: a result or an EngineError, at once."""

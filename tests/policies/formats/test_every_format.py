@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from apps.errors import Invalid, TooLarge
 from apps.policies.columns import Node, TreeColumns
@@ -15,6 +15,7 @@ from apps.policies.formats import __path__ as where_formats_are
 from apps.policies.formats.registry import FORMATS, dropped, get_format, guess_format, list_formats, read_file
 from apps.policies.names import MAX_DEPTH
 from apps.policies.reshape import columns_of
+from tests.examples import examples
 from tests.policies.formats.round_trip import asked, read, text_of_tree
 from tests.policies.share_trees import NASTY, trees
 
@@ -22,7 +23,7 @@ every = pytest.mark.parametrize("name", list(FORMATS))
 
 
 @every
-@settings(max_examples=60)
+@examples(60)
 @given(tree=trees())
 def test_importing_an_export_asks_for_nothing(name: str, tree: TreeColumns) -> None:
     assert asked(name, text_of_tree(name, tree), tree) == []

@@ -1,0 +1,70 @@
+"""How many examples a property test draws: few and always the same in `make test`, many random ones in `make test-all`.
+
+Profiles go by target; whether CI is set changes nothing. `fixed` is loaded unless `--hypothesis-profile` names
+another. `deep` keeps what fails in `.hypothesis` and tries it first the next time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from uuid import UUID
+
+from hypothesis import HealthCheck, core, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
+from hypothesis.vendor.pretty import RepresentationPrinter
+
+FIXED, DEEP = "fixed", "deep"
+_ORDINARY = 100
+_FEWEST = 25  # as far as a test asks for so many
+_TIMED = (HealthCheck.too_slow,)  # a busy machine is no finding
+
+
+def register_profiles() -> None:
+    """Before hypothesis' plugin for pytest reads its options, so that they win."""
+    basis = settings(settings.get_profile("default"), deadline=None, suppress_health_check=_TIMED)
+    settings.register_profile(
+        FIXED, basis, max_examples=_count(_ORDINARY, FIXED), derandomize=True, database=None, print_blob=False
+    )
+    settings.register_profile(DEEP, basis, max_examples=_count(_ORDINARY, DEEP), print_blob=True)
+    settings.load_profile(FIXED)
+    _draw_without_constants_of_the_code()
+    show_values()
+
+
+def _draw_without_constants_of_the_code() -> None:
+    """In `fixed`: else what is drawn depends on which modules happen to be imported, and on every literal in them."""
+    gather = providers._get_local_constants
+    none = providers._local_constants
+
+    def constants() -> Constants:
+        return none if settings.get_current_profile_name() == FIXED else gather()
+
+    providers._get_local_constants = constants
+
+
+def show_values() -> None:
+    """Undo what an import of schemathesis does to the whole process: failing examples are printed without values."""
+    core.RepresentationPrinter = RepresentationPrinter  # type: ignore[attr-defined]
+
+
+def examples(count: int, *, steps: int | None = None, suppress: Iterable[HealthCheck] = ()) -> settings:
+    """Settings of a test that ordinarily draws so many; steps: of each run of a state machine, at most."""
+    asked = settings(
+        max_examples=_count(count, settings.get_current_profile_name()),
+        suppress_health_check=[*_TIMED, *(check for check in suppress if check not in _TIMED)],
+        deadline=None,
+    )
+    return asked if steps is None else settings(asked, stateful_step_count=steps)
+
+
+def new_uid() -> UUID:
+    """A uid as uuid4 makes them, yet the same whenever an example runs again: hypothesis seeds `random`."""
+    return UUID(int=random.getrandbits(128), version=4)
+
+
+def _count(count: int, profile: str) -> int:
+    if profile == FIXED:
+        return max(count // 4, min(count, _FEWEST))
+    return 4 * count if profile == DEEP else count
