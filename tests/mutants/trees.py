@@ -1,0 +1,93 @@
+"""Copies of a tree, each with a mistake in one file at a time, and pytest run in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+_NOT_COPIED = shutil.ignore_patterns(".*", "var", "__pycache__", "node_modules")
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", re.MULTILINE)
+
+
+class Outcome(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True)
+class Result:
+    outcome: Outcome
+    failed_test: str = ""
+    output: str = ""
+
+
+class Copy:
+    """A tree of its own: the checkout is never written to."""
+
+    def __init__(self, tree: Path, folder: Path) -> None:
+        self.root = folder / tree.name
+        shutil.copytree(tree, self.root, ignore=_NOT_COPIED, symlinks=True)
+        if (tree.parent / "shared").is_dir():
+            (folder / "shared").symlink_to(tree.parent / "shared")
+
+    @contextmanager
+    def changed(self, path: str, text: str) -> Iterator[None]:
+        file = self.root / path
+        before = file.read_text(encoding="utf-8")
+        try:
+            self._write(file, text)
+            yield
+        finally:
+            self._write(file, before)
+
+    def _write(self, file: Path, text: str) -> None:
+        """Compiled files are known by size and second, which two mutants may share; numba's by the calling file."""
+        file.write_text(text, encoding="utf-8")
+        if file.is_relative_to(self.root / "apps" / "engine"):
+            for folder in (self.root / "apps" / "engine").rglob("__pycache__"):
+                shutil.rmtree(folder)
+        else:
+            shutil.rmtree(file.parent / "__pycache__", ignore_errors=True)
+        shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)  # examples that another mutant failed
+
+    def run(self, tests: Sequence[str], *arguments: str, timeout_s: float, **environment: str) -> Result:
+        listed = self.root.parent / "tests.txt"
+        listed.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=line", "-rfE",
+            "--hypothesis-seed=0", *arguments, f"@{listed}",
+        ]  # fmt: skip
+        with (self.root.parent / "output.txt").open("w+", encoding="utf-8") as output:
+            process = subprocess.Popen(
+                command, cwd=self.root, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                env={**os.environ, "TMPDIR": str(self._temporary()), **environment},
+            )  # fmt: skip
+            try:
+                process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                return Result(Outcome.TIMEOUT)
+            finally:
+                self._end(process)
+            output.seek(0)
+            text = output.read()
+        if process.returncode == 0:
+            return Result(Outcome.PASSED, output=text)
+        failed = _FAILED.search(text)
+        return Result(Outcome.FAILED, failed[1] if failed else text.strip().rpartition("\n")[2], text)
+
+    def _temporary(self) -> Path:
+        """Beside the copy, so that what a test that was ended leaves behind goes with it."""
+        folder = self.root.parent / "tmp"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        return folder
