@@ -1,1 +1,1 @@
-"""How many planted mistakes the suite notices: `make mutants` a sample of generated ones, `make planted` chosen ones."""
+"""How many mistakes the suite notices: of a sample of generated ones (`make mutants`) and of chosen ones."""

@@ -35,8 +35,8 @@ _DECLARATIONS = {"admin.py", "apps.py", "models.py", "signals.py"}
 class Mutant:
     part: str
     path: str
-    first_line: int
-    last_line: int
+    line: int
+    statement: tuple[int, int]
     before: str
     after: str
 
@@ -51,7 +51,6 @@ class Mutant:
 class _Mutation(NamedTuple):
     node: Any
     replacement: Any
-    last_line: int
     mutator: str
 
 
@@ -92,15 +91,26 @@ def _mutant(part: str, path: Path, tree: Path, line: int, key: str) -> Mutant | 
     before = str(module.code)
     fine = [each for each in of_lines[line] if each.mutator not in _CRUDE]
     crude = of_lines[line] if key[0] in "0123" else []
-    for node, replacement, last_line, _ in sorted(fine or crude, key=lambda each: _hash(key + _code(*each[:2]))):
+    for node, replacement, _ in sorted(fine or crude, key=lambda each: _hash(key + _code(*each[:2]))):
         after = str(module.deep_replace(node, replacement).code)
         try:
             if ast.dump(ast.parse(before)) == ast.dump(ast.parse(after)):
                 continue
         except SyntaxError:
             continue
-        return Mutant(part, str(path.relative_to(tree)), line, last_line, before, after)
+        return Mutant(part, str(path.relative_to(tree)), line, _statement(before, line), before, after)
     return None
+
+
+def _statement(source: str, line: int) -> tuple[int, int]:
+    """First and last line of the statement around it; of one that holds others, its head."""
+    around = (line, line)
+    for node in ast.walk(ast.parse(source)):  # outer ones first
+        if isinstance(node, ast.stmt):
+            last = node.body[0].lineno - 1 if hasattr(node, "body") else node.end_lineno or node.lineno
+            if node.lineno <= line <= max(last, node.lineno):
+                around = (node.lineno, max(last, node.lineno))
+    return around
 
 
 @cache
@@ -111,8 +121,7 @@ def _mutations_by_line(path: Path) -> tuple[Any, dict[int, list[_Mutation]]]:
     found = defaultdict(list)
     for node, replacement, mutator in _mutations(wrapper.module, inside=False):
         if node in positions:
-            place = positions[node]
-            found[place.start.line].append(_Mutation(node, replacement, place.end.line, mutator))
+            found[positions[node].start.line].append(_Mutation(node, replacement, mutator))
     return wrapper.module, found
 
 

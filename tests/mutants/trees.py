@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -30,12 +30,16 @@ class Result:
     failed_test: str = ""
     output: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.outcome} {self.failed_test}".strip()
+
 
 class Copy:
     """A tree of its own: the checkout is never written to."""
 
     def __init__(self, tree: Path, folder: Path) -> None:
         self.root = folder / tree.name
+        self._temporary = folder / "tmp"  # of tests: what one that was killed leaves behind goes with it
         shutil.copytree(tree, self.root, ignore=_NOT_COPIED, symlinks=True)
         if (tree.parent / "shared").is_dir():
             (folder / "shared").symlink_to(tree.parent / "shared")
@@ -61,16 +65,15 @@ class Copy:
         shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)  # examples that another mutant failed
 
     def run(self, tests: Sequence[str], *arguments: str, timeout_s: float, **environment: str) -> Result:
-        listed = self.root.parent / "tests.txt"
-        listed.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
+        self._temporary.mkdir()
         command = [
-            sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--tb=line", "-rfE",
-            "--hypothesis-seed=0", *arguments, f"@{listed}",
+            sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "--tb=line", "-rfE", "--hypothesis-seed=0",
+            *arguments, *tests,
         ]  # fmt: skip
         with (self.root.parent / "output.txt").open("w+", encoding="utf-8") as output:
             process = subprocess.Popen(
                 command, cwd=self.root, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-                env={**os.environ, "TMPDIR": str(self._temporary()), **environment},
+                env={**os.environ, "TMPDIR": str(self._temporary), **environment},
             )  # fmt: skip
             try:
                 process.wait(timeout_s)
@@ -85,9 +88,12 @@ class Copy:
         failed = _FAILED.search(text)
         return Result(Outcome.FAILED, failed[1] if failed else text.strip().rpartition("\n")[2], text)
 
-    def _temporary(self) -> Path:
-        """Beside the copy, so that what a test that was ended leaves behind goes with it."""
-        folder = self.root.parent / "tmp"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        return folder
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """With its database, which has a session of its own and outlives a killed test run."""
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for lock in self._temporary.glob("*/**/postmaster.pid"):
+            with suppress(ProcessLookupError, ValueError):
+                os.kill(int(lock.read_text(encoding="utf-8").split("\n")[0]), signal.SIGQUIT)
+        shutil.rmtree(self._temporary, ignore_errors=True)

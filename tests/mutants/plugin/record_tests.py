@@ -1,0 +1,38 @@
+"""A pytest plugin: writes to TESTS_OUT what each test that passed took with its fixtures, and which world it is in."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+_seconds: Counter[str] = Counter()
+_worlds: dict[str, str] = {}
+_failed: set[str] = set()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    try:
+        worlds = importlib.import_module("tests.worlds")
+    except ImportError:  # a tree of before there were any, or one without Django
+        return
+    named = worlds.named_by(getattr(item, "fixturenames", ()))
+    if named:
+        item.user_properties.append(("world", named))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[report.nodeid] += report.duration
+    _worlds.update((report.nodeid, str(value)) for name, value in report.user_properties if name == "world")
+    if not report.passed:
+        _failed.add(report.nodeid)
+
+
+def pytest_sessionfinish() -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        tests = {test: [seconds, _worlds.get(test, "")] for test, seconds in _seconds.items() if test not in _failed}
+        Path(os.environ["TESTS_OUT"]).write_text(json.dumps(tests), encoding="utf-8")
