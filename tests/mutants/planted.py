@@ -17,9 +17,9 @@ class Planted:
     def text_in(self, tree: Path) -> str:
         text = (tree / self.path).read_text(encoding="utf-8")
         if text.count(self.old) != 1:
-            raise SystemExit(f"{self.name}: {self.path} has this {text.count(self.old)} times, not once:\n{self.old}")
+            raise ValueError(f"{self.name}: {self.path} has this {text.count(self.old)} times, not once:\n{self.old}")
         if gone := [test for test in self.tests if not (tree / test).exists()]:
-            raise SystemExit(f"{self.name}: no such tests: {', '.join(gone)}")
+            raise ValueError(f"{self.name}: no such tests: {', '.join(gone)}")
         return text.replace(self.old, self.new)
 
 
@@ -82,8 +82,8 @@ PLANTED = (
     Planted(
         name="lost audit row",
         path="apps/accounts/services.py",
-        old='    token.save(update_fields=["revoked_at"])\n    audit.record(actor=actor, verb="token.revoked", at=at, policy_slug=token.policy_slug, subject=str(token))\n',
-        new='    token.save(update_fields=["revoked_at"])\n',
+        old='audit.record(actor=actor, verb="token.revoked", at=at, policy_slug=token.policy_slug, subject=str(token))',
+        new="return",
         tests=("tests/accounts/test_tokens.py",),
     ),
     Planted(

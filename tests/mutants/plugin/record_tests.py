@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -16,11 +16,8 @@ _failed: set[str] = set()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    try:
-        worlds = importlib.import_module("tests.worlds")
-    except ImportError:  # a tree of before there were any, or one without Django
-        return
-    named = worlds.named_by(getattr(item, "fixturenames", ()))
+    worlds = sys.modules.get("tests.worlds")  # not in a tree of before there were any, nor without Django
+    named = worlds.named_by(getattr(item, "fixturenames", ())) if worlds else None
     if named:
         item.user_properties.append(("world", named))
 
