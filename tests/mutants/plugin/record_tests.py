@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-_seconds: Counter[str] = Counter()
+_seconds: defaultdict[str, float] = defaultdict(float)
 _worlds: dict[str, str] = {}
 _failed: set[str] = set()
 
