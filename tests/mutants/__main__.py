@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -31,6 +32,7 @@ _Found = TypeVar("_Found")
 
 def main(arguments: Sequence[str]) -> int:
     options = _options(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything that was started ends with it
     tree = options.tree.resolve()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copies = [Copy(tree, Path(folder) / str(n)) for n in range(options.workers)]
@@ -105,8 +107,13 @@ def _each(copies: list[Copy], mistakes: Sequence[_Mistake], judge: Callable[[Cop
         _say(f"{place + 1}/{len(mistakes)} after {time.monotonic() - began:.0f} s: {found}")
         return found
 
-    with ThreadPoolExecutor(len(copies)) as threads:
+    threads = ThreadPoolExecutor(len(copies))
+    try:
         return list(threads.map(one, range(len(mistakes))))
+    finally:  # at once also where somebody interrupts it
+        threads.shutdown(wait=False, cancel_futures=True)
+        for copy in copies:
+            copy.close()
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:

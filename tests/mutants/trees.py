@@ -40,6 +40,8 @@ class Copy:
     def __init__(self, tree: Path, folder: Path) -> None:
         self.root = folder / tree.name
         self._temporary = folder / "tmp"  # of tests: what one that was killed leaves behind goes with it
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
         shutil.copytree(tree, self.root, ignore=_NOT_COPIED, symlinks=True)
         if (tree.parent / "shared").is_dir():
             (folder / "shared").symlink_to(tree.parent / "shared")
@@ -65,13 +67,15 @@ class Copy:
         shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)  # examples that another mutant failed
 
     def run(self, tests: Sequence[str], *arguments: str, timeout_s: float, **environment: str) -> Result:
+        if self._closed:
+            raise RuntimeError("This copy is closed.")
         self._temporary.mkdir()
         command = [
             sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "--tb=line", "-rfE", "--hypothesis-seed=0",
             *arguments, *tests,
         ]  # fmt: skip
         with (self.root.parent / "output.txt").open("w+", encoding="utf-8") as output:
-            process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 command, cwd=self.root, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
                 env={**os.environ, "TMPDIR": str(self._temporary), **environment},
             )  # fmt: skip
@@ -80,7 +84,7 @@ class Copy:
             except subprocess.TimeoutExpired:
                 return Result(Outcome.TIMEOUT)
             finally:
-                self._end(process)
+                self._stop()
             output.seek(0)
             text = output.read()
         if process.returncode == 0:
@@ -88,11 +92,16 @@ class Copy:
         failed = _FAILED.search(text)
         return Result(Outcome.FAILED, failed[1] if failed else text.strip().rpartition("\n")[2], text)
 
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """With its database, which has a session of its own and outlives a killed test run."""
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    def close(self) -> None:
+        """Nothing is run any more."""
+        self._closed = True
+        self._stop()
+
+    def _stop(self) -> None:
+        """What still runs here, with its database, which has a session of its own and outlives a killed test run."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
         for lock in self._temporary.glob("*/**/postmaster.pid"):
             with suppress(ProcessLookupError, ValueError):
                 os.kill(int(lock.read_text(encoding="utf-8").split("\n")[0]), signal.SIGQUIT)
