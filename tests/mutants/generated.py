@@ -90,7 +90,7 @@ def _mutant(part: str, path: Path, tree: Path, line: int, key: str) -> Mutant | 
     module, of_lines = _mutations_by_line(path)
     before = str(module.code)
     fine = [each for each in of_lines[line] if each.mutator not in _CRUDE]
-    crude = of_lines[line] if key[0] in "0123" else []
+    crude = of_lines[line] if key[-1] in "0123" else []
     for node, replacement, _ in sorted(fine or crude, key=lambda each: _hash(key + _code(*each[:2]))):
         after = str(module.deep_replace(node, replacement).code)
         try:

@@ -57,13 +57,10 @@ class Copy:
             self._write(file, before)
 
     def _write(self, file: Path, text: str) -> None:
-        """Compiled files are known by size and second, which two mutants may share; numba's by the calling file."""
+        """Python knows compiled files by size and second, which two mutants may share; numba looks at every byte."""
         file.write_text(text, encoding="utf-8")
-        if file.is_relative_to(self.root / "apps" / "engine"):
-            for folder in (self.root / "apps" / "engine").rglob("__pycache__"):
-                shutil.rmtree(folder)
-        else:
-            shutil.rmtree(file.parent / "__pycache__", ignore_errors=True)
+        for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
+            compiled.unlink()
         shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)  # examples that another mutant failed
 
     def run(self, tests: Sequence[str], *arguments: str, timeout_s: float, **environment: str) -> Result:
