@@ -28,6 +28,7 @@ _PERMISSIONS = (
 )  # fmt: skip
 # Mostly they crash wherever they are run, so they say little: only lines without others, and of those one in four.
 _CRUDE = {"operator_arg_removal", "operator_assignment"}
+_WITHOUT_MUTANTS = ("#", "@", '"', "'", ")", "]", "}", "import ", "from ", "def ", "class ")
 _DECLARATIONS = {"admin.py", "apps.py", "models.py", "signals.py"}
 
 
@@ -82,15 +83,17 @@ def _lines(path: Path, name: str, seed: str) -> Iterator[tuple[str, Path, int]]:
     seen: Counter[str] = Counter()
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         seen[line] += 1
-        yield _hash(f"{seed}\n{name}\n{line}\n{seen[line]}"), path, number
+        if (code := line.strip()) and not code.startswith(_WITHOUT_MUTANTS):
+            yield _hash(f"{seed}\n{name}\n{line}\n{seen[line]}"), path, number
 
 
 def _mutant(part: str, path: Path, tree: Path, line: int, key: str) -> Mutant | None:
     """One of those that begin in this line; none where Python would read the same program, or no program."""
-    module, of_lines = _mutations_by_line(path)
+    module, nodes = _nodes_by_line(path)
     before = str(module.code)
-    fine = [each for each in of_lines[line] if each.mutator not in _CRUDE]
-    crude = of_lines[line] if key[-1] in "0123" else []
+    found = list(_mutations(nodes[line]))
+    fine = [each for each in found if each.mutator not in _CRUDE]
+    crude = found if key[-1] in "0123" else []
     for node, replacement, _ in sorted(fine or crude, key=lambda each: _hash(key + _code(*each[:2]))):
         after = str(module.deep_replace(node, replacement).code)
         try:
@@ -114,29 +117,36 @@ def _statement(source: str, line: int) -> tuple[int, int]:
 
 
 @cache
-def _mutations_by_line(path: Path) -> tuple[Any, dict[int, list[_Mutation]]]:
+def _nodes_by_line(path: Path) -> tuple[Any, dict[int, list[Any]]]:
+    """What may be mutated, by the line in which it begins."""
     cst, metadata = _library("libcst"), _library("libcst.metadata")
     wrapper = metadata.MetadataWrapper(cst.parse_module(path.read_text(encoding="utf-8")))
     positions = wrapper.resolve(metadata.PositionProvider)
     found = defaultdict(list)
-    for node, replacement, mutator in _mutations(wrapper.module, inside=False):
+    for node in _nodes(wrapper.module, inside=False):
         if node in positions:
-            found[positions[node].start.line].append(_Mutation(node, replacement, mutator))
+            found[positions[node].start.line].append(node)
     return wrapper.module, found
 
 
-def _mutations(node: Any, *, inside: bool) -> Iterator[tuple[Any, Any, str]]:
-    """Within functions; elsewhere numbers only: what else a module says while it loads is its declarations."""
+def _nodes(node: Any, *, inside: bool) -> Iterator[Any]:
+    """Those within functions; elsewhere numbers only: what else a module says while it loads is its declarations."""
     cst = _library("libcst")
     if isinstance(node, (cst.Annotation, cst.Decorator, cst.BaseString)):
         return
-    for kind, mutate in _library("mutmut.mutation.mutators").mutation_operators:
-        if isinstance(node, kind) and (inside or isinstance(node, cst.BaseNumber)):
-            for replacement in mutate(node):
-                if not (isinstance(node, cst.Call) and _is_about_text(node, replacement)):
-                    yield node, replacement, mutate.__name__
+    if inside or isinstance(node, cst.BaseNumber):
+        yield node
     for child in node.children:
-        yield from _mutations(child, inside=inside or isinstance(node, cst.FunctionDef))
+        yield from _nodes(child, inside=inside or isinstance(node, cst.FunctionDef))
+
+
+def _mutations(nodes: list[Any]) -> Iterator[_Mutation]:
+    cst = _library("libcst")
+    for node in nodes:
+        for kind, mutate in _library("mutmut.mutation.mutators").mutation_operators:
+            for replacement in mutate(node) if isinstance(node, kind) else ():
+                if not (isinstance(node, cst.Call) and _is_about_text(node, replacement)):
+                    yield _Mutation(node, replacement, mutate.__name__)
 
 
 def _is_about_text(call: Any, replacement: Any) -> bool:

@@ -26,6 +26,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Result:
+    """What became of a run, and the first test that failed."""
+
     outcome: Outcome
     failed_test: str = ""
     output: str = ""
@@ -87,6 +89,8 @@ class Copy:
         if process.returncode == 0:
             return Result(Outcome.PASSED, output=text)
         failed = _FAILED.search(text)
+        if not failed and "+ Timeout +" in text:  # pytest-timeout ends the process
+            return Result(Outcome.TIMEOUT, output=text)
         return Result(Outcome.FAILED, failed[1] if failed else text.strip().rpartition("\n")[2], text)
 
     def close(self) -> None:
