@@ -5,16 +5,21 @@ PY := $(VENV)/bin/python
 # A changed lock file has another stamp, so it is installed once and only then.
 STAMP := $(VENV)/.installed-$(firstword $(shell cksum requirements.lock))
 PIP := install --quiet --disable-pip-version-check --no-input --require-hashes --requirement requirements.lock
+MUTANTS_STAMP := $(VENV)/.mutants-$(firstword $(shell cksum requirements-mutants.lock))
+PIP_MUTANTS = $(subst requirements.lock,requirements-mutants.lock,$(PIP))
 
-.PHONY: help setup run test test-faults test-federation bench bench-large lint debian
+.PHONY: help setup debian run test test-fast test-all test-faults test-federation mutants planted bench bench-large lint
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run     serve on http://127.0.0.1:8000 (FAIRSHARE_PORT, FAIRSHARE_VAR)"
-	@echo "make test    the whole suite     make lint    style, types, layers, migrations"
+	@echo "make test    the whole suite, 12 minutes on two idle cores"
+	@echo "make test-fast  engine and services, 3 minutes   make test-all  also what takes long, 45 minutes"
+	@echo "make lint    style, types, layers, migrations"
 	@echo "make test-faults  imports of a million records while everything around them dies"
 	@echo "make test-federation  a grid of nine real instances, for a simulated day without faults and with them"
 	@echo "make bench   the measured ratios make bench-large   those that take long"
+	@echo "make mutants share of 200 seeded mistakes that the suite notices; make planted: of twenty chosen ones"
 	@echo "make setup   install into $(VENV)"
 
 setup: $(STAMP)
@@ -69,6 +74,18 @@ bench: setup
 
 bench-large: setup
 	@$(PY) -m bench --large $(BENCH)
+
+# Up to an hour on two cores. MUTANTS (how many), MUTANTS_SEED, MUTANTS_OUT; MUTANTS_TREE: another checkout's tests.
+mutants: $(MUTANTS_STAMP)
+	@$(PY) -m tests.mutants $(if $(MUTANTS_TREE),--tree $(MUTANTS_TREE))
+
+planted: setup
+	@$(PY) -m tests.mutants --planted $(PLANTED)
+
+$(MUTANTS_STAMP): requirements-mutants.lock | setup
+	@if $(PY) -m pip --version >/dev/null 2>&1; then $(PY) -m pip $(PIP_MUTANTS); \
+		else $(PYTHON) -m pip --python $(PY) $(PIP_MUTANTS); fi
+	@rm -f $(VENV)/.mutants-* && touch $@
 
 lint: setup
 	@$(PY) -m ruff check .
