@@ -15,7 +15,7 @@ from apps.accounts.models import User
 from apps.policies.delegation import tag_of
 from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
 
 pytestmark = pytest.mark.django_db
@@ -29,8 +29,8 @@ RIGHTS = {"viewer": {"view_aggregate"}, "lead": _LEADS, "manager": _MANAGES, "ad
 
 
 @pytest.fixture
-def grid(db: None) -> Grid:
-    return make_grid(clock.now(), visibility="path")
+def grid(closed_grid: Grid) -> Grid:
+    return closed_grid
 
 
 @pytest.fixture

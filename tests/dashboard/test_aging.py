@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,17 +14,10 @@ from apps.policies.change_sets import settings_of
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.priorities import served
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
 
 PAGE = f"/policy/{SLUG}/aging/"
-
-
-@pytest.fixture
-def grid(db: None) -> Iterator[Grid]:
-    served.forget()
-    yield make_grid(datetime.now(UTC))
-    served.forget()
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -23,13 +21,6 @@ from tests.dashboard.page import read, text_of
 
 ALGORITHM = reverse("dashboard:algorithm", kwargs={"policy": SLUG})
 COMPARE = reverse("dashboard:compare", kwargs={"policy": SLUG})
-
-
-@pytest.fixture
-def grid(db: None) -> Iterator[Grid]:
-    served.forget()
-    yield make_grid(datetime.now(UTC))
-    served.forget()
 
 
 @pytest.fixture
@@ -168,7 +159,7 @@ def test_an_algorithm_nobody_has_is_a_page_that_does_not_exist(admin: Client) ->
 
 
 def test_without_usage_there_is_nothing_to_compare_and_the_page_says_so(db: None, client: Client) -> None:
-    grid = make_grid(datetime.now(UTC), with_usage=False)
+    grid = make_grid(clock.now(), with_usage=False)
     client.force_login(grid.admin)
     shown = read(client.get(COMPARE))
     assert shown.has('[data-testid="nothing-to-compare"]')

@@ -36,11 +36,6 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def grid(db: None) -> Grid:
-    return make_grid(AT)
-
-
-@pytest.fixture
 def admin(grid: Grid) -> Client:
     return signed_in(grid.admin)
 

@@ -13,6 +13,7 @@ import pytest
 from django.db import connection
 from django.test import Client, override_settings
 
+from apps import clock
 from apps.accounts import audit
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_check import check_chain
@@ -22,18 +23,13 @@ from apps.errors import NotAllowed
 from apps.policies.delegation import give_grant
 from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read, text_of
 from tests.dashboard.test_history import edit
 from tests.dashboard.test_time_travel import publish, text
 
 PAGE = "/audit/"
 HTMX = {"HX-Request": "true"}
-
-
-@pytest.fixture
-def grid(db: None) -> Grid:
-    return make_grid(datetime.now(UTC))
 
 
 @pytest.fixture
@@ -60,7 +56,7 @@ def signed_in(user: User, grid: Grid, path: str = "", role: str = "") -> Client:
 
 
 def done(actor: Actor, verb: str = "token.made", **more: Any) -> AuditEvent:
-    return audit.record(actor=actor, verb=verb, at=more.pop("at", datetime.now(UTC)), **more)
+    return audit.record(actor=actor, verb=verb, at=more.pop("at", clock.now()), **more)
 
 
 def rows(client: Client, **query: Any) -> str:
@@ -367,12 +363,12 @@ def test_the_table_for_spreadsheets_holds_no_formula(grid: Grid, eva: Client) ->
 # --- The chain --------------------------------------------------------------------------------------------------------
 def test_the_page_says_up_to_where_the_chain_holds_and_when_that_was_seen(grid: Grid, eva: Client) -> None:
     assert chain(shown(eva)) == ("warn", "unchecked", None)
-    check = check_chain(at=datetime.now(UTC))
+    check = check_chain(at=clock.now())
     page = shown(eva)
     assert chain(page) == ("ok", "unbroken", str(check.n_rows))
     assert str(check.n_rows) in text_of(page.item("audit-chain"))
     assert not page.has("[data-testid=chain-overdue]")
-    AuditCheck.objects.create(checked_at=datetime.now(UTC) - timedelta(hours=3), duration_s=1, n_rows=check.n_rows,
+    AuditCheck.objects.create(checked_at=clock.now() - timedelta(hours=3), duration_s=1, n_rows=check.n_rows,
                               head_hash=check.head_hash)  # fmt: skip
     page = shown(eva)
     assert chain(page) == ("warn", "overdue", str(check.n_rows))
@@ -391,7 +387,7 @@ def test_a_broken_chain_is_named_by_its_row_and_told_in_full_to_administrators(
         cursor.execute("SET session_replication_role = replica")
         cursor.execute("UPDATE accounts_auditevent SET subject = 'forged' WHERE id = %s", [broken.id])
         cursor.execute("SET session_replication_role = DEFAULT")
-    check = check_chain(at=datetime.now(UTC))
+    check = check_chain(at=clock.now())
     assert check.broken_id == broken.id
     for client, tells in ((eva, True), (maria, False)):
         page = shown(client)

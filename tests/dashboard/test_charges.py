@@ -8,19 +8,13 @@ from io import StringIO
 import pytest
 from django.test import Client
 
-from apps import clock
 from apps.priorities.charges import HEADER
 from apps.usage.models import Record
-from tests.dashboard.grid import Grid, make_grid
+from tests.dashboard.grid import Grid
 from tests.dashboard.page import read
 
 LIST = "/policy/grid/charges/"
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def grid(db: None) -> Grid:
-    return make_grid(clock.now())
 
 
 @pytest.fixture

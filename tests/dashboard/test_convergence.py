@@ -29,12 +29,6 @@ DAYS = 40
 
 
 @pytest.fixture
-def grid(db: None, monkeypatch: pytest.MonkeyPatch) -> Grid:
-    monkeypatch.setenv("FAIRSHARE_CLOCK", NOW.isoformat())
-    return make_grid(NOW)
-
-
-@pytest.fixture
 def series(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> HandMade:
     """atlas grows past its 60 % since day 30; biomed waits below its 30 %; cms runs nothing."""
     grows = [600.0] * 30 + [700.0 + 60 * n for n in range(10)]

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from apps import clock
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.policies import drafts, services
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.priorities import served
-from tests.dashboard.grid import SLUG, TRICKY, Grid, make_grid
+from tests.dashboard.grid import SLUG, TRICKY, Grid
 from tests.dashboard.page import Page, names_in, read, text_of
 
 HTMX = {"HX-Request": "true"}
-
-
-@pytest.fixture
-def grid(db: None) -> Iterator[Grid]:
-    served.forget()
-    yield make_grid(datetime.now(UTC))
-    served.forget()
 
 
 @pytest.fixture
@@ -385,7 +376,7 @@ def test_somebody_elses_draft_is_not_there(grid: Grid, draft: ChangeSet, client:
 
 
 def test_others_on_the_same_entry_are_named(grid: Grid, admin: Client, draft: ChangeSet) -> None:
-    at, eva = datetime.now(UTC), Actor(user=User.objects.create_superuser("second", "", "x"), via="page")
+    at, eva = clock.now(), Actor(user=User.objects.create_superuser("second", "", "x"), via="page")
     other = drafts.open_draft(policy_slug=SLUG, reason="Rename", at=at, actor=eva)
     operation = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": 3}
     drafts.add_operations(id=other.pk, version=1, operations=[operation], at=at, actor=eva)

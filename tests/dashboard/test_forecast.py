@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,19 +13,16 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.dashboard.figures.forecast import Ahead, Meeting, draw
-from apps.priorities import served
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
 
 HTMX = {"HX-Request": "true"}
 
 
 @pytest.fixture
-def grid(db: None) -> Iterator[Grid]:
-    served.forget()
+def grid(open_grid: Grid) -> Grid:
     cache.clear()
-    yield make_grid(datetime.now(UTC))
-    served.forget()
+    return open_grid
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from apps import clock
 from apps.accounts.models import User
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
 from apps.policies.roles import VERBS_OF_ROLE
@@ -21,10 +21,8 @@ HTMX = {"HX-Request": "true"}
 
 
 @pytest.fixture
-def grid(db: None) -> Iterator[Grid]:
-    served.forget()
-    yield make_grid(datetime.now(UTC), visibility="path")
-    served.forget()
+def grid(closed_grid: Grid) -> Grid:
+    return closed_grid
 
 
 def give(grid: Grid, path: str, user: User, role: str = "lead", **more: Any) -> Grant:
@@ -173,7 +171,7 @@ def test_the_boost_button_proposes_twice_the_shares_for_two_weeks(grid: Grid, le
     shares = shown.one(field(grid, "bob")).attributes
     assert (shares["name"], shares["inputmode"], shares["value"]) == (key(grid, "bob"), "decimal", "2")
     until = shown.one(field(grid, "bob", "until")).attributes["value"]
-    assert until == (datetime.now(UTC).date() + timedelta(days=14)).isoformat()
+    assert until == (clock.now().date() + timedelta(days=14)).isoformat()
     assert n_changes(answer) == 1
     closed = lead.post(page(grid), typed(grid, step=f"close:{grid.uid('/atlas/bob')}", **{key(grid, "bob"): "2"}))
     assert n_changes(closed) == 0
@@ -261,7 +259,7 @@ def test_fragments_answer_to_scripts_and_lead_back_without_them(grid: Grid, lead
 
 def test_a_group_of_many_comes_in_pages_and_is_equalised_whole(db: None, client: Client) -> None:
     served.forget()
-    grid = make_grid(datetime.now(UTC), with_usage=False, extra_users=230)
+    grid = make_grid(clock.now(), with_usage=False, extra_users=230)
     client.force_login(grid.admin)
     shown = read(client.get(page(grid, "/cms")))
     assert shown.item("n-members").attributes["data-value"] == "232"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.policies.models import ChangeSet, Grant, Policy
@@ -17,16 +17,11 @@ from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import publish_change_set
 from apps.policies.trees import load_tree
 from apps.priorities.selectors.history import PLACE
-from tests.dashboard.grid import SLUG, TRICKY, Grid, make_grid
+from tests.dashboard.grid import SLUG, TRICKY, Grid
 from tests.dashboard.page import Page, read, text_of
 from tests.dashboard.test_time_travel import publish, text
 
 HISTORY = f"/policy/{SLUG}/history/"
-
-
-@pytest.fixture
-def grid(db: None) -> Grid:
-    return make_grid(datetime.now(UTC))
 
 
 @pytest.fixture
@@ -69,8 +64,8 @@ def test_everything_put_in_force_is_listed_with_who_why_and_ways_on(grid: Grid, 
 
 def test_what_was_undone_says_so_on_both_ends(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77))
-    draft = revert_revision(policy_slug=SLUG, number=3, at=datetime.now(UTC), actor=actor_of_admin(grid))
-    publish_change_set(id=draft.pk, version=1, at=datetime.now(UTC), actor=actor_of_admin(grid))
+    draft = revert_revision(policy_slug=SLUG, number=3, at=clock.now(), actor=actor_of_admin(grid))
+    publish_change_set(id=draft.pk, version=1, at=clock.now(), actor=actor_of_admin(grid))
     page = Page(text(eva, HISTORY))
     assert page.one("#rev-3 [data-testid=undone-by]").attributes["data-value"] == "4"
     origin = page.one("#rev-4 [data-testid=origin]").attributes

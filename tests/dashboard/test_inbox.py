@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,10 +13,9 @@ from apps.accounts.models import User
 from apps.policies import services
 from apps.policies.asking import ask_upward
 from apps.policies.models import ChangeSet, Comment, Grant
-from apps.priorities import served
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.requests import tell_request
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
 from tests.dashboard.test_group import HTMX, give, head, in_force, lead, manager, page, said  # noqa: F401 - fixtures
 
@@ -25,10 +23,8 @@ INBOX = "/inbox/"
 
 
 @pytest.fixture
-def grid(db: None) -> Iterator[Grid]:
-    served.forget()
-    yield make_grid(datetime.now(UTC), visibility="path")
-    served.forget()
+def grid(closed_grid: Grid) -> Grid:
+    return closed_grid
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,13 +14,12 @@ from apps import clock
 from apps.accounts.models import Account, User
 from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
-from apps.priorities import served
 from apps.priorities.mapping_versions import version_of
 from apps.priorities.models import Attachment, MappingRule
 from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
 
 PAGE = f"/policy/{SLUG}/mappings/"
@@ -30,14 +28,11 @@ KIM = "CN=Kim Svan,O=NorduGrid,C=SE"
 
 
 @pytest.fixture
-def grid(db: None) -> Iterator[Grid]:
-    served.forget()
-    made = make_grid(datetime.now(UTC))
+def grid(open_grid: Grid) -> Grid:
     send("Alice@example.org", "visitors", 100)
     send("guest7", "lqcd", 50)
     send("", "", 20, dn=KIM, fqan="/cms/Role=NULL/Capability=NULL")
-    yield made
-    served.forget()
+    return open_grid
 
 
 def send(user: str, group: str, cores: float, **names: Any) -> None:

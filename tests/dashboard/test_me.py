@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from apps import clock
 from apps.accounts.models import Account, User
 from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, Grid
 
 PAGE = "/me/priority/"
 WHY = "/me/priority/_why"
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def grid(db: None) -> Grid:
-    return make_grid(datetime.now(UTC))
-
-
-@pytest.fixture
-def closed(db: None) -> Grid:
-    return make_grid(datetime.now(UTC), visibility="path")
 
 
 def sign_in(user: User) -> Client:
@@ -84,7 +75,7 @@ def test_every_account_is_listed_best_first_and_can_be_chosen(grid: Grid) -> Non
 
 def test_the_past_is_told_with_its_time_bar_and_nothing_of_now(grid: Grid) -> None:
     client = sign_in(grid.alice)
-    then = (datetime.now(UTC) + timedelta(minutes=5)).isoformat()
+    then = (clock.now() + timedelta(minutes=5)).isoformat()
     page = text(client, at=then)
     assert "You are looking at revision" in page
     for words in ("What to do", "My newest jobs", "What others see about you", "These accounts are mine"):
@@ -157,7 +148,7 @@ def test_what_others_see_is_told_by_role_from_the_grants_in_force(closed: Grid) 
     assert "cms" not in seen
     for name in ("lena", "vera"):
         assert name not in page, "by role, never by name"
-    Grant.objects.filter(user=lena).update(expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    Grant.objects.filter(user=lena).update(expires_at=clock.now() - timedelta(seconds=1))
     assert "Group lead" not in text(sign_in(closed.alice))
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 import pytest
@@ -13,19 +12,11 @@ from apps import clock
 from apps.accounts.models import Account, User
 from apps.policies.models import Adjustment, ChangeSet, Grant, Revision
 from apps.policies.roles import VERBS_OF_ROLE
-from apps.priorities import served
 from apps.priorities.membership import apply_members
 from apps.priorities.models import Attachment, Claim
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, Grid
 
 HTMX = {"HX-Request": "true"}
-
-
-@pytest.fixture
-def grid(db: None) -> Iterator[Grid]:
-    served.forget()
-    yield make_grid(datetime.now(UTC))
-    served.forget()
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -25,18 +24,16 @@ from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Overlap, Source
 from apps.usage.services import make_source
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, Grid
 
 HTMX = {"HX-Request": "true"}
 CARDS = ("verdict", "top", "deviation", "pins", "attention", "sources", "recent")
 
 
 @pytest.fixture
-def grid(db: None) -> Iterator[Grid]:
-    served.forget()
+def grid(open_grid: Grid) -> Grid:
     cards.last_good.clear()
-    yield make_grid(datetime.now(UTC))
-    served.forget()
+    return open_grid
 
 
 @pytest.fixture

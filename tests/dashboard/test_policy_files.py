@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,8 +11,7 @@ from django.test import Client
 
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import ChangeSet, Policy
-from apps.priorities import served
-from tests.dashboard.grid import SLUG, TRICKY, Grid, make_grid
+from tests.dashboard.grid import SLUG, TRICKY, Grid
 from tests.dashboard.page import read, text_of
 
 PAGE = f"/policy/{SLUG}/files/"
@@ -22,10 +19,8 @@ TABLE = "path,shares\n/atlas,90\n/cms/dave,3\n"
 
 
 @pytest.fixture
-def grid(db: None) -> Iterator[Grid]:
-    served.forget()
-    yield make_grid(datetime.now(UTC), with_usage=False)
-    served.forget()
+def grid(unused_grid: Grid) -> Grid:
+    return unused_grid
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from apps.policies import drafts, imports, reviewing, services
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.settings import PolicySettings
-from apps.priorities import effect_runs, served
+from apps.priorities import effect_runs
 from apps.runs.services import work_run_now
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, names_in, read
 from tests.dashboard.page import text_of as text
 
@@ -33,9 +33,8 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def grid(db: None) -> Grid:
-    served.forget()
-    return make_grid(AT, visibility="path")
+def grid(closed_grid: Grid) -> Grid:
+    return closed_grid
 
 
 def authority(grid: Grid, name: str, path: str = "/atlas", role: str = "manager") -> User:

@@ -8,10 +8,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from apps.policies.models import ChangeSet
-from apps.priorities import served
-from tests.dashboard.grid import Grid, make_grid
+from tests.dashboard.grid import Grid
 from tests.dashboard.page import Page, names_in, read
-from tests.dashboard.test_review import AT, drafted, signed_in
+from tests.dashboard.test_review import drafted, signed_in
 
 OPERATIONS: list[tuple[dict[str, Any], str, list[str]]] = [
     ({"op": "add", "parent": "/cms", "name": "new", "kind": "user"}, "add", ["new", "cms"]),
@@ -32,10 +31,8 @@ OPERATIONS: list[tuple[dict[str, Any], str, list[str]]] = [
 
 
 @pytest.fixture
-def grid(db: None, monkeypatch: pytest.MonkeyPatch) -> Grid:
-    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    served.forget()
-    return make_grid(AT, visibility="path")
+def grid(closed_grid: Grid) -> Grid:
+    return closed_grid
 
 
 def page_of(grid: Grid, change_set: ChangeSet) -> Page:

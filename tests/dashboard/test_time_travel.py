@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.test import Client
 
+from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.policies.models import Grant, Policy, Revision
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.models import Snapshot
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
 
 TREE = f"/policy/{SLUG}/"
-
-
-@pytest.fixture
-def grid(db: None) -> Grid:
-    return make_grid(datetime.now(UTC))
 
 
 @pytest.fixture
@@ -33,7 +29,7 @@ def eva(grid: Grid, client: Client) -> Client:
 
 
 def publish(grid: Grid, *operations: dict[str, Any], reason: str = "Because.", at: datetime | None = None) -> Revision:
-    actor, at = Actor(user=grid.admin, via="page"), at or datetime.now(UTC)
+    actor, at = Actor(user=grid.admin, via="page"), at or clock.now()
     draft = make_change_set(policy_slug=SLUG, operations=operations, reason=reason, at=at, actor=actor)
     return publish_change_set(id=draft.pk, version=1, at=at, actor=actor)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
@@ -12,6 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver, reverse
 
+from apps import clock
 from apps.accounts.models import User
 from apps.policies.models import Policy, Revision
 from apps.priorities import served
@@ -21,13 +20,6 @@ from tests.dashboard.grid import PASSWORD, SLUG, TRICKY, Grid, make_grid
 
 HTMX = {"HX-Request": "true"}
 OPEN = {"sign-in", "sign-out", "theme"}
-
-
-@pytest.fixture
-def grid(db: None) -> Iterator[Grid]:
-    served.forget()
-    yield make_grid(datetime.now(UTC))
-    served.forget()
 
 
 @pytest.fixture
@@ -214,7 +206,7 @@ def test_a_site_without_a_policy_shows_the_first_steps_to_its_administrator(db: 
 
 def test_before_the_first_recompute_targets_are_shown_and_usage_is_not_made_up(db: None, client: Client) -> None:
     served.forget()
-    grid = make_grid(datetime.now(UTC), with_usage=False)
+    grid = make_grid(clock.now(), with_usage=False)
     client.force_login(grid.admin)
     text = client.get(_address("policy", grid)).content.decode()
     assert "No priorities have been computed yet" in text

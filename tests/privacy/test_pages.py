@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from django.conf import settings
@@ -13,13 +13,13 @@ from apps.accounts.models import User
 from apps.dashboard.presentation import why_not_shown
 from apps.policies.models import Grant, Policy
 from apps.priorities.models import Snapshot
-from tests.dashboard.grid import SLUG, Grid, make_grid
+from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
 
 
 @pytest.fixture
-def grid(db: None) -> Grid:
-    return make_grid(datetime.now(UTC), visibility="path")
+def grid(closed_grid: Grid) -> Grid:
+    return closed_grid
 
 
 @pytest.fixture

@@ -1,0 +1,23 @@
+"""The clock of every page's test stands at AT; a grid that everybody sees, and one that shows people their own path."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.dashboard.grid import Grid
+from tests.worlds import AT
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+
+
+@pytest.fixture
+def grid(open_grid: Grid) -> Grid:
+    return open_grid
+
+
+@pytest.fixture
+def closed(closed_grid: Grid) -> Grid:
+    return closed_grid
