@@ -55,8 +55,9 @@ class Page:
         return self.values("data-code")
 
 
-def text_of(node: LexborNode) -> str:
-    """The text of an element with each run of blanks, hard ones too, as one."""
+def text_of(node: LexborNode | None) -> str:
+    """The text of an element, which must be there, with each run of blanks, hard ones too, as one."""
+    assert node is not None
     return " ".join(node.text(separator=" ").split())
 
 

@@ -97,7 +97,7 @@ def test_starved_and_no_demand_are_told_apart_by_words_and_form(eva: Client) -> 
     assert days_of(biomed) == ("starved", "0", "4", "0")
     assert days_of(cms) == ("no_demand", "40", "0", "0")
     for panel, n in ((biomed, "4"), (cms, "40")):
-        label = panel.css_first("svg.panel-chart").attributes["aria-label"] or ""
+        label = panel.css("svg.panel-chart")[0].attributes["aria-label"] or ""
         assert re.findall(r"[\d.]+", label)[-2:] == [n, "40"], "so many days of forty"
     assert text_of(biomed.css_first(".bal")) != text_of(cms.css_first(".bal"))
     assert biomed.css("rect.starved")

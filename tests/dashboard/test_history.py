@@ -124,7 +124,7 @@ def test_a_comparison_tells_each_change_and_who_shifts_by_it(grid: Grid, eva: Cl
     assert "+15.0" in page.text("tr:has(.op.chg)")  # atlas: 60 to 75 % of the whole
     assert page.texts("[aria-labelledby=settings-title] td") == ["7 d", "1 d"]
     kept = page.one(f"#kept [data-entry='{grid.uid('/biomed')}']")  # nobody edited it
-    assert kept.css_first("a").attributes["href"] == f"/policy/{SLUG}/n/{grid.uid('/biomed')}/biomed/"
+    assert kept.css("a")[0].attributes["href"] == f"/policy/{SLUG}/n/{grid.uid('/biomed')}/biomed/"
     then = eva.get(f"{HISTORY}diff/", {"from": 3, "to": 2})
     assert (then.context["diff"].before.number, then.context["diff"].after.number) == (3, 2)
     assert all(number in read(then).text("h1") for number in "32")

@@ -285,7 +285,7 @@ def test_a_lead_sees_what_may_be_theirs_and_saves_nothing_that_moves_others(lead
     typed = rule(user="carol", entry="/atlas")
     refused = lead.post(f"{PAGE}rule/", {**typed, "order": "1"})
     page = read(refused)
-    assert page.item("plan-refused")
+    assert page.has("[data-testid=plan-refused]")
     assert not page.has("[name=step][value=save]")
     assert page.has("[name=step][value=preview]")
     stated = refused.context["previewed"]
