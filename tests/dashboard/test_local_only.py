@@ -172,7 +172,7 @@ def test_convergence_says_which_days_it_holds_of(alone: Site, days: HandMade) ->
         answer = client.get(path)
         assert local_only(answer) == ["local_only"], path
         assert [part for part in DAYS if part not in said(answer)] == [], path
-        assert answer.content.index(b'data-testid="local-only"') < answer.content.index(b'class="chart"'), path
+        assert answer.content.index(b'data-testid="local-only"') < answer.content.index(b'id="panels-'), path
     for path in (
         page_of(alone, "/biology", "convergence/"), "/policy/grid/convergence/?from=2026-11-02&to=2026-11-19",
     ):  # fmt: skip

@@ -18,6 +18,7 @@ import pytest
 from django.conf import LazySettings
 
 from apps.accounts.actor import COMMAND
+from apps.canonical import MOST_NESTS
 from apps.federation.fetching import ask_for_due
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounting import make_mount
@@ -243,7 +244,7 @@ def test_more_levels_than_the_mount_takes_are_too_many(
     before = _in_force()
     found = look_at(mounted, monkeypatch, AT)
     assert found.outcome == "refused"
-    assert found.code == "bad_document"
+    assert found.code == "too_large"
     assert {"5", "3"} <= set(re.findall(r"\d+", found.message)), "how many, and how many this mount takes"
     assert _in_force() == before
 
@@ -257,6 +258,7 @@ def test_a_million_entries_are_counted_before_they_are_made(
     before = _in_force()
     found = look_at(mounted, monkeypatch, AT)
     assert (found.outcome, found.code) == ("refused", "bad_document")
+    assert f"{MOST_NESTS:,}" in found.message
     assert _in_force() == before
 
 
