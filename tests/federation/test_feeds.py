@@ -363,15 +363,15 @@ def test_what_stands_over_the_sums_makes_a_new_document_without_a_new_number(
 
 
 def test_a_number_that_the_feed_has_not_come_to_is_refused(teller: Teller, reader: Reader) -> None:
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Conflict) as refusal:
         tell(teller.feed, since=2, at=AT)
-    assert refused.value.code == "since_ahead"
+    assert refusal.value.code == "since_ahead"
     for since in (-1, 1.0, True, "1"):
         with pytest.raises(Invalid):
             tell(teller.feed, since=since, at=AT)  # type: ignore[arg-type]
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Conflict) as refusal:
         tell(teller.feed, since=1, seen=2, at=AT)
-    assert refused.value.code == "since_ahead"
+    assert refusal.value.code == "since_ahead"
     for since, seen in ((1, 0), (0, 1), (1, 1.0), (1, True), (1, "1")):
         with refused(Invalid, field="seen"):
             tell(teller.feed, since=since, seen=seen, at=AT)  # type: ignore[arg-type]
@@ -470,9 +470,9 @@ def test_a_feed_of_nothing_is_told_as_that(policy: Policy) -> None:
 
 def test_a_feed_whose_entry_is_gone_says_so(teller: Teller, reader: Reader) -> None:
     publish(op="archive", entry="/VO-A")
-    with pytest.raises(NotFound) as refused:
+    with pytest.raises(NotFound) as refusal:
         tell(teller.feed, since=reader.number, known_etag=reader.etag, at=AT)
-    assert refused.value.code == "entry_gone"
+    assert refusal.value.code == "entry_gone"
 
 
 def test_a_feed_of_the_whole_tree_tells_all_that_has_an_entry(db: None, settings: LazySettings) -> None:

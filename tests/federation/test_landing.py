@@ -83,10 +83,10 @@ def test_the_next_version_moves_renames_and_takes_away_by_uid() -> None:
 
 @pytest.mark.parametrize(("uid", "path"), [(OTHER, "/local"), (SITE, "/"), (MOUNT, "")])
 def test_an_entry_of_somebody_else_cannot_be_described(uid: UUID, path: str) -> None:
-    with pytest.raises(BadDocument, match=path) as refused:
+    with pytest.raises(BadDocument, match=path) as refusal:
         laid(site(), told(Node(uid, VO, "mine now")))
-    assert refused.value.code == "foreign_uid"
-    assert refused.value.fields[0].where == "/mine now"
+    assert refusal.value.code == "foreign_uid"
+    assert refusal.value.fields[0].where == "/mine now"
 
 
 def test_nor_can_one_that_this_policy_had_elsewhere() -> None:

@@ -259,10 +259,10 @@ def test_what_is_wrong_is_refused_as_a_whole_with_its_place(
 ) -> None:
     document = good()
     _at(document, path, value)
-    with pytest.raises(BadDocument) as refused:
+    with pytest.raises(BadDocument) as refusal:
         read_usage(document)
-    assert [one.where for one in refused.value.fields] == [where]
-    assert where in refused.value.message
+    assert [one.where for one in refusal.value.fields] == [where]
+    assert where in refusal.value.message
 
 
 def test_more_needs_a_later_number() -> None:
