@@ -21,6 +21,7 @@ BADGES = {"info": "", "warn": "warn", "bad": "bad"}
 @dataclass(frozen=True, slots=True)
 class DrawnNotice:
     id: int
+    kind: str
     text: str
     title: str
     url: str
@@ -39,6 +40,7 @@ def draw(line: NoticeLine, now: datetime) -> DrawnNotice:
     notice = line.notice
     return DrawnNotice(
         id=notice.pk,
+        kind=notice.kind,
         text=line.sentence.text,
         title=str(line.kind.title),
         url=url_of(line),

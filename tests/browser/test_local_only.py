@@ -17,7 +17,7 @@ from tests.browser.conftest import WIDTHS, Open
 from tests.browser.test_me import shoot
 from tests.dashboard.grid import SLUG, Grid
 
-SAID = "usage alone"
+REASON = "another-site.example, atlas: Not confirmed since 2026-11-19 10:00 UTC."
 
 
 @pytest.fixture
@@ -26,8 +26,7 @@ def alone(grid: Grid) -> Grid:
     at, policy = clock.now(), Policy.objects.get(slug=SLUG)
     shared = {"op": "set_scope", "entry": "/atlas", "scope": "global"}
     publish_operations(policy_slug=SLUG, operations=[shared], reason="Shared.", at=at, actor=SYSTEM)
-    reason = "another-site.example, atlas: Not confirmed since 2026-11-19 10:00 UTC."
-    fall_back(policy, grid.uid("/atlas"), reason=reason, at=at - timedelta(hours=30))
+    fall_back(policy, grid.uid("/atlas"), reason=REASON, at=at - timedelta(hours=30))
     grid.recompute()
     work_run_now(ask_for_series(policy, at=at).pk)
     return grid
@@ -46,10 +45,10 @@ def test_every_page_that_says_it_fits_and_is_accessible(alone: Grid, visit: Open
     }  # fmt: skip
     for name, path in pages.items():
         page = window.go(path)
-        assert SAID in page.inner_text("main"), path
+        assert REASON in page.inner_text("main"), path
         window.look()
         shoot(window, f"local-only-{name}-{width}")
     window.sign_in("alice")
-    assert SAID in window.go("/me/priority/").inner_text("ol.walk")
+    assert REASON in window.go("/me/priority/").inner_text("ol.walk")
     window.look()
     shoot(window, f"local-only-me-{width}")

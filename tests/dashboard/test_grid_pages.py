@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from selectolax.lexbor import LexborNode
 
 from apps.accounts.models import User
 from apps.federation.models import Subscription
 from apps.policies.models import Policy
 from apps.priorities.models import Fallback
 from apps.usage.models import Source
+from tests.dashboard.page import Page, read, text_of
 from tests.federation.test_grid import _clock, world
 from tests.priorities.conftest import AS_OF, Site, make_site
 
@@ -30,34 +32,54 @@ def client(db: None) -> Client:
     return found
 
 
-def text_of(answer: Any) -> str:
-    """What people read, tags and blanks taken out."""
-    assert answer.status_code == 200, answer.status_code
-    text = re.sub(r"<(script|style|svg)\b.*?</\1>", " ", answer.content.decode(), flags=re.S)
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text)).replace("\xa0", " ")
+def verdicts(answer: Any) -> list[tuple[str, str]]:
+    """What the page says first: keys and texts."""
+    return [(each.attributes["data-key"] or "", text_of(each)) for each in read(answer).items("verdict")]
+
+
+def warnings(answer: Any) -> list[str]:
+    """Keys of what is said before all numbers."""
+    return [" ".join([each.attributes["data-key"] or "", *_keys_in(each)]) for each in read(answer).items("warning")]
+
+
+def _keys_in(node: LexborNode) -> list[str]:
+    return [each.attributes["data-key"] or "" for each in node.css("[data-key]") if each != node]
+
+
+def entries(answer: Any) -> list[str]:
+    return read(answer).texts("[data-testid=grid-row] th")
 
 
 def test_it_says_who_is_furthest_off_who_bore_most_and_who_is_behind(world: Site, client: Client) -> None:
-    said = text_of(client.get(GRID))
-    assert "p1 is furthest over: 67.2 % where 50.0 % is its target." in said
-    assert "p2 is furthest under: 32.8 % where 50.0 % is its target." in said
-    assert "north delivered 40.6 % of it." in said
-    assert "1 hour that East told isn’t counted: it is more than it has." in said
-    assert "East enforces version 40; 41 was published 3 min ago." in said
+    expected = [
+        ("furthest_over", ("p1", "67.2 %", "50.0 %")),
+        ("furthest_under", ("p2", "32.8 %", "50.0 %")),
+        ("delivered_most", ("north", "40.6 %")),
+        ("held_hours", ("1", "East")),
+        ("behind", ("East", "40", "41", "3 min")),
+    ]
+    said = verdicts(client.get(GRID))
+    assert [key for key, _text in said] == [key for key, _parts in expected]
+    for (key, text), (_key, parts) in zip(said, expected, strict=True):
+        assert [part for part in parts if part not in text] == [], key
 
 
 def test_each_site_has_a_column_and_a_row_with_capacity_age_version_and_held_hours(
     world: Site, client: Client
 ) -> None:  # fmt: skip
-    page = client.get(GRID)
-    rows = re.findall(r"<tr>.*?</tr>", page.content.decode(), flags=re.S)
-    east = next(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", row)) for row in rows if "east.example" in row)
-    east = east.replace("\xa0", " ")
-    for words in ("held", "17 26.6 %", "2 cores declares 20 now", "212.5 %", "4 min of 1 h", "version 40", "1 hour"):
-        assert words in east, (words, east)
-    said = text_of(page)
-    assert "its records come another way" in said
-    assert re.search(r"p1 50.0 % .*?17.2 over 43 20 46.5 % 11 25.6 % 12 27.9 %", said)
+    page = read(client.get(GRID))
+    sites = {state: Page(f"<table>{each.html}</table>") for each in page.items("site")
+             for state in [Page(f"<table>{each.html}</table>").item("standing").attributes["data-state"]]}  # fmt: skip
+    east = sites["held"]
+    said = east.text("tr")
+    for words in ("east.example", "17 26.6 %", "212.5 %", "4 min", "1 h", "40"):
+        assert words in said, (words, said)
+    assert re.findall(r"\d+", text_of(east.item("capacity-note"))) == ["20"]
+    assert east.item("capacity-note").attributes["data-value"] == "20.0"
+    assert east.item("held").attributes["data-value"] == "1"
+    assert {"here", "held", "untold"} == set(sites)
+    (row,) = (text for text in page.texts("[data-testid=grid-row]") if text.startswith("p1 "))
+    assert re.search(r"p1 50.0 % .*?17.2 \S+ 43 20 46.5 % 11 25.6 % 12 27.9 %", row), row
 
 
 def test_the_csv_has_the_same_numbers_in_full(world: Site, client: Client) -> None:
@@ -72,18 +94,22 @@ def test_the_csv_has_the_same_numbers_in_full(world: Site, client: Client) -> No
 
 
 def test_levels_go_deeper(world: Site, client: Client) -> None:
-    assert "cleo" not in text_of(client.get(GRID))
-    assert "cleo" in text_of(client.get(f"{GRID}&levels=2"))
-    assert "cleo" in text_of(client.get(f"{GRID}&levels=99999999999999999999&levels=3"))
+    assert "cleo" not in entries(client.get(GRID))
+    assert "cleo" in entries(client.get(f"{GRID}&levels=2"))
+    assert "cleo" in entries(client.get(f"{GRID}&levels=99999999999999999999&levels=3"))
 
 
 def test_without_an_entry_the_first_shared_one_is_shown_and_without_any_it_says_so(
     world: Site, client: Client
 ) -> None:  # fmt: skip
-    assert "/vo (published)" in text_of(client.get("/federation/grid/"))
-    assert "p1 is furthest over" in text_of(client.get("/federation/grid/?entry=grid:/vo"))
+    answer = client.get("/federation/grid/")
+    (choice,) = answer.context["choices"]
+    assert (choice[0], choice[1].why) == ("grid:/vo", "published")
+    assert "/vo" in read(answer).text('option[value="grid:/vo"]')
+    assert not read(answer).has("[data-testid=nothing-shared]")
+    assert verdicts(client.get("/federation/grid/?entry=grid:/vo"))[0][0] == "furthest_over"
     world.policy.publications.all().delete()
-    assert "No entry is published or mounted" in text_of(client.get("/federation/grid/"))
+    assert read(client.get("/federation/grid/")).has("[data-testid=nothing-shared]")
     assert client.get("/federation/grid/grid.csv").status_code == 404
 
 
@@ -98,31 +124,35 @@ def test_what_may_not_be_seen_is_not_found(world: Site) -> None:
     stranger = Client()
     stranger.force_login(User.objects.create_user("stranger"))
     assert stranger.get(GRID).status_code == 404
-    said = text_of(stranger.get("/federation/grid/"))
-    assert "No entry is published or mounted" in said
-    assert "What we publish" not in said
+    page = read(stranger.get("/federation/grid/"))
+    assert page.has("[data-testid=nothing-shared]")
+    assert "/federation/published/" not in page.values("href")
+    administrator = Client()
+    administrator.force_login(User.objects.create_superuser("admin"))
+    assert "/federation/published/" in read(administrator.get("/federation/grid/")).values("href")
 
 
 def test_a_site_that_is_not_heard_and_a_fallback_are_said_first(world: Site, client: Client) -> None:
     Subscription.objects.update(good_at=AS_OF - timedelta(hours=9))
-    old = "Not everybody is heard. What East told last is older than it may be"
-    assert f"{old}; it still counts." in text_of(client.get(GRID))
+    assert warnings(client.get(GRID)) == ["unheard old_counts"]
+    assert "East" in text_of(read(client.get(GRID)).item("warning"))
     Subscription.objects.update(state="paused")
-    assert f"{old}; it still counts." in text_of(client.get(GRID)), "whatever the reason is"
+    assert warnings(client.get(GRID)) == ["unheard old_counts"], "whatever the reason is"
     vo = Subscription.objects.get().entry_uid
     Fallback.objects.create(policy=world.policy, entry_uid=vo, reason="not heard", since=AS_OF - timedelta(hours=1))
-    assert "Compared by this site’s usage alone." in text_of(client.get(GRID))
-    assert f"{old}." in text_of(client.get(GRID))
+    assert warnings(client.get(GRID)) == ["fallback since", "unheard old"]
 
 
 def test_without_a_peer_shares_are_those_of_the_others(world: Site, client: Client) -> None:
     row = Subscription.objects.get()
     assert row.source == Source.objects.get(slug="east")
-    said = text_of(client.get(f"/federation/usage/{row.pk}/without/"))
-    assert "Without East, p" in said
+    page = read(client.get(f"/federation/usage/{row.pk}/without/"))
+    title = page.item("without-verdict")
+    assert title.attributes["data-key"] == "shares"
+    assert all(part in text_of(title) for part in ("East", "p"))
     with_it, without = 43 / 64, 32 / 47
-    assert f"p1 /vo 50.0 % {with_it * 100:.1f} % {without * 100:.1f} %" in said
-    assert "Computed again as if East had told nothing; nothing is kept" in said
+    differences = [text_of(each) for each in page.items("difference")]
+    assert any(each.startswith(f"p1 /vo 50.0 % {with_it * 100:.1f} % {without * 100:.1f} %") for each in differences)
 
 
 def test_the_page_without_a_peer_is_for_who_decides_about_it(world: Site) -> None:

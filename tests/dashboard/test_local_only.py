@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from datetime import date, timedelta
 from typing import Any
 
@@ -22,14 +21,15 @@ from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
 from tests.api.conftest import AT, Caller, _fresh_process, computed, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site
-from tests.dashboard.test_federation_pages import admin, mount, path_of, place, side, signed_in, text_of  # noqa: F401
+from tests.dashboard.page import read, text_of
+from tests.dashboard.test_federation_pages import admin, mount, origin, path_of, place, side, signed_in  # noqa: F401
 from tests.series_by_hand import HandMade, put_in_place
 
 HOUR = timedelta(hours=1)
 HTMX = {"HX-Request": "true"}
 REASON = "vo-a.example, vo-a: Not confirmed since noon."
 SINCE = "Fri 20 Nov 2026, 12:00"
-SAID = f"Below /physics this site’s usage alone counts since {SINCE}: {REASON}"
+SAID = (REASON, SINCE, "/physics")  # whatever the words around them are
 ATTENTION = "/_attention?policy=grid"
 
 
@@ -52,18 +52,29 @@ def page_of(site: Site, path: str, what: str = "") -> str:  # noqa: F811
     return f"/policy/grid/n/{site.uid(path)}/{path.rpartition('/')[2]}/{what}"
 
 
+def local_only(answer: Any) -> list[str | None]:
+    """Keys of what a page says of usage that doesn't count."""
+    return [each.attributes["data-key"] for each in read(answer).items("local-only")]
+
+
+def said(answer: Any) -> str:
+    return text_of(read(answer).item("local-only"))
+
+
 def test_the_tree_the_picture_and_entries_say_it_where_their_numbers_depend_on_it(alone: Site) -> None:
     client = signed_in(alone.admin)
     for path in ("/policy/grid/", "/policy/grid/icicle/", page_of(alone, "/physics"), page_of(alone, "/physics/bob")):
-        assert text_of(client.get(path)).count(SAID) == 1, path
+        answer = client.get(path)
+        assert local_only(answer) == ["fallback.below"], path
+        assert [part for part in SAID if part not in said(answer)] == [], path
     for path in (page_of(alone, "/biology"), page_of(alone, "/biology/carol")):
-        assert "usage alone" not in text_of(client.get(path)), path
+        assert local_only(client.get(path)) == [], path
 
 
 def test_what_is_compared_by_this_site_anyway_says_nothing(computed: Site) -> None:  # noqa: F811
     fall_back(computed.policy, computed.uid("/physics"), reason=REASON, at=AT)
     computed.recompute()
-    assert "usage alone" not in text_of(signed_in(computed.admin).get("/policy/grid/"))
+    assert local_only(signed_in(computed.admin).get("/policy/grid/")) == []
 
 
 def test_the_past_says_what_held_then_and_nothing_of_now(alone: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,49 +83,63 @@ def test_the_past_says_what_held_then_and_nothing_of_now(alone: Site, monkeypatc
     alone.at = AT + HOUR
     alone.recompute()
     client = signed_in(alone.admin)
-    then = f"Below /physics this site’s usage alone counted then, since {SINCE}: {REASON}"
     pages = ("/policy/grid/", "/policy/grid/icicle/", page_of(alone, "/physics"))
     for path in pages:
-        assert "usage alone" not in text_of(client.get(path)), path
-        assert then in text_of(client.get(f"{path}?at=2026-11-20T12:30:00Z")), path
+        assert local_only(client.get(path)) == [], path
+        then = client.get(f"{path}?at=2026-11-20T12:30:00Z")
+        assert local_only(then) == ["fallback.below_then"], path
+        assert [part for part in SAID if part not in said(then)] == [], path
     fall_back(alone.policy, alone.uid("/biology"), reason="not now", at=AT + HOUR)
-    assert "not now" not in text_of(client.get("/policy/grid/?at=2026-11-20T12:30:00Z"))
+    then = client.get("/policy/grid/?at=2026-11-20T12:30:00Z")
+    assert (local_only(then), "not now" in said(then)) == (["fallback.below_then"], False)
     mine = signed_in(alone.alice)
-    assert f"Compared by this site’s usage alone since {SINCE}" in text_of(
-        mine.get("/me/priority/?at=2026-11-20T12:30:00Z")
-    )
-    assert "usage alone" not in text_of(mine.get("/me/priority/"))
+    assert any(fallen_of(mine.get("/me/priority/?at=2026-11-20T12:30:00Z")))
+    assert not any(fallen_of(mine.get("/me/priority/")))
+
+
+def fallen_of(answer: Any) -> list[str]:
+    """What each level of one's own way says of it."""
+    page = read(answer)
+    found = [level.fallen for level in answer.context["story"].levels]
+    for level, shown in zip(found, page.texts("ol.walk > li"), strict=False):
+        assert not level or (REASON in level and SINCE in level.replace("\N{NO-BREAK SPACE}", " ") and REASON in shown)
+    return found
 
 
 def test_the_overview_tells_it_to_whom_the_entry_is_shown_and_leads_there(alone: Site) -> None:
     for person in (alone.admin, alone.pia, alone.alice):
-        card = signed_in(person).get(ATTENTION, headers=HTMX)
-        assert f"Below /physics this site’s usage alone counts since {SINCE} {REASON}" in text_of(card), person
-        assert f'href="{page_of(alone, "/physics")}"' in card.content.decode(), person
-    assert "usage alone" not in text_of(signed_in(alone.ben).get(ATTENTION, headers=HTMX))
+        page = read(signed_in(person).get(ATTENTION, headers=HTMX))
+        concern = page.one('[data-testid=concern][data-key="local_only"]')
+        assert [part for part in SAID if part not in text_of(concern)] == [], person
+        assert page_of(alone, "/physics") in page.values("href", '[data-key="local_only"]'), person
+    assert "local_only" not in concerns(signed_in(alone.ben).get(ATTENTION, headers=HTMX))
+
+
+def concerns(answer: Any) -> list[str]:
+    return [each.attributes["data-key"] or "" for each in read(answer).items("concern")]
 
 
 def test_the_group_says_it_to_whoever_leads_it(alone: Site) -> None:
     led = signed_in(alone.pia).get(f"/policy/grid/group/{alone.uid('/physics')}/")
-    assert text_of(led).count(SAID) == 1
-    assert "usage alone" not in text_of(signed_in(alone.ben).get(f"/policy/grid/group/{alone.uid('/biology')}/"))
+    assert local_only(led) == ["fallback.below"]
+    assert [part for part in SAID if part not in said(led)] == []
+    assert local_only(signed_in(alone.ben).get(f"/policy/grid/group/{alone.uid('/biology')}/")) == []
 
 
 def test_my_way_says_it_at_the_level_where_it_holds(alone: Site) -> None:
-    page = html.unescape(signed_in(alone.alice).get("/me/priority/").content.decode())
-    _head, physics, alice, *_rest = page.split('<ol class="walk">')[1].split("<li")
-    assert ("to physics" in physics, "usage alone" in physics) == (True, False)
-    assert "physics to you" in alice
-    assert f"Compared by this site’s usage alone since {SINCE}: {REASON}" in alice
-    assert page.count("usage alone") == 1
+    answer = signed_in(alone.alice).get("/me/priority/")
+    assert [bool(each) for each in fallen_of(answer)] == [False, True], "not above, and at the level of physics"
+    physics, alice, *_rest = read(answer).texts("ol.walk > li")
+    assert [("physics" in each, REASON in each) for each in (physics, alice)] == [(True, False), (True, True)]
+    assert read(answer).text("main").count(REASON) == 1
 
 
 def test_rest_says_it_by_key_at_that_level_and_no_reason_to_whom_the_entry_is_not_told(alone: Site) -> None:
     (told,) = Caller(user=alone.alice).get("me/explain").json()["accounts"]
     keys = [[one["key"] for one in step["sentences"]] for step in told["steps"]]
     assert [["walk.local_only" in each for each in keys]] == [[False, True]]
-    (said,) = [one for one in told["steps"][1]["sentences"] if one["key"] == "walk.local_only"]
-    assert said["values"] == {"at": "2026-11-20T12:00:00Z", "reason": REASON}
+    (fallen,) = [one for one in told["steps"][1]["sentences"] if one["key"] == "walk.local_only"]
+    assert fallen["values"] == {"at": "2026-11-20T12:00:00Z", "reason": REASON}
     bound: dict[str, Any] = {"policy_slug": "grid", "subtree_uid": alone.uid("/physics/alice")}
     caller = Caller(token=alone.token("priorities:read", **bound))
     answer = caller.get("policies/grid/explain", {"account": "alice"})
@@ -137,34 +162,37 @@ def days(alone: Site, monkeypatch: pytest.MonkeyPatch) -> HandMade:
     return put_in_place(made, monkeypatch)
 
 
-DAYS = f"Below /physics the days from 20 Nov 2026 on are compared by this site’s usage alone: {REASON}"
+DAYS = (REASON, "20 Nov 2026", "/physics")
 
 
 def test_convergence_says_which_days_it_holds_of(alone: Site, days: HandMade) -> None:
     client = signed_in(alone.admin)
-    for path in ("/policy/grid/convergence/", page_of(alone, "/physics", "convergence/")):
-        text = text_of(client.get(path))
-        assert text.count(DAYS) == 1, path
-        assert text.index(DAYS) < text.index("5 % and more"), path
-    assert DAYS in text_of(client.get(page_of(alone, "/physics/bob", "convergence/")))
+    bob = page_of(alone, "/physics/bob", "convergence/")
+    for path in ("/policy/grid/convergence/", page_of(alone, "/physics", "convergence/"), bob):
+        answer = client.get(path)
+        assert local_only(answer) == ["local_only"], path
+        assert [part for part in DAYS if part not in said(answer)] == [], path
+        assert answer.content.index(b'data-testid="local-only"') < answer.content.index(b'id="panels-'), path
     for path in (
         page_of(alone, "/biology", "convergence/"), "/policy/grid/convergence/?from=2026-11-02&to=2026-11-19",
     ):  # fmt: skip
-        assert "usage alone" not in text_of(client.get(path)), path
+        assert local_only(client.get(path)) == [], path
 
 
 def test_days_of_a_fallback_that_is_over_say_that_they_will_be_made_again(alone: Site, days: HandMade) -> None:
     recover(alone.policy, alone.uid("/physics"), at=AT + HOUR)
-    text = text_of(signed_in(alone.admin).get("/policy/grid/convergence/"))
-    assert "the days from 20 Nov 2026 on are compared by this site’s usage alone, until they are worked out" in text
-    assert REASON not in text
+    answer = signed_in(alone.admin).get("/policy/grid/convergence/")
+    assert local_only(answer) == ["local_only_until"]
+    assert "20 Nov 2026" in said(answer)
+    assert REASON not in read(answer).text("body")
 
 
 def test_convergence_by_rest_says_it_by_key_without_the_name_of_what_is_not_seen(alone: Site, days: HandMade) -> None:
     path = "policies/grid/convergence"
-    (said,) = Caller(user=alone.admin).get(path, {"entry": "/physics"}).json()["local_only"]
-    assert (said["key"], said["text"]) == ("local_only", DAYS)
-    assert said["values"] == {"name": "/physics", "since": "2026-11-20", "reason": REASON}
+    (told,) = Caller(user=alone.admin).get(path, {"entry": "/physics"}).json()["local_only"]
+    assert told["key"] == "local_only"
+    assert [part for part in DAYS if part not in told["text"]] == []
+    assert told["values"] == {"name": "/physics", "since": "2026-11-20", "reason": REASON}
     assert Caller(user=alone.admin).get(path, {"entry": "/biology"}).json()["local_only"] == []
     assert Caller(user=alone.ben).get(path).json()["local_only"] == [], "what a sibling does is not ben's to see"
     token = alone.token("policies:read", policy_slug="grid", subtree_uid=alone.uid("/physics/alice"))
@@ -190,26 +218,32 @@ def test_what_is_too_old_is_a_concern_with_what_holds_meanwhile_said_once(mount:
     cards.last_good.clear()
     rows = Mount.objects.filter(pk=mount.pk)
     administrator = signed_in(place.admin)
-    assert "vo-a.example tells" not in text_of(administrator.get(ATTENTION, headers=HTMX))
-    rows.update(good_at=AT - 30 * HOUR)
-    card = administrator.get(ATTENTION, headers=HTMX)
-    assert "/vo-a: what vo-a.example tells is stale" in text_of(card)
-    assert "Last heard 30 h ago. What is in force stays." in text_of(card)
-    assert f'href="{path_of(mount)}"' in card.content.decode()
-    assert "vo-a.example" not in text_of(signed_in(place.ben).get(ATTENTION, headers=HTMX)), "he doesn't see /vo-a"
-    rows.update(good_at=AT, expires_at=AT - HOUR)
-    assert "what vo-a.example tells has expired" in text_of(administrator.get(ATTENTION, headers=HTMX))
-    rows.update(expires_at=None, state=Remote.State.FROZEN)
-    assert "tells is frozen Last heard 0 s ago. What is in force stays, and nothing newer lands" in text_of(
-        administrator.get(ATTENTION, headers=HTMX)
-    )
-    rows.update(state=Remote.State.ACTIVE, good_at=AT - 30 * HOUR, stale_action="local")
+
+    def told(**changes: Any) -> tuple[list[str], str]:
+        """Keys of what is said of peers and of usage, and its text."""
+        rows.update(**changes)
+        page = read(administrator.get(ATTENTION, headers=HTMX))
+        found = [
+            each for each in page.items("concern") if (each.attributes["data-key"] or "").startswith(("peer.", "l"))
+        ]
+        return [each.attributes["data-key"] or "" for each in found], " ".join(text_of(each) for each in found)
+
+    assert told()[0] == []
+    keys, text = told(good_at=AT - 30 * HOUR)
+    assert keys == ["peer.stale meanwhile.keep"]
+    assert all(part in text for part in ("/vo-a", "vo-a.example", "30 h"))
+    card = read(administrator.get(ATTENTION, headers=HTMX))
+    assert path_of(mount) in card.values("href", '[data-key^="peer."]')
+    assert "vo-a.example" not in signed_in(place.ben).get(ATTENTION, headers=HTMX).content.decode(), "he doesn't see it"
+    assert told(good_at=AT, expires_at=AT - HOUR)[0] == ["peer.expired meanwhile.keep"]
+    keys, text = told(expires_at=None, state=Remote.State.FROZEN)
+    assert (keys, "0 s" in text) == (["peer.frozen meanwhile.freeze"], True)
     make_global(place, "/vo-a")
     fall_back(place.policy, place.uid("/vo-a"), reason=REASON, at=AT)
     place.recompute()
-    text = text_of(administrator.get(ATTENTION, headers=HTMX))
-    assert f"Below /vo-a this site’s usage alone counts since {SINCE} {REASON}" in text
-    assert "is stale" not in text
+    keys, text = told(state=Remote.State.ACTIVE, good_at=AT - 30 * HOUR, stale_action="local")
+    assert keys == ["local_only"], "said once"
+    assert [part for part in (REASON, SINCE, "/vo-a") if part not in text] == []
 
 
 def test_whoever_sees_the_entry_is_led_there_and_not_to_the_mount(mount: Mount, place: Site) -> None:  # noqa: F811
@@ -225,12 +259,11 @@ def test_a_blocked_peer_is_a_concern_of_whoever_decides_about_it(mount: Mount, p
     cards.last_good.clear()
     Mount.objects.filter(pk=mount.pk).update(state=Remote.State.BLOCKED, error_code="forked")
     evaluate(at=AT)
-    card = signed_in(place.admin).get(ATTENTION, headers=HTMX)
-    assert (
-        text_of(card).count("vo-a.example, vo-a told two different things as one") == 2
-    )  # and as the name of its button
-    assert f'href="{path_of(mount)}"' in card.content.decode()
-    assert "told two" not in text_of(signed_in(place.pia).get(ATTENTION, headers=HTMX))
+    page = read(signed_in(place.admin).get(ATTENTION, headers=HTMX))
+    concern = page.one('[data-testid=concern][data-key="notice.blocked_peer"]')
+    assert text_of(concern).count("vo-a.example, vo-a") == 2, "and as the name of its button"
+    assert path_of(mount) in page.values("href", '[data-key="notice.blocked_peer"]')
+    assert "notice.blocked_peer" not in concerns(signed_in(place.pia).get(ATTENTION, headers=HTMX))
 
 
 def test_the_mounts_age_stands_beside_its_days_and_its_group(
@@ -239,10 +272,10 @@ def test_the_mounts_age_stands_beside_its_days_and_its_group(
     put_in_place(HandMade(date(2026, 11, 19), {"/physics/alice": [6.0] * 5}), monkeypatch)
     Mount.objects.filter(pk=mount.pk).update(good_at=AT - timedelta(minutes=3))
     client: Client = signed_in(place.admin)
-    words = "from vo-a.example, version 1, 3 min old"
-    assert words in text_of(client.get(page_of(place, "/vo-a", "convergence/")))
-    assert words not in text_of(client.get(page_of(place, "/physics", "convergence/")))
-    assert words in text_of(client.get(f"/policy/grid/group/{place.uid('/vo-a')}/"))
-    tree = client.get("/policy/grid/?at=2026-11-20T12:00:00Z").content.decode().replace("\N{NO-BREAK SPACE}", " ")
-    assert 'title="from vo-a.example"' in tree
-    assert "min old" not in tree
+    for path in (page_of(place, "/vo-a", "convergence/"), f"/policy/grid/group/{place.uid('/vo-a')}/"):
+        assert all(part in origin(client.get(path)) for part in ("vo-a.example", "3 min")), path
+    assert not read(client.get(page_of(place, "/physics", "convergence/"))).has("[data-testid=origin]")
+    tree = read(client.get("/policy/grid/?at=2026-11-20T12:00:00Z")).item("origin")
+    assert "vo-a.example" in (tree.attributes["title"] or "")
+    assert "data-value" not in tree.attributes, "nobody knows how old it was"
+    assert "3 min" not in (tree.attributes["title"] or "").replace("\N{NO-BREAK SPACE}", " ")

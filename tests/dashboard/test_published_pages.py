@@ -14,7 +14,8 @@ from apps.federation.feeds import make_feed
 from apps.federation.models import Publication, Reading, SiteKey, UsageFeed
 from apps.federation.publications import issue, make_publication
 from apps.policies.models import Policy
-from tests.dashboard.test_grid_pages import text_of
+from tests.dashboard.page import Page, read, text_of
+from tests.dashboard.test_federation_pages import codes_of
 from tests.federation.conftest import AT, policy
 
 __all__ = ["policy"]
@@ -34,9 +35,10 @@ def client(policy: Policy) -> Client:
 
 
 def test_an_empty_page_says_what_could_be_told(client: Client) -> None:
-    said = text_of(client.get(PAGE))
-    assert "Nothing is told to others yet" in said
-    assert "The key is made with the first document that others fetch." in said
+    page = read(client.get(PAGE))
+    assert page.item("published-headline").attributes["data-key"] == "nothing"
+    assert page.has("[data-testid=no-key]")
+    assert not page.has(".fp")
     assert not SiteKey.objects.exists(), "looking makes nothing"
 
 
@@ -69,22 +71,28 @@ def test_a_feed_is_made_changed_and_dropped(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "codes"),
     [
-        ({"name": "VO A"}, "lower-case"),
-        ({"entry": "/none"}, "There is no entry"),
-        ({"expires": "0"}, "greater than or equal to"),
-        ({"expires": "nan"}, "Enter a number"),
-        ({"name": "taken"}, "another publication"),
+        ({"name": "VO A"}, {"name": {"invalid"}}),
+        ({"entry": "/none"}, {"__all__": {"not_found"}}),
+        ({"expires": "0"}, {"expires": {"min_value"}}),
+        ({"expires": "nan"}, {"expires": {"invalid"}}),
+        ({"name": "taken"}, {"name": {"name_taken"}}),
     ],
 )
-def test_wrong_fields_are_refused_where_they_are(client: Client, fields: dict[str, str], said: str) -> None:
+def test_wrong_fields_are_refused_where_they_are(client: Client, fields: dict[str, str], codes: Any) -> None:
     make_publication(policy_slug="grid", entry="/VO-B", name="taken", at=AT, actor=SYSTEM)
     given = {"policy": "grid", "entry": "/VO-A", "name": "vo-a", "expires": "2", **fields}
     answer = client.post(f"{PAGE}new/", given)
     assert answer.status_code == 422
-    assert said in answer.content.decode()
+    assert codes_of(answer) == codes
+    if "__all__" in codes:
+        assert all(value in read(answer, 422).text("[role=alert].note.bad") for value in fields.values())
     assert Publication.objects.count() == 1
+
+
+def readers(page: Page) -> list[tuple[str, str | None]]:
+    return [(text_of(each), each.attributes["data-value"]) for each in page.items("reader")]
 
 
 def test_who_read_which_version_when(client: Client) -> None:
@@ -93,15 +101,23 @@ def test_who_read_which_version_when(client: Client) -> None:
     Reading.objects.create(publication=row, reader="east", version=0, at=AT)
     feed = make_feed(policy_slug="grid", entry="/VO-A", name="north", capacity_cores=64, at=AT, actor=SYSTEM)
     Reading.objects.create(feed=feed, reader="west", version=0, at=AT)
-    said = text_of(client.get(PAGE))
-    assert "Others are told of 1 subtree, and by 1 usage feed" in said
-    assert "east version 0, 0 s ago" in said
-    assert "west number 0, 0 s ago" in said
-    assert "64 cores declared, with running jobs" in said
-    assert "5 entries, good until" in said
-    one = text_of(client.get(f"{PAGE}subtrees/vo-a/"))
-    assert "1 reader" in one
-    assert "http://testserver/api/v1/publications/vo-a" in client.get(f"{PAGE}subtrees/vo-a/").content.decode()
+    answer = client.get(PAGE)
+    page = read(answer)
+    assert page.item("published-headline").attributes["data-key"] == "both"
+    assert (len(answer.context["publications"]), len(answer.context["feeds"])) == (1, 1)
+    (east, first), (west, second) = readers(page)
+    assert (first, second) == ("0", "0")
+    for text, name in ((east, "east"), (west, "west")):
+        assert text.startswith(name)
+        assert "0 s" in text
+        assert re.findall(r"\d+", text) == ["0", "0"], "the version, and how long ago"
+    of_publication, of_feed = (text_of(each) for each in page.items("told-facts"))
+    assert re.findall(r"\d+", of_feed) == ["64"]
+    assert feed.tells_running
+    assert re.match(r"\D*5\b", of_publication), "its entries"
+    one = client.get(f"{PAGE}subtrees/vo-a/")
+    assert [value for _text, value in readers(read(one))] == ["0"]
+    assert read(one).one("#address").attributes["value"] == "http://testserver/api/v1/publications/vo-a"
 
 
 def test_the_link_to_tokens_fills_in_scope_and_bounds(client: Client) -> None:
@@ -117,22 +133,24 @@ def test_the_link_to_tokens_fills_in_scope_and_bounds(client: Client) -> None:
 def test_the_key_is_read_out_in_sixteen_groups_and_replaced_with_a_reason(client: Client) -> None:
     issue(make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=SYSTEM), at=AT)
     first = SiteKey.objects.get()
-    page = client.get(PAGE).content.decode()
-    groups = [first.fingerprint[at : at + 4] for at in range(0, 64, 4)]
-    assert "".join(f"<span>{group}</span>" for group in groups) in page
-    assert "vo-a.example" in page
+    page = read(client.get(PAGE))
+    assert page.texts(".fp span") == [first.fingerprint[at : at + 4] for at in range(0, 64, 4)]
+    assert "vo-a.example" in page.text("#key")
+    assert not page.has("[data-testid=no-key]")
     assert client.post(f"{PAGE}key/", {"reason": ""}).status_code == 422
     assert SiteKey.objects.count() == 1
     assert client.post(f"{PAGE}key/", {"reason": "A year is over."}).status_code == 303
     assert SiteKey.objects.count() == 2
-    said = text_of(client.get(PAGE))
-    assert "handed over" in said
-    assert first.fingerprint[:4] in said
+    page = read(client.get(PAGE))
+    keys = dict(zip(page.values("data-state", "[data-testid=key]"), page.texts("[data-testid=key]"), strict=True))
+    assert first.fingerprint[:4] in keys["handed_over"]
+    assert first.fingerprint[:4] not in keys["signs"]
 
 
 def test_a_site_without_a_name_is_told_how_to_get_one(client: Client, settings: Any) -> None:
+    assert not read(client.get(PAGE)).has("[data-testid=no-name]")
     settings.FAIRSHARE_ISSUER = ""
-    assert "This site has no name for others yet. Set FAIRSHARE_ISSUER" in text_of(client.get(PAGE))
+    assert "FAIRSHARE_ISSUER" in text_of(read(client.get(PAGE)).item("no-name"))
 
 
 @pytest.mark.parametrize("path", ["", "new/", "new-feed/", "key/", "subtrees/vo-a/", "feeds/vo-a/"])

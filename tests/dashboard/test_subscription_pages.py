@@ -92,19 +92,20 @@ def test_wrong_terms_keep_nothing(client: Client, feed: OtherFeed, fields: dict[
 @pytest.mark.parametrize(
     ("fields", "codes", "named"),
     [
-        ({"url": "http://169.254.169.254/latest/meta-data"}, {"url": {"invalid"}}, "169.254.169.254"),
-        ({"url": "gopher://x"}, {"url": {"invalid"}}, "http"),
+        ({"url": "http://169.254.169.254/latest/meta-data"}, {"__all__": {"address_refused"}}, "169.254.169.254"),
+        ({"url": "gopher://x"}, {"__all__": {"address_refused"}}, "http"),
         ({"entry": "grid:/VO-B"}, {"entry": {"invalid_choice"}}, "grid:/VO-B"),
         ({"url": ""}, {"url": {"required"}}, ""),
     ],
 )
-def test_wrong_addresses_are_refused_at_their_field(
+def test_wrong_addresses_are_refused_with_what_is_wrong(
     client: Client, feed: OtherFeed, fields: dict[str, str], codes: dict[str, set[str]], named: str
 ) -> None:  # fmt: skip
     answer = client.post(NEW, address(feed, **fields))
     assert answer.status_code == 422
     assert codes_of(answer) == codes
-    assert named in read(answer, 422).text(f"#id_{next(iter(codes))}_error")
+    (field,) = codes
+    assert named in read(answer, 422).text("[role=alert].note.bad" if field == "__all__" else f"#id_{field}_error")
     assert not Subscription.objects.exists()
 
 

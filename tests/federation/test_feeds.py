@@ -33,6 +33,7 @@ from apps.usage.sources import change_source, tag_of
 from apps.usage.undo import undo_import
 from tests.federation.conftest import AT
 from tests.federation.feed_site import HOUR, Reader, Teller, make_teller, opened
+from tests.refusals import refused
 
 DAY = timedelta(days=1)
 PLACES = {"P_A1": "/VO-A/P-A1", "P_A2": "/VO-A/P-A2", "P_B1": "/VO-B/P-B1", "of_a": "/VO-A"}
@@ -288,7 +289,7 @@ def test_documents_of_very_many_entries_have_fewer_rows(teller: Teller, monkeypa
     assert len(reader.documents) > 2
     assert all(len(document.entries) <= 2 for document in reader.documents)
     monkeypatch.setattr(feeds, "MOST_ENTRIES", 0)
-    with pytest.raises(TooLarge, match="vo-a"):
+    with refused(TooLarge, naming="vo-a"):
         tell(teller.feed, since=0, at=AT)
 
 
@@ -297,7 +298,7 @@ def test_a_feed_that_everybody_asks_for_says_so_in_the_end(teller: Teller, monke
         raise OperationalError from SerializationFailure()
 
     monkeypatch.setattr(feeds, "bring_up_to_date", too_late)
-    with pytest.raises(Unavailable, match="Ask again"):
+    with refused(Unavailable, "feed_busy"):
         tell(teller.feed, since=0, at=AT)
 
     def broken(view: feed_states.View, *, since: int) -> None:
@@ -362,17 +363,17 @@ def test_what_stands_over_the_sums_makes_a_new_document_without_a_new_number(
 
 
 def test_a_number_that_the_feed_has_not_come_to_is_refused(teller: Teller, reader: Reader) -> None:
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Conflict) as refusal:
         tell(teller.feed, since=2, at=AT)
-    assert refused.value.code == "since_ahead"
+    assert refusal.value.code == "since_ahead"
     for since in (-1, 1.0, True, "1"):
         with pytest.raises(Invalid):
             tell(teller.feed, since=since, at=AT)  # type: ignore[arg-type]
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Conflict) as refusal:
         tell(teller.feed, since=1, seen=2, at=AT)
-    assert refused.value.code == "since_ahead"
+    assert refusal.value.code == "since_ahead"
     for since, seen in ((1, 0), (0, 1), (1, 1.0), (1, True), (1, "1")):
-        with pytest.raises(Invalid, match="seen"):
+        with refused(Invalid, field="seen"):
             tell(teller.feed, since=since, seen=seen, at=AT)  # type: ignore[arg-type]
 
 
@@ -469,9 +470,9 @@ def test_a_feed_of_nothing_is_told_as_that(policy: Policy) -> None:
 
 def test_a_feed_whose_entry_is_gone_says_so(teller: Teller, reader: Reader) -> None:
     publish(op="archive", entry="/VO-A")
-    with pytest.raises(NotFound) as refused:
+    with pytest.raises(NotFound) as refusal:
         tell(teller.feed, since=reader.number, known_etag=reader.etag, at=AT)
-    assert refused.value.code == "entry_gone"
+    assert refusal.value.code == "entry_gone"
 
 
 def test_a_feed_of_the_whole_tree_tells_all_that_has_an_entry(db: None, settings: LazySettings) -> None:
@@ -487,7 +488,7 @@ def test_a_feed_of_the_whole_tree_tells_all_that_has_an_entry(db: None, settings
 
 def test_a_site_without_a_name_tells_nothing(teller: Teller, settings: LazySettings) -> None:
     settings.FAIRSHARE_ISSUER = ""
-    with pytest.raises(Invalid, match="FAIRSHARE_ISSUER"):
+    with refused(Invalid, "no_issuer", field="FAIRSHARE_ISSUER"):
         tell(teller.feed, since=0, at=AT)
 
 

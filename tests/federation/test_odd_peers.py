@@ -71,14 +71,15 @@ def test_a_version_that_somebody_withdrew_is_not_proposed_again(
     vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vo.publish(projects(p1=10, p2=70))
-    assert look_at(mounted, monkeypatch, AT).outcome == "held"
+    first = look_at(mounted, monkeypatch, AT)
+    assert first.outcome == "held"
     held = mounted.held
     assert held is not None
     withdraw_change_set(id=held.pk, version=held.version, reason="Too much.", at=AT, actor=COMMAND)
     n_before = ChangeSet.objects.count()
     for n in range(3):
         found = look_at(mounted, monkeypatch, AT + n * HOUR)
-        assert (found.outcome, "withdrawn here" in found.message) == ("held", True)
+        assert (found.outcome, found.message != first.message) == ("held", True), "it says why it isn't proposed"
     assert ChangeSet.objects.count() == n_before
     vo.publish(projects(p1=10, p2=60))
     assert look_at(mounted, monkeypatch, AT).outcome == "held"
@@ -135,7 +136,7 @@ def test_usage_of_an_entry_of_another_policy_is_refused(
     feed.tell({AT - HOUR: {uid_at(policy, "/X/ann"): 3_600, P1: 60}})
     found = look_at(subscription, monkeypatch, AT)
     assert (found.outcome, found.code) == ("refused", "foreign_uid")
-    assert f"{uid_at(policy, '/X/ann')} is an entry of another policy" in found.message
+    assert str(uid_at(policy, "/X/ann")) in found.message
     assert not Bucket.objects.exists()
 
 
@@ -156,7 +157,7 @@ def test_a_document_cannot_claim_an_entry_of_another_policy(
     vo.publish([*projects(), Node(uid_at(policy, "/X/ann"), P1, "ann", "user", 1.0, is_group=False)])
     found = look_at(mounted, monkeypatch, AT)
     assert (found.outcome, found.code) == ("refused", "foreign_uid")
-    assert "/P-A1/ann has the uid of an entry that this site has" in found.message
+    assert "/P-A1/ann" in found.message
 
 
 def test_an_hour_whose_sum_would_not_be_exact_is_refused(
@@ -168,7 +169,7 @@ def test_an_hour_whose_sum_would_not_be_exact_is_refused(
     document["hours"][1]["gpu_s"] = [10**12] * 20
     feed.serves = signed(canonical(document))
     found = look_at(subscription, monkeypatch, AT)
-    assert (found.outcome, "hours[1].gpu_s comes to more" in found.message) == ("refused", True)
+    assert (found.outcome, found.code, "hours[1].gpu_s" in found.message) == ("refused", "bad_document", True)
 
 
 def test_a_running_job_that_asked_for_ages_counts_for_no_more_than_31_days(
@@ -223,7 +224,7 @@ def test_a_project_that_loses_everybody_is_held_by_its_weight(
 ) -> None:
     vo.publish(projects()[:3])  # anna has P-A1 for herself: 50 of 100 shares of the VO's 30 of 130
     found = look_at(mounted, monkeypatch, AT)
-    assert (found.outcome, "11.5 points" in found.message) == ("held", True)
+    assert (found.outcome, "11.5" in found.message) == ("held", True)
 
 
 @pytest.mark.parametrize("site", ["site-a", "Site-A", "\uff53ite-a"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
+from syrupy.assertion import SnapshotAssertion
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
@@ -21,6 +23,7 @@ from apps.policies.at_once import publish_operations
 from apps.policies.models import Policy
 from apps.signing import Opened, open_document
 from tests.federation.conftest import AT
+from tests.refusals import refused
 
 DAY = timedelta(days=1)
 
@@ -102,7 +105,7 @@ def test_private_keys_lie_sealed_and_an_exchanged_secret_key_is_told(policy: Pol
     assert raw.hex() not in sealed
     before = settings.SECRET_KEY
     settings.SECRET_KEY = "another one"
-    with pytest.raises(Unavailable, match="SECRET_KEY_FALLBACKS"):
+    with refused(Unavailable, "sealed_otherwise", naming="SECRET_KEY_FALLBACKS"):
         load_keys(at=AT)
     settings.SECRET_KEY_FALLBACKS = [before]
     assert load_keys(at=AT).key.raw == raw
@@ -137,7 +140,7 @@ def test_bad_names_entries_and_times_are_refused(publication: Publication) -> No
 
 def test_a_site_without_a_name_publishes_nothing(publication: Publication, settings: LazySettings) -> None:
     settings.FAIRSHARE_ISSUER = ""
-    with pytest.raises(Invalid, match="FAIRSHARE_ISSUER"):
+    with refused(Invalid, "no_issuer", field="FAIRSHARE_ISSUER"):
         issue(publication, at=AT)
     assert not PublishedDocument.objects.exists()
 
@@ -146,7 +149,7 @@ def test_an_entry_that_is_gone_is_told_and_its_last_document_stays(publication: 
     issue(publication, at=AT)
     operation = {"op": "archive", "entry": "/VO-A"}
     publish_operations(policy_slug="grid", operations=[operation], reason="Over.", at=AT + DAY / 24, actor=COMMAND)
-    with pytest.raises(NotFound, match="no longer"):
+    with refused(NotFound, "entry_gone"):
         issue(publication, at=AT + DAY)
     assert PublishedDocument.objects.count() == 1
 
@@ -165,21 +168,27 @@ def test_a_file_is_replaced_whole_and_only_when_it_differs(publication: Publicat
 
 
 def test_the_command_publishes_prints_keys_and_replaces_them(
-    policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
 ) -> None:
     call_command("federation", "publish", "--to", str(tmp_path))
-    assert "Nothing is published yet" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+    said = [capsys.readouterr().out]
     call_command(
         "federation", "publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a"
     )
-    assert "version 1 (new), 5 entries of revision 2" in capsys.readouterr().out
+    said.append(capsys.readouterr().out)
     call_command("federation", "publish", "--to", str(tmp_path))
-    assert "version 1 (as before)" in capsys.readouterr().out
+    said.append(capsys.readouterr().out)
+    said = [
+        re.sub(r"[-\d]{10} [:\d]{5} UTC", "DAY AND TIME", each.replace(str(tmp_path), "DIRECTORY")) for each in said
+    ]
+    assert said == snapshot
     call_command("federation", "rotate-key", "--reason", "yearly")
     call_command("federation", "keys")
     first, second = capsys.readouterr().out.strip().splitlines()[-2:]
     told = open_document((tmp_path / "vo-a.fairshare").read_bytes(), trusted={first.split()[-1]})
     assert told.document["version"] == 1
     assert second.split()[-1] == load_keys(at=AT).key.public.fingerprint
-    with pytest.raises(CommandError, match="no entry"):
+    with pytest.raises(CommandError, match="/x"):
         call_command("federation", "publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/x", "--name", "x")
+    assert Publication.objects.count() == 1

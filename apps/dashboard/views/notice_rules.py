@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -71,7 +72,8 @@ def new(request: HttpRequest) -> HttpResponse:
         watching.require_place(place, clock.now(), actor)
     except (Invalid, NotAllowed) as error:
         for problem in error.fields or (FieldProblem("", error.message),):
-            asked.add_error(problem.where if problem.where in asked.fields else None, problem.message)
+            where = problem.where if problem.where in asked.fields else None
+            asked.add_error(where, ValidationError(problem.message, error.code))
         return render(request, "dashboard/notices/rule_place.html", {"form": asked, **_crumbs()}, status=422)
     there = _there(kind, place, actor)
     if there is not None and request.method != "POST":
@@ -97,7 +99,7 @@ def remove(request: HttpRequest, rule: int) -> HttpResponse:
 
 def draw_rule(line: RuleLine) -> dict[str, Any]:
     rule = line.rule
-    limits = [(term.label, line.terms[term.name], term.unit) for term in line.kind.terms]
+    limits = [(term.name, term.label, line.terms[term.name], term.unit) for term in line.kind.terms]
     place = Place(rule.policy, rule.entry_uid, rule.source)
     return {
         "id": rule.pk, "is_on": rule.is_on, "limits": limits, "version": rule.version, "may_change": line.may_change,

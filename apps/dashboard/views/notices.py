@@ -44,6 +44,7 @@ def notices(request: HttpRequest) -> HttpResponse:
     n_unread = sum(line.is_unread for line in own)
     context = {
         "headline": headline(len(own), n_unread),
+        "n_open": len(own),
         "n_unread": n_unread,
         "crumbs": [{"label": _("Notices")}],
         **_list_context(request, actor),
