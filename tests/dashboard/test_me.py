@@ -120,13 +120,9 @@ def test_a_day_typed_leads_to_the_instant_it_is_here(grid: Grid) -> None:
 
 @pytest.mark.parametrize("at", ["yesterday", "2026-01-01T00:00:00", "9999-99-99"])
 def test_a_moment_that_is_none_is_refused(grid: Grid, at: str) -> None:
-<<<<<<< HEAD
     answer: Any = sign_in(grid.alice).get(PAGE, {"at": at})
     assert answer.status_code == 422
     assert [field.where for field in answer.context["refusal"].fields] == ["at"]
-=======
-    assert sign_in(grid.alice).get(PAGE, {"at": at}).status_code == 422
->>>>>>> 60d0f9a (Assert members, corrections and my priority by keys and states)
 
 
 def test_somebody_else_is_set_beside_me_and_what_would_turn_it_is_told(grid: Grid) -> None:
