@@ -55,15 +55,15 @@ _OLD = {
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """One thing that needs somebody: what it is, what to do, where."""
+    """One thing that needs somebody: its kind, what it is, what to do, where."""
 
+    key: str
     icon: str
     title: str
     text: str
     url: str
     action: str
     classes: str = ""
-    key: str = ""
 
 
 def list_concerns(
@@ -90,18 +90,19 @@ def _decisions(inbox: Inbox) -> Iterator[Concern]:
     if inbox.requests:
         n = len(inbox.requests)
         title = ngettext("%(n)s request from below", "%(n)s requests from below", n) % {"n": n}
-        yield Concern("message", title, _by(inbox.requests), url, _("Answer"), "warn")
+        yield Concern("requests", "message", title, _by(inbox.requests), url, _("Answer"), "warn")
     for change_set in inbox.reviews[:_MOST_EACH]:
         title = _("Review “%(title)s”") % {"title": _title(change_set)}
         n = len(change_set.operations)
         edits = ngettext("%(n)s edit by %(name)s", "%(n)s edits by %(name)s", n)
         text = edits % {"n": n, "name": change_set.author_name}
         where = reverse("dashboard:change", kwargs={"change_set": change_set.pk})
-        yield Concern("git-pull-request", title, f"{change_set.policy.name}: {text}", where, _("Review"), "warn")
+        text = f"{change_set.policy.name}: {text}"
+        yield Concern("review", "git-pull-request", title, text, where, _("Review"), "warn")
     more = len(inbox.reviews) - _MOST_EACH
     if more > 0:
         title = ngettext("%(n)s more change to review", "%(n)s more changes to review", more) % {"n": more}
-        yield Concern("git-pull-request", title, "", url, _("Review"), "warn")
+        yield Concern("more_reviews", "git-pull-request", title, "", url, _("Review"), "warn")
 
 
 def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
@@ -118,13 +119,14 @@ def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
     text = _("%(who)s says that %(account)s is theirs") % {
         "who": first.claim.user, "account": f"{first.claim.namespace}:{first.claim.user_name}"
     }  # fmt: skip
-    yield Concern("id-badge-2", title, text, url, _("Decide"), "warn")
+    yield Concern("claims", "id-badge-2", title, text, url, _("Decide"), "warn")
 
 
 def _late(view: PolicyView, actor: Actor) -> Iterator[Concern]:
     fresh = selectors.freshness(policy_slug=view.policy.slug, actor=actor)
     for problem in fresh.problems:
-        yield Concern("clock", problem[:1].upper() + problem[1:], "", reverse("dashboard:sources"), _("Look"), "warn")
+        title, url = problem[:1].upper() + problem[1:], reverse("dashboard:sources")
+        yield Concern("late", "clock", title, "", url, _("Look"), "warn")
 
 
 def _others(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
@@ -132,7 +134,7 @@ def _others(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
     fallen = list_local_only(view)
     for each in fallen[:_MOST_EACH]:
         url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])
-        yield Concern("world", each.title.text, each.reason, url, _("Look"), "warn", "local_only")
+        yield Concern("local_only", "world", each.title.text, each.reason, url, _("Look"), "warn")
     told = {each.uid for each in fallen}
     place = Place(view.policy, at, actor)
     found = [_old(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in told]
@@ -159,7 +161,7 @@ def _old(view: PolicyView, place: Place, remote: Mount | Subscription, at: datet
     age = _("It was never heard.") if age_s is None else _("Last heard %(age)s ago.") % {"age": presentation.age(age_s)}
     acts = Remote.StaleAction.FREEZE if condition is Condition.FROZEN else remote.stale_action
     acting = federation_lines.meanwhile(acts)
-    return Concern("world", title, f"{age} {acting}", url, _("Look"), "warn", f"peer.{condition} {acting.key}")
+    return Concern(f"peer.{condition} {acting.key}", "world", title, f"{age} {acting}", url, _("Look"), "warn")
 
 
 def _failed(at: datetime, actor: Actor) -> Iterator[Concern]:
@@ -169,7 +171,7 @@ def _failed(at: datetime, actor: Actor) -> Iterator[Concern]:
         if one.run.state == Run.State.FAILED and one.created_at >= at - _RECENT:
             title = _("Import of %(file)s failed") % {"file": one.file_name}
             url = reverse("dashboard:import", kwargs={"import_id": one.pk})
-            yield Concern("alert-octagon", title, one.run.error[:200], url, _("See why"), "bad")
+            yield Concern("import_failed", "alert-octagon", title, one.run.error[:200], url, _("See why"), "bad")
 
 
 def _unmapped(overview: Overview, actor: Actor) -> Iterator[Concern]:
@@ -180,9 +182,8 @@ def _unmapped(overview: Overview, actor: Actor) -> Iterator[Concern]:
     text = _("%(hours)s core-h in the window, counted for nobody")
     url = reverse("dashboard:mappings", kwargs={"policy": overview.policy_slug})
     hours = presentation.core_hours(overview.unmapped_core_s)
-    yield Concern(
-        "user-question", title % {"n": presentation.count(n)}, text % {"hours": hours}, url, _("Decide"), "warn"
-    )
+    title, text = title % {"n": presentation.count(n)}, text % {"hours": hours}
+    yield Concern("unmapped", "user-question", title, text, url, _("Decide"), "warn")
 
 
 def _held(actor: Actor) -> Iterator[Concern]:
@@ -192,7 +193,7 @@ def _held(actor: Actor) -> Iterator[Concern]:
     if n:
         title = ngettext("%(n)s stretch of hours is held", "%(n)s stretches of hours are held", n) % {"n": n}
         text = _("Two sources brought them; the later ones don’t count until somebody decides.")
-        yield Concern("stack-2", title, text, reverse("dashboard:overlaps"), _("Decide"), "warn")
+        yield Concern("held", "stack-2", title, text, reverse("dashboard:overlaps"), _("Decide"), "warn")
 
 
 def _ending(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
@@ -201,13 +202,15 @@ def _ending(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
         day = long_day(shares.dates.ends_on) if shares.dates.ends_on else ""
         title = _("Boost of %(name)s ends %(day)s") if is_boost(shares.dates) else _("Shares of %(name)s end %(day)s")
         url = lines.entry_url(shares.policy.slug, shares.uid, shares.name)
-        yield Concern("calendar", title % {"name": shares.name, "day": day}, shares.path, url, _("Look"))
+        title %= {"name": shares.name, "day": day}
+        yield Concern("shares_end", "calendar", title, shares.path, url, _("Look"))
     for ending in inbox.grants[:_MOST_EACH]:
         grant = ending.line.grant
         title = _("Role of %(name)s ends") % {"name": _("yours") if ending.line.is_own else name_of(grant)}
         day = long_day(grant.expires_at.date()) if grant.expires_at else ""
         url = reverse("dashboard:access", kwargs={"policy": ending.policy.slug})
-        yield Concern("key", title, f"{grant.get_role_display()}, {ending.line.entry_name}, {day}", url, _("Look"))
+        text = f"{grant.get_role_display()}, {ending.line.entry_name}, {day}"
+        yield Concern("role_ends", "key", title, text, url, _("Look"))
     zone = ZoneInfo(settings.TIME_ZONE)
     soon = get_ending_soon(policy_slug=view.policy.slug, zone=zone, days=ENDING_DAYS, actor=actor)
     promises = [e for e in soon.events if e.allocation is not None and not e.is_covered and soon.may_give(e.uid)]
@@ -216,7 +219,7 @@ def _ending(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
         is_over = event.on < soon.today
         title = _("Core-hours of %(name)s ended %(day)s") if is_over else _("Core-hours of %(name)s end %(day)s")
         url = reverse("dashboard:allocations", kwargs={"policy": view.policy.slug})
-        yield Concern("calendar", title % words, _("Nothing follows them."), url, _("Promise more"))
+        yield Concern("core_hours_end", "calendar", title % words, _("Nothing follows them."), url, _("Promise more"))
 
 
 def _noticed(at: datetime, actor: Actor) -> Iterator[Concern]:
@@ -233,7 +236,7 @@ def _noticed(at: datetime, actor: Actor) -> Iterator[Concern]:
         if one.kind.leads_to == "remote":
             url = notice_lines.url_of(one) or url
         icon, css = ("alert-octagon", "bad") if notice.level == "bad" else ("alert-triangle", "warn")
-        yield Concern(icon, one.sentence.text, str(one.kind.title), url, _("Look"), css, f"notice.{notice.kind}")
+        yield Concern(f"notice.{notice.kind}", icon, one.sentence.text, str(one.kind.title), url, _("Look"), css)
 
 
 def _outside(drawn: list[Line]) -> Iterator[Concern]:
@@ -243,7 +246,8 @@ def _outside(drawn: list[Line]) -> Iterator[Concern]:
             continue
         text = _("%(actual)s used, %(target)s promised") % {"actual": line.actual, "target": line.target}
         title = _("%(name)s is %(balance)s") % {"name": line.entry.name, "balance": line.balance.text}
-        yield Concern(line.balance.icon, title, text, line.url, _("Why"), f"{line.balance.state} solid")
+        state, icon = line.balance.state, line.balance.icon
+        yield Concern(state.value, icon, title, text, line.url, _("Why"), f"{state} solid")
 
 
 def _by(change_sets: list[ChangeSet]) -> str:

@@ -130,7 +130,7 @@ def _event(event: RuleEvent, slug: str) -> dict[str, Any]:
     words = {"joined": _("joined"), "back": _("came back"), "idle": _("archived as idle")}
     icons = {"joined": "user-plus", "back": "arrow-back-up", "idle": "archive"}
     return {
-        "name": event.name, "what": words[event.what], "icon": icons[event.what], "at": event.at,
+        "name": event.name, "key": event.what, "what": words[event.what], "icon": icons[event.what], "at": event.at,
         "revision": event.revision,
         "url": lines.entry_url(slug, event.uid, event.name) if event.is_here else "",
     }  # fmt: skip

@@ -137,7 +137,7 @@ def _contrast(mine: MyPriority, other: str, named: dict[str, Any]) -> dict[str, 
     try:
         found = compare_leaves(one=mine.entry_path, other=other, **named)
     except (NotFound, Invalid, Unavailable) as error:
-        return {"found": None, "problem": error.message}
+        return {"found": None, "problem": error.message, "problem_code": error.code}
     return {"found": found, **_told(found)}
 
 

@@ -186,6 +186,7 @@ def _verdict(desk: Desk) -> Mapping[str, Any]:
     return {
         "overview": found,
         "verdict": overview_words.verdict(desk.ranked, sees_all=not found.n_hidden),
+        "within_band": overview_words.within_band(desk.ranked),
         "furthest": overview_words.furthest(desk.ranked, found),
         "idle": overview_words.idle_words(desk.ranked),
         "deviation": overview_words.deviation_now(desk.ranked),

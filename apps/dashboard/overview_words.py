@@ -26,13 +26,18 @@ def compared(lines: Sequence[Line]) -> list[Line]:
     return [line for line in lines if line.balance and line.balance.state is not State.NO_DATA]
 
 
+def within_band(lines: Sequence[Line]) -> tuple[int, int]:
+    """How many of those that can be compared are, and how many those are."""
+    found = compared(lines)
+    return sum(line.balance is not None and line.balance.state in {State.ON, State.IDLE} for line in found), len(found)
+
+
 def verdict(lines: Sequence[Line], *, sees_all: bool) -> str:
     """26 of 28 VOs are within their band."""
     found = compared(lines)
     if not found:
         return _("No usage yet: nothing to compare")
-    good = sum(line.balance is not None and line.balance.state in {State.ON, State.IDLE} for line in found)
-    n = len(found)
+    good, n = within_band(lines)
     words = {"good": presentation.count(good), "all": presentation.count(n), "kind": kinds(found)}
     if n == 1:
         words["name"] = found[0].entry.name

@@ -28,6 +28,7 @@ class Finding:
     text: str
     advice: str
     url: str
+    key: str = ""  # which rule found it
 
     @property
     def icon(self) -> str:
@@ -42,19 +43,26 @@ def findings_of(lines: Sequence[SourceLine], odd: Mapping[str, Odd]) -> list[Fin
 
 def verdict(found: Sequence[Finding], n_sources: int) -> str:
     """The page's heading."""
-    worth = [one for one in found if one.level != _INFO]
+    n = n_worth(found)
     if not n_sources:
         return _("No usage sources yet")
-    if not worth:
+    if not n:
         return _("Nothing odd about the data")
-    text = ngettext("%(n)s thing to look at", "%(n)s things to look at", len(worth))
-    return text % {"n": presentation.count(len(worth))}
+    return ngettext("%(n)s thing to look at", "%(n)s things to look at", n) % {"n": presentation.count(n)}
+
+
+def n_worth(found: Sequence[Finding]) -> int:
+    """How many of them somebody should look at."""
+    return sum(one.level != _INFO for one in found)
 
 
 def _of_source(line: SourceLine, odd: Odd) -> list[Finding]:
     """Every rule looks on its own; each gives one finding or none."""
-    rules = (_silence, _holes, _held, _ahead, _rejected, _unmapped, _too_late, _changed, _vanished)
-    return [one for rule in rules if (one := rule(line, odd)) is not None]
+    rules = {
+        "silence": _silence, "holes": _holes, "held": _held, "ahead": _ahead, "rejected": _rejected,
+        "unmapped": _unmapped, "too_late": _too_late, "changed": _changed, "vanished": _vanished,
+    }  # fmt: skip
+    return [replace(one, key=key) for key, rule in rules.items() if (one := rule(line, odd)) is not None]
 
 
 def _silence(line: SourceLine, odd: Odd) -> Finding | None:

@@ -16,9 +16,12 @@ from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
 from tests.dashboard.grid import SLUG, Grid
+from tests.dashboard.page import Page, read
 
 PAGE = "/me/priority/"
 WHY = "/me/priority/_why"
+# Advice, newest jobs, what others see, and accounts: of now alone.
+OF_NOW = (".advice", 'section[aria-labelledby="charges-title"]', ".seen", "#accounts")
 pytestmark = pytest.mark.django_db
 
 
@@ -28,10 +31,20 @@ def sign_in(user: User) -> Client:
     return client
 
 
-def text(client: Client, path: str = PAGE, status: int = 200, htmx: bool = False, **query: Any) -> str:
-    answer = client.get(path, query, headers={"HX-Request": "true"} if htmx else {})
-    assert answer.status_code == status, answer.content
-    return answer.content.decode()
+def get(client: Client, path: str = PAGE, htmx: bool = False, **query: Any) -> Any:
+    return client.get(path, query, headers={"HX-Request": "true"} if htmx else {})
+
+
+def page_of(client: Client, path: str = PAGE, htmx: bool = False, **query: Any) -> Page:
+    return read(get(client, path, htmx, **query))
+
+
+def seen(client: Client) -> list[tuple[str, dict[str, Any]]]:
+    """What others see: the key of each sentence and what it names; the page shows the same."""
+    answer = get(client)
+    said = [(each.key, dict(each.values)) for each in answer.context["seen"]]
+    assert read(answer).values("data-key", ".seen") == [key for key, _values in said]
+    return said
 
 
 def give(grid: Grid, user: User, path: str, role: str) -> None:
@@ -54,34 +67,39 @@ def second_account(grid: Grid, user: str, vo: str, cores: int) -> None:
 
 
 def test_the_page_says_where_why_and_what_to_do(grid: Grid) -> None:
-    page = text(sign_in(grid.alice))
-    for words in ("Main reason", "What to do", "What the scheduler gets", "Only the fairshare part", "Look back"):
-        assert words in page
-    assert 'data-key="advice.' in page
-    assert "My newest jobs" in page
+    page = page_of(sign_in(grid.alice))
+    assert page.one(".walk li.decides")  # the main reason
+    for part in (*OF_NOW, '[data-testid="scheduler-number"]', '[data-testid="only-fairshare"]', "#back-day"):
+        assert page.has(part), part
+    advice = page.values("data-key", ".advice")
+    assert advice
+    assert all(key.startswith("advice.") for key in advice)
 
 
 def test_every_account_is_listed_best_first_and_can_be_chosen(grid: Grid) -> None:
     second_account(grid, "bob", "atlas", 1)
     client = sign_in(grid.alice)
-    page = text(client)
-    assert "one of 2 accounts" in page
-    rows = page[page.index('id="others"') :]
-    first, second = rows.index("/atlas/"), rows.rindex("cluster-a:")
-    assert first < second
-    chosen = text(client, account="alice", namespace="cluster-a")
-    assert '<b class="mono break">cluster-a:alice</b>' in chosen
+    answer = get(client)
+    page = read(answer)
+    assert page.item("n-accounts").attributes["data-value"] == "2"
+    assert page.texts("#others th .mono") == ["cluster-a:bob", "cluster-a:alice"]
+    ranks = [other.mine.rank for other in answer.context["others"]]
+    assert ranks == sorted(ranks)
+    assert page.text(".verdict b.mono") == "cluster-a:bob"
+    assert page_of(client, account="alice", namespace="cluster-a").text(".verdict b.mono") == "cluster-a:alice"
 
 
 def test_the_past_is_told_with_its_time_bar_and_nothing_of_now(grid: Grid) -> None:
     client = sign_in(grid.alice)
     then = (clock.now() + timedelta(minutes=5)).isoformat()
-    page = text(client, at=then)
-    assert "You are looking at revision" in page
-    for words in ("What to do", "My newest jobs", "What others see about you", "These accounts are mine"):
-        assert words not in page
-    long_ago = text(client, at="2001-01-01T00:00:00Z")
-    assert "No priorities are kept from then" in long_ago
+    answer = get(client, at=then)
+    page = read(answer)
+    assert page.has(".timebar")
+    assert answer.context["time_bar"].moment.revision == 2
+    for part in OF_NOW:
+        assert not page.has(part), part
+    long_ago = page_of(client, at="2001-01-01T00:00:00Z")
+    assert long_ago.one("#verdict").attributes["data-key"] == "not_kept"
 
 
 def test_a_day_typed_leads_to_the_instant_it_is_here(grid: Grid) -> None:
@@ -100,15 +118,20 @@ def test_a_moment_that_is_none_is_refused(grid: Grid, at: str) -> None:
 
 def test_somebody_else_is_set_beside_me_and_what_would_turn_it_is_told(grid: Grid) -> None:
     client = sign_in(grid.alice)
-    page = text(client)
-    assert 'id="why"' in page
-    found = text(client, WHY, htmx=True, who="carol")
-    assert ">carol<" in found
-    told = text(client, WHY, htmx=True, other="/biomed/carol", who="carol")
-    for words in ("against", "decides", "It would turn if"):
-        assert words in told
-    assert told.count('class="bullet') == 2
-    assert "Nobody whose numbers you may see is called" in text(client, WHY, htmx=True, who="xyzzy")
+    assert page_of(client).has("#why")
+    found = page_of(client, WHY, htmx=True, who="carol")
+    assert found.texts("#why .who a .break:first-child") == ["carol"]
+    answer = get(client, WHY, htmx=True, other="/biomed/carol", who="carol")
+    told = read(answer)
+    keys = [said.key for said in answer.context["why"]["found"].sentences]
+    assert keys[0].startswith("contrast.ahead")
+    assert any(key.startswith("contrast.level") for key in keys)
+    n_turns = sum(key.startswith("turn.") for key in keys)
+    assert n_turns
+    assert len(told.all(".contrast .turns li")) == n_turns
+    assert len(told.all(".contrast .bullet")) == 2
+    assert not told.has('[data-testid="nobody-found"]')
+    assert page_of(client, WHY, htmx=True, who="xyzzy").has('[data-testid="nobody-found"]')
 
 
 def test_opened_by_itself_the_fragment_leads_to_its_page(grid: Grid) -> None:
@@ -118,20 +141,22 @@ def test_opened_by_itself_the_fragment_leads_to_its_page(grid: Grid) -> None:
 
 def test_where_others_may_not_be_seen_nobody_is_offered(closed: Grid) -> None:
     client = sign_in(closed.alice)
-    page = text(client)
+    page = get(client).content.decode()
     assert 'id="why-who"' not in page
     for name in ("bob", "carol"):
         assert name not in page
-    hidden, missing = (text(client, WHY, htmx=True, who=n, other=f"/atlas/{n}").replace(n, "") for n in ("bob", "nil"))
+    hidden, missing = (
+        get(client, WHY, htmx=True, who=n, other=f"/atlas/{n}").content.decode().replace(n, "") for n in ("bob", "nil")
+    )
     assert hidden == missing
 
 
 def test_a_lead_compares_inside_the_own_group_alone(closed: Grid) -> None:
     give(closed, closed.alice, "/atlas", "lead")
     client = sign_in(closed.alice)
-    assert ">bob<" in text(client, WHY, htmx=True, who="bob")
-    assert ">carol<" not in text(client, WHY, htmx=True, who="carol")
-    assert "There is no" in text(client, WHY, htmx=True, other="/biomed/carol")
+    assert page_of(client, WHY, htmx=True, who="bob").texts("#why .who a .break:first-child") == ["bob"]
+    assert not page_of(client, WHY, htmx=True, who="carol").has("#why .who")
+    assert page_of(client, WHY, htmx=True, other="/biomed/carol").error_codes() == ["not_found"]
 
 
 def test_what_others_see_is_told_by_role_from_the_grants_in_force(closed: Grid) -> None:
@@ -139,17 +164,18 @@ def test_what_others_see_is_told_by_role_from_the_grants_in_force(closed: Grid) 
     give(closed, lena, "/atlas", "lead")
     give(closed, vera, "/", "viewer")
     give(closed, gone, "/cms", "manager")
-    page = text(sign_in(closed.alice))
-    seen = page[page.index('id="seen"') :]
-    assert "1 person with the role Group lead at atlas sees your name, your share, what you used and your jobs." in seen
-    assert "1 person with the role Viewer at SweGrid sees sums of groups alone" in seen
-    assert "1 administrator of this site sees everything." in seen
-    assert "Your colleagues, and all others without a role here, see neither your name nor your numbers." in seen
-    assert "cms" not in seen
+    client = sign_in(closed.alice)
+    said = [(key, *(values[name] for name in ("n", "name", "role") if name in values)) for key, values in seen(client)]
+    lead_sees = ("seen.by_name", 1, "atlas", Grant.Role.LEAD.label)
+    assert said == [
+        ("seen.closed",), lead_sees, ("seen.in_sums", 1, "SweGrid", Grant.Role.VIEWER.label),
+        ("seen.administrators", 1), ("seen.schedulers",),
+    ]  # fmt: skip
+    assert "cms" not in page_of(client).text(".seen")
     for name in ("lena", "vera"):
-        assert name not in page, "by role, never by name"
+        assert name not in get(client).content.decode(), "by role, never by name"
     Grant.objects.filter(user=lena).update(expires_at=clock.now() - timedelta(seconds=1))
-    assert "Group lead" not in text(sign_in(closed.alice))
+    assert [key for key, _values in seen(client)] == [key for key, *_rest in said if key != "seen.by_name"]
 
 
 def test_a_part_that_is_open_to_everybody_says_so(closed: Grid) -> None:
@@ -157,18 +183,16 @@ def test_a_part_that_is_open_to_everybody_says_so(closed: Grid) -> None:
         policy=Policy.objects.get(slug=SLUG), entry_uid=closed.uid("/atlas"), people="*", role="viewer",
         verbs=["view_members"], created_at=closed.at, reason="test",
     )  # fmt: skip
-    page = text(sign_in(closed.alice))
-    assert (
-        "atlas is open: everybody who signs in sees your name, your share, what you used and your jobs there." in page
-    )
-    assert "Your colleagues, and all others without a role here" not in page
+    said = dict(seen(sign_in(closed.alice)))
+    assert said["seen.by_name_all"]["name"] == "atlas"
+    assert "seen.closed" not in said
 
 
 def test_an_open_policy_says_so(grid: Grid) -> None:
-    assert "SweGrid is open: everybody who signs in sees its whole tree" in text(sign_in(grid.alice))
+    assert dict(seen(sign_in(grid.alice)))["seen.open"]["policy"] == "SweGrid"
 
 
 def test_somebody_without_a_place_is_told_what_to_do(grid: Grid) -> None:
-    page = text(sign_in(User.objects.create_user("zoe")))
-    assert "Your accounts have no place in a policy" in page
-    assert "Another account of mine" in page
+    page = page_of(sign_in(User.objects.create_user("zoe")))
+    assert page.one("#verdict").attributes["data-key"] == "unmapped"
+    assert page.has('#accounts details form[action^="/me/accounts/claim/"] #id_user_name')

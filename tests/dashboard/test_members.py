@@ -15,6 +15,7 @@ from apps.policies.roles import VERBS_OF_ROLE
 from apps.priorities.membership import apply_members
 from apps.priorities.models import Attachment, Claim
 from tests.dashboard.grid import SLUG, Grid
+from tests.dashboard.page import read, text_of
 
 HTMX = {"HX-Request": "true"}
 
@@ -36,28 +37,34 @@ def rule(**typed: Any) -> dict[str, Any]:
 # --- Rules ------------------------------------------------------------------------------------------------------------
 def test_a_rule_is_previewed_then_published_and_does_its_work(admin: Client, grid: Grid) -> None:
     page = page_of(grid, "/atlas")
-    assert "Nobody becomes a member by rule" in admin.get(page).content.decode()
+    assert read(admin.get(page)).has('[data-testid="no-rules"]')
     seen = admin.get(page).context["seen"]
     typed = rule(group="biom*", shares="2,5", days="30", seen=seen)
     preview = admin.post(f"{page}rules/", {**typed, "step": "publish", "reason": "The call of May."})
     assert preview.status_code == 200, "what wasn't previewed is previewed first"
-    text = preview.content.decode()
-    assert "Would add 2 users now: " in text
-    assert "2 of them count at other entries now and would count here." in text
+    effect = preview.context["effect"]
+    assert (effect.n_joined, effect.n_back, effect.n_taken, effect.n_matched) == (2, 0, 2, 2)
+    shown = read(preview)
+    assert shown.one("#rule-effect").attributes["data-value"] == "2 0 2"
+    assert "carol" in shown.text("#rule-effect .note")
     stated = preview.context["stated"]
     missing = admin.post(f"{page}rules/", {**typed, "step": "publish", "previewed": stated})
-    assert missing.status_code == 422
-    assert "Say why" in missing.content.decode()
+    assert read(missing, 422).has("#id_reason_error")
+    assert missing.context["rule_form"].has_error("reason", code="required")
     done = admin.post(f"{page}rules/", {**typed, "step": "publish", "previewed": stated, "reason": "The call of May."})
     assert done.status_code == 303
-    text = admin.get(page).content.decode()
-    assert "Group biom*: each gets 2.5 shares as user, archived after 30 idle days" in text
+    answer = admin.get(page)
+    (made,) = answer.context["page"].rules
+    assert (made.group, made.shares, made.kind, made.archive_after_days) == ("biom*", 2.5, "user", 30)
+    for part in ("biom*", "2.5", "user", "30"):
+        assert part in text_of(read(answer).item("rule"))
     apply_members(at=clock.now())
     assert grid.tree.index_of_path("/atlas/carol") is not None
-    text = admin.get(page).content.decode()
-    assert "joined" in text
-    card = admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/_members", headers=HTMX).content.decode()
-    assert "Last by rule" in card
+    done_by_rule = read(admin.get(page)).items("by-rule")
+    assert {one.attributes["data-key"] for one in done_by_rule} == {"joined"}
+    assert any("carol" in text_of(one) for one in done_by_rule)
+    card = read(admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/_members", headers=HTMX))
+    assert card.item("by-rule").attributes["data-key"] == "joined"
 
 
 def test_a_rule_is_changed_and_taken_away_and_nobodys_change_is_lost(admin: Client, grid: Grid) -> None:
@@ -67,10 +74,9 @@ def test_a_rule_is_changed_and_taken_away_and_nobodys_change_is_lost(admin: Clie
     stated = admin.post(f"{page}rules/", typed).context["stated"]
     admin.post(f"{page}rules/", {**typed, "previewed": stated})
     late = admin.post(f"{page}rules/", {**typed, "group": "g2", "previewed": stated})
-    assert late.status_code == 409
-    assert "Somebody changed these rules meanwhile" in late.content.decode()
+    assert read(late, 409).error_codes() == ["rules_changed"]
     shown = admin.get(page, {"rule": "0"})
-    assert 'value="g1"' in shown.content.decode()
+    assert read(shown).one("#id_group").attributes["value"] == "g1"
     seen = shown.context["seen"]
     assert admin.get(page, {"rule": "7"}).status_code == 404
     refused = admin.post(f"{page}rules/", {"step": "remove", "rule": "0", "seen": seen})
@@ -84,8 +90,9 @@ def test_what_is_no_rule_is_said_at_its_place(admin: Client, grid: Grid) -> None
     page = page_of(grid, "/atlas")
     seen = admin.get(page).context["seen"]
     nothing = admin.post(f"{page}rules/", rule(seen=seen))
-    assert nothing.status_code == 422
-    assert "A condition is needed" in nothing.content.decode()
+    assert read(nothing, 422).text('#rules [role="alert"]')
+    errors = nothing.context["rule_form"].errors.as_data()
+    assert {name: [error.code for error in found] for name, found in errors.items()} == {"__all__": ["no_rule"]}
     wrong = admin.post(f"{page}rules/", rule(seen=seen, group="x", shares="many", days="0"))
     assert wrong.status_code == 422
     assert set(wrong.context["rule_form"].errors) == {"shares", "days"}
@@ -94,11 +101,17 @@ def test_what_is_no_rule_is_said_at_its_place(admin: Client, grid: Grid) -> None
 
 def test_names_are_for_who_may_read_them_and_rules_for_who_divides(grid: Grid, client: Client) -> None:
     client.force_login(grid.alice)
-    text = client.get(page_of(grid, "/biomed")).content.decode()
-    assert "Names are not shown" in text
-    assert "cluster-a:carol" not in text
-    assert "Add a rule" not in text
-    assert "Attach an account" not in text
+    offers = 'a[href="?rule=new#rules"]', "#attach"
+    shown = read(client.get(page_of(grid, "/biomed")))
+    assert shown.has('[data-testid="names-hidden"]')
+    assert "cluster-a:carol" not in shown.text("html")
+    assert not any(shown.has(offer) for offer in offers)
+    client.force_login(grid.admin)
+    shown = read(client.get(page_of(grid, "/biomed")))
+    assert not shown.has('[data-testid="names-hidden"]')
+    assert "cluster-a:carol" in shown.text("#people")
+    assert all(shown.has(offer) for offer in offers)
+    client.force_login(grid.alice)
     answer = client.post(f"{page_of(grid, '/biomed')}attach/", {
         "namespace": "cluster-a", "user_name": "carol", "entry": grid.uid("/biomed/carol"), "reason": "x",
     })  # fmt: skip
@@ -122,12 +135,13 @@ def test_a_lead_attaches_an_account_and_lets_it_go(lead: Client, grid: Grid) -> 
     page = page_of(grid, "/atlas")
     typed = {"namespace": "cluster-a", "group_name": "atlas", "entry": str(grid.uid("/atlas/bob")), "reason": "Ours."}
     taken = lead.post(f"{page}attach/", {**typed, "user_name": "carol", "group_name": "biomed"})
-    assert taken.status_code == 422
-    assert "is no account that is free here" in taken.content.decode()
+    assert read(taken, 422).has("#id_user_name_error")
+    assert set(taken.context["attach_form"].errors) == {"user_name"}
+    assert not Attachment.objects.exists()
     assert lead.post(f"{page}attach/", {**typed, "user_name": "alice"}).status_code == 303
-    text = lead.get(page).content.decode()
-    assert "Attached by hand" in text
-    assert "/atlas/bob · lena: Ours." in text
+    shown = text_of(read(lead.get(page)).item("attachment"))
+    for part in ("cluster-a:alice", "/atlas/bob", "lena", "Ours."):
+        assert part in shown
     made = Attachment.objects.get()
     assert lead.post(f"{page}detach/", {"attachment": made.pk}).status_code == 303
     assert not Attachment.objects.exists()
@@ -136,20 +150,21 @@ def test_a_lead_attaches_an_account_and_lets_it_go(lead: Client, grid: Grid) -> 
 def test_i_say_an_account_is_mine_and_the_lead_of_its_group_confirms(lead: Client, grid: Grid) -> None:
     me = Client()
     me.force_login(User.objects.create_user("rob"))
-    assert "These accounts are mine" in me.get("/me/priority/").content.decode()
+    assert read(me.get("/me/priority/")).has('#accounts form[action^="/me/accounts/claim/"]')
     bad = me.post("/me/accounts/claim/", {"namespace": "", "user_name": "bob"})
     assert bad.status_code == 422
     assert me.post("/me/accounts/claim/", {"namespace": "cluster-a", "user_name": "bob"}).status_code == 303
-    assert "waits for whoever leads the group" in me.get("/me/priority/").content.decode()
+    mine = read(me.get("/me/priority/")).item("account")
+    assert (mine.attributes["data-state"], "cluster-a:bob" in text_of(mine)) == ("claimed", True)
     page = page_of(grid, "/atlas")
-    text = lead.get(page).content.decode()
-    assert "says these are theirs" in text
+    asked = read(lead.get(page)).text("#claims li")
+    assert ("rob" in asked, "cluster-a:bob" in asked) == (True, True)
     claim = Claim.objects.get()
     assert lead.post(f"{page}claim/", {"claim": claim.pk, "step": "confirm"}).status_code == 303
     assert Account.objects.get(user_name="bob").person == User.objects.get(username="rob")
-    text = me.get("/me/priority/").content.decode()
-    assert "yours" in text
-    assert "rank" in text
+    shown = read(me.get("/me/priority/"))
+    assert shown.item("account").attributes["data-state"] == "mine"
+    assert shown.text("#rank").split()[0].isdigit()
 
 
 def test_a_claim_can_be_taken_back_by_its_own_person_alone(lead: Client, grid: Grid) -> None:
@@ -173,15 +188,16 @@ def test_usage_is_given_back_after_a_look_at_its_effect_and_shown_wherever_it_co
     admin: Client, grid: Grid, client: Client
 ) -> None:
     page = page_of(grid, "/atlas/alice", "adjustments")
-    assert "Usage is as recorded" in admin.get(page).content.decode()
+    untouched = read(admin.get(page))
+    assert untouched.has('[data-testid="no-adjustments"]')
+    assert untouched.has("#adjust")
+    assert not untouched.has('#effect button[value="publish"], [data-testid="adjusted-sum"]')
     typed = correction(grid, amount="2400,0")
     fragment = admin.get(f"{page}_preview", typed, headers=HTMX)
-    assert fragment.status_code == 200
-    assert "Publish adjustment" in fragment.content.decode()
+    assert read(fragment).has('#effect button[value="publish"]')
     assert not Adjustment.objects.exists()
     preview = admin.post(page, {**typed, "step": "publish", "reason": "Node failure."})
-    assert preview.status_code == 200
-    assert '<table id="adjusted">' in preview.content.decode()
+    assert read(preview).has("table#adjusted")
     stated = preview.context["stated"]
     assert admin.post(page, {**typed, "step": "publish", "previewed": stated}).status_code == 422
     done = admin.post(page, {**typed, "step": "publish", "previewed": stated, "reason": "Node failure."})
@@ -194,15 +210,19 @@ def test_usage_is_given_back_after_a_look_at_its_effect_and_shown_wherever_it_co
         "admin",
     )
     grid.recompute()
-    text = admin.get(page).content.decode()
-    assert "\N{MINUS SIGN}2,400 core-hours" in text
-    assert "Adjustments here come to" in text
-    above = admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/_adjustments", headers=HTMX).content.decode()
-    assert "b-cn0417" in above
-    assert "core-h of adjustments" in admin.get(f"/policy/{SLUG}/").content.decode()
+    shown = read(admin.get(page))
+    assert shown.item("adjustment").attributes["data-state"] == "in_force"
+    assert "\N{MINUS SIGN}2,400 " in shown.text('[data-testid="adjustment"] th')
+    assert "\N{MINUS SIGN}" in text_of(shown.item("adjusted-sum"))
+    above = read(admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/_adjustments", headers=HTMX))
+    assert "b-cn0417" in text_of(above.item("adjustment"))
+    marked = read(admin.get(f"/policy/{SLUG}/")).all('[role="row"]:has(.adjusted)')
+    assert [row.attributes["id"] for row in marked] == [f"e-{grid.uid('/atlas/alice')}"]
     client.force_login(grid.alice)
-    assert "core-hours given back on" in client.get("/me/priority/").content.decode()
-    assert "Correct usage" not in client.get(page).content.decode()
+    told = read(client.get("/me/priority/")).items("adjustment")
+    assert "\N{MINUS SIGN}2,400 " in text_of(told[-1])
+    assert "b-cn0417" in text_of(told[-1])
+    assert not read(client.get(page)).has("#adjust")
 
 
 def test_an_adjustment_is_revoked_with_a_reason_by_another_change_set(admin: Client, grid: Grid) -> None:
@@ -217,7 +237,7 @@ def test_an_adjustment_is_revoked_with_a_reason_by_another_change_set(admin: Cli
     assert admin.post(page, {**revoke, "reason": "Counted twice."}).status_code == 303
     made.refresh_from_db()
     assert made.until is not None
-    assert ">revoked<" in admin.get(page).content.decode()
+    assert read(admin.get(page)).item("adjustment").attributes["data-state"] == "revoked"
     assert admin.post(page, {**revoke, "reason": "again"}).status_code == 404
     assert ChangeSet.objects.latest("pk").reason == "Counted twice."
 
@@ -227,14 +247,16 @@ def test_what_is_no_correction_is_said_at_its_place(admin: Client, grid: Grid) -
     for amount in ("0", "-3", "many", "1e999", "nan"):
         answer = admin.post(page, correction(grid, amount=amount))
         assert answer.status_code == 422, amount
-        assert "amount" in answer.context["form"].errors
+        assert answer.context["form"].has_error("amount", code="number")
     assert admin.get(f"{page}_preview", correction(grid, amount="x"), headers=HTMX).status_code == 422
     assert admin.get(f"{page}_preview").status_code == 303
 
 
 def test_who_manages_no_usage_above_is_refused(lead: Client, grid: Grid) -> None:
     page = page_of(grid, "/atlas/alice", "adjustments")
-    assert "Whoever manages usage above this entry corrects it" in lead.get(page).content.decode()
+    shown = read(lead.get(page))
+    assert shown.has('[data-testid="may-not-adjust"]')
+    assert not shown.has("#adjust")
     for step in ("preview", "publish"):
         assert lead.post(page, {**correction(grid), "step": step, "reason": "Mine."}).status_code == 403
     assert lead.get(f"{page}_preview", correction(grid), headers=HTMX).status_code == 403

@@ -25,6 +25,7 @@ from apps.usage.ingest import ingest_batch
 from apps.usage.models import Overlap, Source
 from apps.usage.services import make_source
 from tests.dashboard.grid import SLUG, Grid
+from tests.dashboard.page import Page, read, text_of
 
 HTMX = {"HX-Request": "true"}
 CARDS = ("verdict", "top", "deviation", "pins", "attention", "sources", "recent")
@@ -42,21 +43,23 @@ def admin(grid: Grid, client: Client) -> Client:
     return client
 
 
-def read(client: Client, path: str = "/", **more: Any) -> str:
-    return re.sub(r"\s+", " ", client.get(path, **more).content.decode()).replace("\u00a0", " ")
+def shown(client: Client, path: str = "/", **more: Any) -> Page:
+    return read(client.get(path, **more))
 
 
-def words(text: str) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", text))
+def concern(page: Page, key: str) -> str:
+    return page.text(f'[data-testid="concern"][data-key="{key}"]')
 
 
 def test_the_verdict_names_who_is_furthest_and_who_is_idle(admin: Client) -> None:
-    text = words(read(admin, "/_verdict", headers=HTMX))
-    assert "1 of 3 VOs is within their band" not in text
-    assert "1 of 3 VOs is within its band" in text
-    assert "Furthest over: biomed, 26.5 points" in text
-    assert "Furthest under: atlas, 16.5 points" in text
-    assert "1 idle one has handed its share on" in text
+    page = shown(admin, "/_verdict", headers=HTMX)
+    assert page.one("#verdict-title").attributes["data-value"] == "1 3"
+    for part in ("1", "3"):
+        assert part in page.text("#verdict-title").split()
+    for side, name, points in (("over", "biomed", "26.5"), ("under", "atlas", "16.5")):
+        text = text_of(page.item(f"furthest-{side}"))
+        assert (name in text, points in text) == (True, True), side
+    assert "1" in text_of(page.item("idle")).split()
 
 
 def test_jobs_that_wait_are_told_beside_who_is_under(grid: Grid, admin: Client) -> None:
@@ -68,40 +71,43 @@ def test_jobs_that_wait_are_told_beside_who_is_under(grid: Grid, admin: Client) 
     )  # fmt: skip
     ingest_batch(source=source, rows=[waiting], at=now)
     grid.recompute()
-    assert "Furthest under: atlas, 16.5 points, with 100 core-h waiting." in words(read(admin))
+    text = text_of(shown(admin).item("furthest-under"))
+    for part in ("atlas", "16.5", "100"):
+        assert part in text
 
 
 def test_a_broken_card_says_so_beside_its_last_good_value_and_the_rest_stays(
     admin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "biomed" in read(admin, "/_top", headers=HTMX)
+    assert "biomed" in shown(admin, "/_top", headers=HTMX).texts("#top a.label")
 
     def fail(desk: object) -> None:
         raise DatabaseError("secret address of the database")
 
     monkeypatch.setattr(overview_cards, "_top", fail)
-    page = read(admin)
-    assert "This part can’t be shown now" in page
-    assert "Below is what it said at" in page
-    assert "biomed</a>" in page  # the last good value
-    assert "within its band" in page
-    assert "Usage sources" in page
-    assert "secret" not in page
-    card = admin.get("/_top", headers=HTMX)
-    assert card.status_code == 200
-    assert "Retry" in card.content.decode()
+    answer = admin.get("/")
+    page = read(answer)
+    assert page.one(".broken").parent.attributes["id"] == "top"  # type: ignore[union-attr]
+    assert page.has("#top .broken time")  # from when the last good value is
+    assert "biomed" in page.texts("#top a.label")
+    assert page.has("#verdict-title")
+    assert page.has("#sources-title")
+    assert "secret" not in answer.content.decode()
+    card = shown(admin, "/_top", headers=HTMX)
+    assert card.has(f'.broken a[hx-get="/_top?policy={SLUG}"]')
     cards.last_good.clear()
-    assert "biomed" not in read(admin, "/_top", headers=HTMX)
+    card = shown(admin, "/_top", headers=HTMX)
+    assert (card.has(".broken"), card.has(".broken time"), card.has("a.label")) == (True, False, False)
 
 
 def test_each_card_has_an_address_of_its_own(admin: Client) -> None:
-    page = read(admin)
-    assert "can’t be shown" not in page
+    page = shown(admin)
+    assert not page.has(".broken")
     for name in CARDS:
-        assert f'id="{name}"' in page
-        assert f'hx-get="/_{name}?policy={SLUG}"' in page
-        alone = read(admin, f"/_{name}", headers=HTMX)
-        assert alone.startswith("<section")
+        assert page.one(f"#{name}").attributes["hx-get"] == f"/_{name}?policy={SLUG}"
+        alone = admin.get(f"/_{name}", headers=HTMX)
+        assert alone.content.decode().startswith("<section")
+        assert read(alone).has(f"section#{name}")
         assert admin.get(f"/_{name}").status_code == 303
 
 
@@ -123,31 +129,38 @@ def test_what_needs_me_comes_with_what_to_do(grid: Grid, admin: Client) -> None:
     propose_change_set(id=made.pk, version=made.version, at=now, actor=other)
     served.forget()
     grid.recompute()
-    card = read(admin, "/_attention", headers=HTMX)
-    assert "Review “Autumn shares”" in card
-    assert "1 edit by otto" in card
-    assert f"/changes/{made.pk}/" in card
-    assert "Late cluster is late" in card
-    assert "1 account has no entry" in card
-    assert re.search(r"7\d core-h in the window, counted for nobody", card)  # of 80, 20 hours ago
-    assert f"/policy/{SLUG}/mappings/" in card
-    assert "1 stretch of hours is held" in card
-    assert "biomed is" in card
-    assert card.count('class="btn sm"') == card.count("<li>")
+    card = shown(admin, "/_attention", headers=HTMX)
+    review = concern(card, "review")
+    for part in ("Autumn shares", "1", "otto"):
+        assert part in review
+    assert card.has(f'[data-key="review"] a[href="/changes/{made.pk}/"]')
+    assert "Late cluster" in concern(card, "late")
+    unmapped = concern(card, "unmapped")
+    assert unmapped.startswith("1 ")
+    assert re.search(r"\b7\d\b", unmapped)  # core-hours: of 80, 20 hours ago
+    assert card.has(f'[data-key="unmapped"] a[href="/policy/{SLUG}/mappings/"]')
+    assert concern(card, "held").startswith("1 ")
+    assert "biomed" in concern(card, "over")
+    assert "atlas" in concern(card, "under")
+    assert len(card.all("a.btn.sm")) == len(card.items("concern")) == len(card.all("li"))
+    assert not card.has('[data-testid="no-concerns"]')
 
 
 def test_a_member_sees_the_own_priority_first_and_nothing_of_what_administrators_do(grid: Grid, client: Client) -> None:
     client.force_login(grid.alice)
-    page = read(client)
-    assert page.index("Your priority") < page.index("within its band")
-    assert "Accounts without entry" not in page
-    assert "have no entry" not in page
+    page = shown(client)
+    ids = page.values("id", "main")
+    assert ids.index("mine") < ids.index("verdict")
+    hidden = '[data-testid="unmapped"], [data-testid="concern"][data-key="unmapped"]'
+    assert not page.has(hidden)
+    client.force_login(grid.admin)
+    assert shown(client).has(hidden)
 
 
 def test_the_overview_of_a_part_says_so_and_tells_no_other_numbers(grid: Grid, client: Client) -> None:
     Policy.objects.update(visibility=Policy.Visibility.PATH)
     client.force_login(grid.alice)
-    page = read(client)
+    page = client.get("/").content.decode()
     assert "biomed" not in page
     assert "atlas" in page
 
@@ -155,16 +168,18 @@ def test_the_overview_of_a_part_says_so_and_tells_no_other_numbers(grid: Grid, c
 def test_pins_are_ones_own_and_may_be_of_any_entry_one_sees(grid: Grid, admin: Client) -> None:
     uid = grid.uid("/atlas/alice")
     entry = f"/policy/{SLUG}/n/{uid}/alice/"
-    assert "Pin<span" in read(admin, entry)
+    pin = f'form[action="/policy/{SLUG}/pins/{uid}/"] [name=pinned]'
+    assert shown(admin, entry).one(pin).attributes["value"] == "1"
     answer = admin.post(f"/policy/{SLUG}/pins/{uid}/", {"pinned": "1", "next": entry})
     assert (answer.status_code, answer["Location"]) == (303, entry)
     admin.post(f"/policy/{SLUG}/pins/{uid}/", {"pinned": "1"})
     assert Pin.objects.count() == 1
-    assert "Unpin<span" in read(admin, entry)
-    assert "SweGrid /atlas/alice" in words(read(admin, "/_pins", headers=HTMX))
+    assert shown(admin, entry).one(pin).attributes["value"] == "0"
+    pinned = shown(admin, "/_pins", headers=HTMX).text(".pins li")
+    assert ("SweGrid" in pinned, "/atlas/alice" in pinned) == (True, True)
     other = Client()
     other.force_login(grid.alice)
-    assert "/atlas/alice" not in words(read(other, "/_pins", headers=HTMX))
+    assert not shown(other, "/_pins", headers=HTMX).has(".pins li")
     answer = admin.post(f"/policy/{SLUG}/pins/{uid}/", {"pinned": "0", "next": "https://elsewhere.example/"})
     assert answer["Location"] == "/"
     assert not Pin.objects.exists()
@@ -176,11 +191,13 @@ def test_a_hidden_entry_cant_be_pinned_and_a_pin_of_one_tells_nothing(grid: Grid
     client.force_login(grid.alice)
     assert client.post(f"/policy/{SLUG}/pins/{hidden}/", {"pinned": "1"}).status_code == 404
     Pin.objects.create(user=grid.alice, policy=Policy.objects.get(), entry_uid=hidden, created_at=grid.at)
-    assert "biomed" not in read(client, "/_pins", headers=HTMX)
+    pins = client.get("/_pins", headers=HTMX)
+    assert not read(pins).has(".pins li")
+    assert "biomed" not in pins.content.decode()
 
 
 def test_the_line_of_deviation_has_a_table_and_a_csv(grid: Grid, admin: Client) -> None:
-    assert "No days yet" in read(admin, "/_deviation", headers=HTMX)
+    assert shown(admin, "/_deviation", headers=HTMX).item("no-days").attributes["data-key"] == "not_built"
     now = clock.now()
     source = Source.objects.get(slug="cluster-a")
     rows = [
@@ -192,9 +209,11 @@ def test_the_line_of_deviation_has_a_table_and_a_csv(grid: Grid, admin: Client) 
     actor = Actor(user=grid.admin, via="page")
     change_shares(policy_slug=SLUG, entry_uid=grid.uid("/cms"), shares=20, reason="more", at=now, actor=actor)
     build(now)
-    card = read(admin, "/_deviation", headers=HTMX)
-    assert 'role="img" aria-label="Share-weighted deviation, from' in card
-    assert card.count("<tr>") >= 11
+    card = shown(admin, "/_deviation", headers=HTMX)
+    assert not card.has('[data-testid="no-days"]')
+    (label,) = {figure.attributes["aria-label"] for figure in card.all("svg.chart[role=img]")}
+    assert len(re.findall(r"\d+\.\d", label or "")) == 2  # from the first day to the last
+    assert len(card.all("tr")) >= 11
     lines = b"".join(admin.get("/deviation.csv").streaming_content).decode().splitlines()  # type: ignore[attr-defined]
     assert lines[0] == '"day","revision","share_weighted_deviation_points","entries_compared"'
     assert len(lines) >= 11
@@ -210,6 +229,6 @@ def build(at: datetime) -> None:
 
 def test_an_empty_site_leads_its_administrator_to_the_first_steps(db: None, client: Client) -> None:
     client.force_login(User.objects.create_superuser("eva"))
-    assert 'href="/setup/"' in read(client)
+    assert shown(client).has('main a[href="/setup/"]')
     client.force_login(User.objects.create_user("guest"))
-    assert "/setup/" not in read(client)
+    assert "/setup/" not in client.get("/").content.decode()

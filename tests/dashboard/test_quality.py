@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import html
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +13,7 @@ from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Overlap, Source, SourceDay, TooLateRecord
 from apps.usage.services import make_source
+from tests.dashboard.page import Page, read
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -32,10 +32,22 @@ def signed_in(user: User) -> Client:
     return client
 
 
-def text_of(answer: Any) -> str:
-    assert answer.status_code == 200
-    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode()))
-    return html.unescape(text).replace("\N{NO-BREAK SPACE}", " ")
+def page_of(answer: Any) -> Page:
+    """Of the page: what it found, and the heading that counts it, agree."""
+    page = read(answer)
+    verdict = page.item("verdict").attributes
+    worth = [one for one in page.items("finding") if "info" not in str(one.attributes["class"])]
+    assert verdict["data-value"] == str(len(worth))
+    return page
+
+
+def state(page: Page) -> str | None:
+    return page.item("verdict").attributes["data-state"]
+
+
+def numbers(page: Page, key: str) -> list[str]:
+    """What a finding counts."""
+    return re.findall(r"[+−]?\d+(?:\.\d+)?", page.text(f'[data-key="{key}"] [data-testid="finding-text"]'))
 
 
 def job(number: int, end_at: datetime, *, cpus: float = 1, revision: int = 0) -> RecordRow:
@@ -62,20 +74,21 @@ def user(db: None) -> Client:
 
 
 def test_an_empty_site_says_what_to_do_first(admin: Client, user: Client) -> None:
-    assert "No usage sources yet" in text_of(admin.get(URL))
-    assert "Import a log of your scheduler" in text_of(admin.get(URL))
-    assert "Import a log of your scheduler" not in text_of(user.get(URL))
+    upload = 'main a[href="/usage/import/"]'
+    assert state(page_of(admin.get(URL))) == state(page_of(user.get(URL))) == "no_sources"
+    assert page_of(admin.get(URL)).has(upload)
+    assert not page_of(user.get(URL)).has(upload)
 
 
 def test_data_without_fault_is_called_so(source: Source, admin: Client) -> None:
-    text = text_of(admin.get(URL + "?days=7"))
-    assert "Nothing odd about the data" in text
-    assert "Complete and plausible" in text
+    page = page_of(admin.get(URL + "?days=7"))
+    assert state(page) == "fine"
+    assert page.has('[data-testid="no-findings"]')
 
 
 def test_every_oddity_is_told_with_its_amount_and_what_to_do(source: Source, admin: Client) -> None:
-    numbers = {"n_new": 240, "n_duplicate": 12, "n_late": 3, "n_too_late": 2, "n_rejected": 9, "n_ahead": 4}
-    SourceDay.objects.create(source=source, received_on=AT.date(), **numbers)
+    came_in = {"n_new": 240, "n_duplicate": 12, "n_late": 3, "n_too_late": 2, "n_rejected": 9, "n_ahead": 4}
+    SourceDay.objects.create(source=source, received_on=AT.date(), **came_in)
     ingest_batch(source=source, rows=[job(5, AT - 5 * HOUR, cpus=3, revision=1)], at=AT)
     TooLateRecord.objects.create(
         source=source,
@@ -90,17 +103,15 @@ def test_every_oddity_is_told_with_its_amount_and_what_to_do(source: Source, adm
     Overlap.objects.create(
         site="s", kept=source, held=source, from_at=AT - 2 * DAY, to_at=AT - DAY, found_at=AT
     )  # which source it is doesn't matter here
-    text = text_of(admin.get(URL))
-    for sentence in (
-        "1 stretch of hours also came from another source; it isn't counted until somebody decides.",
-        "4 records ended in the future by our clock and were refused.",
-        "5 lines were rejected.",
-        "1 record of 2.0 core-h ended before the days that are kept, and isn't counted.",
-        "1 job changed after it had ended, by +2.0 core-h in all.",
-    ):
-        assert sentence in text, sentence
-    assert "ancient" in text
-    assert "physics/alice" in text
+    page = page_of(admin.get(URL))
+    assert state(page) == "look"
+    assert not page.has('[data-testid="no-findings"]')
+    for key, counted in (
+        ("held", ["1"]), ("ahead", ["4"]), ("rejected", ["5"]), ("too_late", ["1", "2.0"]), ("changed", ["1", "+2.0"]),
+    ):  # fmt: skip
+        assert numbers(page, key) == counted, key
+    assert "ancient" in page.text('section[aria-labelledby="too-late"] tbody')
+    assert "physics/alice" in page.text('section[aria-labelledby="changed"] tbody')
 
 
 def test_holes_are_counted_in_hours(source: Source, admin: Client) -> None:
@@ -109,16 +120,15 @@ def test_holes_are_counted_in_hours(source: Source, admin: Client) -> None:
     ingest_batch(source=source, rows=[job(999, later)], at=later)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FAIRSHARE_CLOCK", later.isoformat())
-        text = text_of(admin.get(URL + "?days=7"))
+        page = page_of(admin.get(URL + "?days=7"))
     # jobs end on the hour: hours 11 of day 0 (the last) to 16 of day 1 (exclusive) have nothing
-    assert "28 hours without usage where some was expected" in text
+    assert numbers(page, "holes")[0] == "28"
 
 
 def test_who_may_not_read_all_usage_sees_counts_and_no_names(source: Source, user: Client) -> None:
     ingest_batch(source=source, rows=[job(5, AT - 5 * HOUR, cpus=3, revision=1)], at=AT)
-    text = text_of(user.get(URL))
-    assert "1 job changed after it had ended" in text
-    assert "alice" not in text
+    assert numbers(page_of(user.get(URL)), "changed") == ["1"]
+    assert "alice" not in user.get(URL).content.decode()
     assert b"alice" not in b"".join(user.get(URL + "changed.csv").streaming_content)  # type: ignore[attr-defined]
 
 

@@ -25,6 +25,7 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage import services
 from apps.usage.models import Import, Record, RejectedLine, Source
+from tests.dashboard.page import Page, read, text_of
 
 pytestmark = pytest.mark.django_db
 SOURCES, UPLOAD = "/usage/sources/", "/usage/import/"
@@ -87,50 +88,54 @@ def page_of(made: Import, page: str = "import") -> str:
     return reverse(f"dashboard:{page}", kwargs={"import_id": made.pk})
 
 
-def read(client: Client, url: str, **headers: str) -> str:
-    response = client.get(url, headers=headers)
-    assert response.status_code == 200
-    return str(response.content.decode())
+def shown(client: Client, url: str, **headers: str) -> Page:
+    return read(client.get(url, headers=headers))
 
 
-def heading(html: str) -> str:
-    found = re.search(r'<h2 id="verdict"[^>]*>([^<]*)</h2>', html)
-    assert found
-    return found[1]
+def result(page: Page) -> tuple[str | None, list[int]]:
+    """Key of what became of a file, and the numbers that its heading tells."""
+    verdict = page.one("#verdict")
+    return verdict.attributes["data-key"], [int(n) for n in re.findall(r"\d+", text_of(verdict))]
 
 
 def test_without_a_source_there_is_one_thing_to_do(as_admin: Client, as_bob: Client) -> None:
-    page = read(as_admin, SOURCES)
-    assert "No usage sources yet" in page
-    assert page.count(f'href="{UPLOAD}"') == 1
-    assert UPLOAD not in read(as_bob, SOURCES)
+    page = shown(as_admin, SOURCES)
+    assert page.has("#none")
+    assert len(page.all(f'a[href="{UPLOAD}"]')) == 1
+    assert UPLOAD not in as_bob.get(SOURCES).content.decode()
 
 
 def test_a_source_shows_its_lag_and_its_records(as_admin: Client, source: Source) -> None:
     sent(as_admin, log(3, bad="4 x\n"), mode="real")
     Source.objects.update(expected_every_s=3600, last_record_end_at=clock.now() - timedelta(hours=9))
-    page = read(as_admin, SOURCES)
-    assert "The source is late" in page
-    assert "abisko log has been silent for 9\u00a0h." in page
-    assert "9 of 1\u00a0h" in page
-    row = re.search(r"<tr>.*?abisko log.*?</tr>", page.partition("<tbody>")[2], re.DOTALL)
-    assert row
-    assert '<td class="num" data-label="Records">3</td>' in row[0]
-    assert re.search(r'data-label="Rejected"><a [^>]*>1</a>', row[0])
+    answer = as_admin.get(SOURCES)
+    page = read(answer)
+    headline, (late,) = page.one("h1").attributes, answer.context["late"]
+    assert (headline["data-key"], headline["data-value"]) == ("late", "1")
+    for part in ("abisko log", "9\u00a0h"):
+        assert part in late
+    row = '[data-testid="source"]'
+    assert "abisko log" in page.text(f"{row} th")
+    assert re.findall(r"\d+", page.text(f'{row} [data-testid="lag"]')) == ["9", "1"]  # of the hours expected
+    assert page.text(f'{row} [data-testid="n-records"]') == "3"
+    assert page.text(f'{row} [data-testid="n-rejected"] a') == "1"
 
 
 def test_the_page_of_a_source_shows_its_days_and_how_to_send_to_it(as_bob: Client, source: Source) -> None:
-    page = read(as_bob, f"{SOURCES}abisko/")
-    assert 'role="img" aria-label="Coverage of 1 source over 60 days.' in page
-    assert "/api/v1/usage/records?source=abisko" in page
+    page = shown(as_bob, f"{SOURCES}abisko/")
+    (label,) = [figure.attributes["aria-label"] or "" for figure in page.all(".wide svg[role=img]")]
+    assert re.findall(r"\d+", label)[:2] == ["1", "60"]  # source, days
+    assert "/api/v1/usage/records?source=abisko" in page.text("main")
     assert as_bob.get(f"{SOURCES}nothing/").status_code == 404
 
 
 def test_a_dry_run_stores_nothing_and_its_confirmation_stores_what_it_said(as_admin: Client, source: Source) -> None:
     dry = sent(as_admin, log(3, bad="4 x\n"))
-    page = read(as_admin, page_of(dry))
-    assert heading(page) == "3 new records, 1 line can’t be read"
-    assert "Import 3 records" in page
+    answer = as_admin.get(page_of(dry))
+    page = read(answer)
+    assert result(page) == ("would_add_in_part", [3, 1])
+    assert answer.context["report"].n_wanted == 3
+    assert page.has(f'form[action="{page_of(dry, "import-confirm")}"]')
     assert not Record.objects.exists()
     response = as_admin.post(page_of(dry, "import-confirm"))
     real = Import.objects.latest("pk")
@@ -138,14 +143,14 @@ def test_a_dry_run_stores_nothing_and_its_confirmation_stores_what_it_said(as_ad
     assert real.pk != dry.pk
     assert as_admin.post(page_of(dry, "import-confirm"))["Location"] == page_of(real)
     work_run_now(real.run_id)
-    assert heading(read(as_admin, page_of(real))) == "3 records added, 1 line can’t be read"
+    assert result(shown(as_admin, page_of(real))) == ("added_in_part", [3, 1])
     assert Record.objects.count() == 3
 
 
 def test_the_same_file_again_says_that_everything_is_here(as_admin: Client, source: Source) -> None:
     sent(as_admin, log(3), mode="real")
     again = sent(as_admin, gzip.compress(log(3)), name="again.swf.gz", mode="real")
-    assert heading(read(as_admin, page_of(again))) == "Every record is here already"
+    assert result(shown(as_admin, page_of(again)))[0] == "all_here"
     assert Record.objects.count() == 3
 
 
@@ -155,19 +160,19 @@ def test_a_file_may_come_with_a_new_source(as_admin: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "fields", "place", "message"),
+    ("content", "fields", "place", "code", "told"),
     [
-        (gzip.compress(log(500), mtime=0)[:-20], {}, "file", "broken at byte"),
-        (b"\x1f\x8bnonsense that only begins like gzip", {}, "file", "broken at byte"),
-        (b"", {}, "file", "This file is empty."),
-        (b"Dear administrator, this is no log.", {}, "format", "recognised"),
-        (b"%PDF-1.7 neither is this", {}, "file", "a PDF document"),
-        (b"PK\x03\x04 and so on", {}, "file", "a zip archive"),
-        (log(), {"time_zone": "Mars/Olympus"}, "time_zone", "There is no time zone of this name"),
-        (log(), {"source": "nothing"}, "source", "not one of the available choices"),
-        (log(), {"source": "+"}, "new_source", "Give the new source a name."),
-        (log(), {"source": "+", "new_source": "Abisko"}, "new_source", "already"),
-        (log(), {"source": "+", "new_source": "×××"}, "new_source", "at least one letter"),
+        (gzip.compress(log(500), mtime=0)[:-20], {}, "file", "corrupt_gzip", r"\d"),  # at which byte
+        (b"\x1f\x8bnonsense that only begins like gzip", {}, "file", "corrupt_gzip", r"\d"),
+        (b"", {}, "file", "empty", ""),
+        (b"Dear administrator, this is no log.", {}, "format", "unknown_format", ""),
+        (b"%PDF-1.7 neither is this", {}, "file", "not_text", "PDF"),
+        (b"PK\x03\x04 and so on", {}, "file", "archive", "zip"),
+        (log(), {"time_zone": "Mars/Olympus"}, "time_zone", "no_such_zone", ""),
+        (log(), {"source": "nothing"}, "source", "invalid_choice", "nothing"),
+        (log(), {"source": "+"}, "new_source", "required", ""),
+        (log(), {"source": "+", "new_source": "Abisko"}, "new_source", "source_exists", ""),
+        (log(), {"source": "+", "new_source": "×××"}, "new_source", "no_letter", ""),
     ],
 )
 def test_a_file_that_is_refused_says_where_and_leaves_nothing(
@@ -177,16 +182,15 @@ def test_a_file_that_is_refused_says_where_and_leaves_nothing(
     content: bytes,
     fields: dict[str, str],
     place: str,
-    message: str,
+    code: str,
+    told: str,
 ) -> None:
     uploads = Path(settings.VAR) / "uploads"
     before = sorted(uploads.glob("*")) if uploads.is_dir() else []
     response = send(as_admin, content, **fields)
-    page = response.content.decode()
-    assert response.status_code == 422
-    error = re.search(rf'id="id_{place}_error">(.*?)</span>', page, re.DOTALL)
-    assert error, page
-    assert message in error[1]
+    assert re.search(told, read(response, 422).text(f"#id_{place}_error"))
+    errors = response.context["form"].errors.as_data()
+    assert {name: [error.code for error in found] for name, found in errors.items()} == {place: [code]}
     assert not Import.objects.exists()
     assert not Run.objects.exists()
     assert list(Source.objects.values_list("slug", flat=True)) == ["abisko"]
@@ -203,8 +207,8 @@ def test_a_file_over_the_limit_is_refused_before_it_is_read(
 ) -> None:
     settings.FAIRSHARE_UPLOAD_BYTES = 1000
     response = send(as_admin, b"x" * 1_100_000)
-    assert response.status_code == 413
-    assert "A file may have at most 1.0\u00a0kB." in response.content.decode()
+    assert (response.status_code, response.context["refusal"].code) == (413, "too_large")
+    assert "1.0\u00a0kB" in response.context["refusal"].message
     assert send(as_admin, b"x" * 1001).status_code == 413
     assert not Import.objects.exists()
 
@@ -231,20 +235,20 @@ def test_with_htmx_the_browser_is_sent_on_and_errors_come_as_the_form_alone(as_a
     assert good["HX-Redirect"] == page_of(Import.objects.get())
     bad = as_admin.post(UPLOAD, given, headers=headers)
     assert bad.status_code == 422
-    assert bad.content.decode().lstrip().startswith('<form id="upload"')
+    assert bad.content.decode().lstrip().startswith("<form")
+    assert read(bad, 422).has("form#upload")
 
 
 def test_a_form_without_its_token_is_refused(admin: User, source: Source) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(admin)
     assert send(strict, log()).status_code == 403
-    token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', read(strict, UPLOAD))
-    assert token
-    assert send(strict, log(), csrfmiddlewaretoken=token[1]).status_code == 303
+    token = shown(strict, UPLOAD).one("#upload [name=csrfmiddlewaretoken]").attributes["value"]
+    assert send(strict, log(), csrfmiddlewaretoken=token).status_code == 303
 
 
 def test_members_look_at_sources_and_import_nothing(as_bob: Client, source: Source) -> None:
-    assert "abisko log" in read(as_bob, SOURCES)
+    assert "abisko log" in shown(as_bob, SOURCES).text('[data-testid="source"] th')
     assert as_bob.get(UPLOAD).status_code == 403
     assert send(as_bob, log()).status_code == 403
     assert not Import.objects.exists()
@@ -270,7 +274,7 @@ def test_the_import_of_somebody_else_answers_like_one_that_does_not_exist(
     assert [answer.status_code for answer in answers] == [404, 404]
     same = [answer.content.decode().replace(str(made.pk + 1000), "N").replace(str(made.pk), "N") for answer in answers]
     assert same[0] == same[1]
-    assert made.file_name not in read(as_bob, SOURCES)
+    assert made.file_name not in as_bob.get(SOURCES).content.decode()
 
 
 def test_whoever_sent_a_file_sees_what_became_of_it(
@@ -279,23 +283,24 @@ def test_whoever_sent_a_file_sees_what_became_of_it(
     made = sent(as_admin, log(2, bad="4 x\n"))
     Import.objects.update(owner=bob)
     Run.objects.update(owner=bob)
-    assert heading(read(as_bob, page_of(made))) == "2 new records, 1 line can’t be read"
-    assert made.file_name in read(as_bob, SOURCES)
+    assert result(shown(as_bob, page_of(made))) == ("would_add_in_part", [2, 1])
+    assert made.file_name in as_bob.get(SOURCES).content.decode()
 
 
 def test_progress_asks_again_until_the_work_has_ended(as_admin: Client, source: Source) -> None:
     send(as_admin, log())
     made = Import.objects.get()
-    waiting = read(as_admin, page_of(made, "import-progress"), **{"HX-Request": "true"})
-    assert waiting.lstrip().startswith('<div id="progress"')
-    assert 'hx-trigger="every 2s"' in waiting
-    assert 'role="progressbar"' in waiting
-    assert "Refresh" in waiting
+    answer = as_admin.get(page_of(made, "import-progress"), headers={"HX-Request": "true"})
+    assert answer.content.decode().lstrip().startswith('<div id="progress"')
+    waiting = read(answer)
+    assert waiting.one("#progress [data-poll]").attributes["hx-trigger"] == "every 2s"
+    assert waiting.has("[role=progressbar]")
+    assert waiting.has(f'noscript a[href="{page_of(made)}"]')
+    assert result(waiting)[0] == "waiting"
     work_run_now(made.run_id)
-    ended = read(as_admin, page_of(made, "import-progress"), **{"HX-Request": "true"})
-    assert "hx-trigger" not in ended
-    assert 'role="progressbar"' not in ended
-    assert heading(ended) == "3 new records"
+    ended = shown(as_admin, page_of(made, "import-progress"), **{"HX-Request": "true"})
+    assert not ended.has("[hx-trigger], [role=progressbar]")
+    assert result(ended) == ("would_add", [3])
 
 
 @pytest.mark.parametrize("part", ["import-progress", "import-rejected"])
@@ -309,9 +314,14 @@ def test_a_waiting_import_can_be_stopped(as_admin: Client, source: Source) -> No
     send(as_admin, log(), mode="real")
     made = Import.objects.get()
     assert as_admin.post(page_of(made, "import-cancel"))["Location"] == page_of(made)
-    assert heading(read(as_admin, page_of(made))) == "Stopped"
+    assert result(shown(as_admin, page_of(made)))[0] == "stopped"
     work_run_now(made.run_id)
     assert not Record.objects.exists()
+
+
+def numbers_shown(page: Page) -> list[str]:
+    """How many of how many rejected lines are listed."""
+    return re.findall(r"\d+", page.text('#rejected [data-testid="n-shown"]'))
 
 
 def test_rejected_lines_come_in_pages_and_all_as_csv(as_admin: Client, source: Source) -> None:
@@ -319,12 +329,12 @@ def test_rejected_lines_come_in_pages_and_all_as_csv(as_admin: Client, source: S
     made = sent(as_admin, log(2, bad=bad))
     lines = list(RejectedLine.objects.order_by("line").values_list("line", flat=True))
     assert len(lines) == 30
-    first = read(as_admin, page_of(made))
-    assert "25 of 30" in first
-    assert f"?after={lines[24]}#rejected" in first
-    rest = read(as_admin, f"{page_of(made, 'import-rejected')}?after={lines[24]}", **{"HX-Request": "true"})
-    assert re.findall(r'data-label="Line">(\d+)<', rest) == [str(line) for line in lines[25:]]
-    assert "too few fields" in rest
+    first = shown(as_admin, page_of(made))
+    assert numbers_shown(first) == ["25", "30"]
+    assert first.one("#next-rejected").attributes["href"] == f"{page_of(made)}?after={lines[24]}#rejected"
+    rest = shown(as_admin, f"{page_of(made, 'import-rejected')}?after={lines[24]}", **{"HX-Request": "true"})
+    assert rest.texts('[data-testid="rejected-line"] td.num') == [str(line) for line in lines[25:]]
+    assert set(rest.error_codes()) == {"too_few_fields"}
     response = as_admin.get(page_of(made, "import-rejected-csv"))
     table = list(csv.reader(io.StringIO(b"".join(response.streaming_content).decode(), newline="")))  # type: ignore[attr-defined]
     assert table[0] == ["line", "code", "message", "excerpt"]
@@ -335,15 +345,16 @@ def test_rejected_lines_come_in_pages_and_all_as_csv(as_admin: Client, source: S
 @pytest.mark.parametrize("after", ["x", "-1", "9" * 40, "٣"])
 def test_a_made_up_place_in_the_list_begins_at_its_start(as_admin: Client, source: Source, after: str) -> None:
     made = sent(as_admin, log(1, bad="4 x\n"))
-    assert "1 of 1" in read(as_admin, f"{page_of(made)}?after={after}")
+    assert numbers_shown(shown(as_admin, f"{page_of(made)}?after={after}")) == ["1", "1"]
 
 
 def test_what_a_file_contains_is_text_never_markup(as_admin: Client, source: Source) -> None:
-    made = sent(as_admin, log(1, bad="<img src=x onerror=alert(1)>\n"), name="<b>x</b>.swf")
-    page = read(as_admin, page_of(made))
-    assert "<img" not in page
-    assert "<b>x</b>" not in page
-    assert "&lt;img src=x" in page
+    made = sent(as_admin, log(1, bad="<img src=x onerror=alert(1)>\n"), name="<b>x<b>.swf")
+    page = as_admin.get(page_of(made))
+    assert "<img" not in page.content.decode()
+    assert "<b>x" not in page.content.decode()
+    assert read(page).text('[data-testid="rejected-line"] td.mono').startswith("<img src=x")
+    assert "<b>x<b>.swf" in read(page).text("h1")
 
 
 def test_looking_writes_nothing(as_admin: Client, source: Source) -> None:

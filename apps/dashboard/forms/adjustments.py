@@ -54,7 +54,7 @@ class AdjustmentForm(forms.Form):
         except ValueError:
             amount = float("nan")
         if not isfinite(amount) or not 0 < amount <= _MOST_H:
-            raise forms.ValidationError(_("Write a number of hours above zero, such as 120 or 0.5."))
+            raise forms.ValidationError(_("Write a number of hours above zero, such as 120 or 0.5."), code="number")
         return amount
 
     @property

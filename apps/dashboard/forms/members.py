@@ -68,7 +68,7 @@ class RuleForm(forms.Form):
     def clean_shares(self) -> float:
         shares = read_shares(str(self.cleaned_data["shares"]))
         if shares == "parent":
-            raise forms.ValidationError(_("Write a number, such as 1 or 0.5."))
+            raise forms.ValidationError(_("Write a number, such as 1 or 0.5."), code="number")
         return shares
 
     def clean(self) -> dict[str, Any] | None:
@@ -78,7 +78,8 @@ class RuleForm(forms.Form):
                 self._rule = read_members(self._stated())[0]
             except ValueError as error:
                 message = str(error).removeprefix("rule 0: ")
-                self.add_error(None, message[:1].upper() + message[1:] + ".")
+                said = message[:1].upper() + message[1:] + "."
+                self.add_error(None, forms.ValidationError(said, code="no_rule"))
         return cleaned
 
     @property

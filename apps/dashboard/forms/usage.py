@@ -86,16 +86,19 @@ class UploadForm(forms.Form):
     def clean_time_zone(self) -> str:
         name = str(self.cleaned_data["time_zone"]).strip()
         if name and name not in available_timezones():
-            raise forms.ValidationError(_("There is no time zone of this name. Write it as Europe/Stockholm or UTC."))
+            raise forms.ValidationError(
+                _("There is no time zone of this name. Write it as Europe/Stockholm or UTC."), code="no_such_zone"
+            )
         return name
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
         if self.cleaned_data.get("source") == NEW_SOURCE:
             if not self.cleaned_data.get("new_source"):
-                self.add_error("new_source", _("Give the new source a name."))
+                self.add_error("new_source", forms.ValidationError(_("Give the new source a name."), code="required"))
             elif not self.new_slug:
-                self.add_error("new_source", _("The name needs at least one letter a–z or digit."))
+                said = _("The name needs at least one letter a–z or digit.")
+                self.add_error("new_source", forms.ValidationError(said, code="no_letter"))
         return cleaned
 
     def add_refusal(self, error: DomainError) -> None:
@@ -103,7 +106,8 @@ class UploadForm(forms.Form):
         problems = [(problem.where, problem.message) for problem in error.fields] or [(error.code, error.message)]
         for where, message in problems:
             name = _BLAMED.get(where, where)
-            self.add_error(name if name in self.fields else None, message)
+            told = forms.ValidationError(message, code=error.code)
+            self.add_error(name if name in self.fields else None, told)
 
     def _choices(self, name: str) -> forms.ChoiceField:
         return cast("forms.ChoiceField", self.fields[name])

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -63,7 +64,7 @@ def rules(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     asked = request.POST.get("rule", "new")
     if request.POST.get("seen") != seen_tag(page.rules):
         gone = _("Somebody changed these rules meanwhile. Here they are as they are now; nothing was changed by you.")
-        return _show(request, page, refusal=gone, status=409)
+        return _show(request, page, refusal=Conflict(gone, code="rules_changed"), status=409)
     if step == "remove":
         return _remove(request, page, asked)
     form = RuleForm(request.POST, sources=_sources(request))
@@ -89,7 +90,8 @@ def attach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
             reason=form.cleaned_data["reason"], at=clock.now(), actor=actor_of(request),
         )  # fmt: skip
     except (Invalid, NotFound) as error:
-        form.add_error("user_name" if isinstance(error, Invalid) else "entry", error.message)
+        refused = ValidationError(error.message, code=error.code)
+        form.add_error("user_name" if isinstance(error, Invalid) else "entry", refused)
         return _show(request, page, attach_form=form, status=422)
     messages.success(request, _("%(account)s counts there from the next recompute on.") % {"account": made.account})
     return SeeOther(page_url(policy, uid))
@@ -126,7 +128,7 @@ def _remove(request: HttpRequest, page: MembersPage, asked: str) -> HttpResponse
     try:
         return put_in_force.publish(request, slug, [_operation(uid, left)], reason, page_url(slug, uid))
     except (Invalid, Conflict) as error:
-        return _show(request, page, refusal=error.message, status=409 if isinstance(error, Conflict) else 422)
+        return _show(request, page, refusal=error, status=409 if isinstance(error, Conflict) else 422)
 
 
 def _decide(
@@ -147,14 +149,14 @@ def _decide(
 def _show_preview(
     request: HttpRequest, page: MembersPage, form: RuleForm, asked: str, wanted: list[Members]
 ) -> HttpResponse:
-    words = ""
+    words, found = "", None
     if page.may_rule:
         found = preview_members(
             policy_slug=page.view.policy.slug, entry_uid=page.entry.uid, members=wanted, at=clock.now(),
             actor=actor_of(request),
         )  # fmt: skip
         words = member_lines.preview_words(found)
-    return _show(request, page, rule_form=form, rule=asked, stated=form.stated, preview=words)
+    return _show(request, page, rule_form=form, rule=asked, stated=form.stated, preview=words, effect=found)
 
 
 def _operation(uid: UUID, wanted: list[Members]) -> dict[str, Any]:

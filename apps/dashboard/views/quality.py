@@ -19,7 +19,7 @@ from apps.accounts.actor import Actor
 from apps.dashboard.actor import actor_of
 from apps.dashboard.downloads import csv_response
 from apps.dashboard.import_reports import reason
-from apps.dashboard.quality_lines import findings_of, since_words, verdict
+from apps.dashboard.quality_lines import findings_of, n_worth, since_words, verdict
 from apps.dashboard.source_pages import coverage_of, lines_of
 from apps.usage import quality
 
@@ -40,6 +40,7 @@ def data_quality(request: HttpRequest) -> HttpResponse:
     context = {
         "verdict": verdict(found, len(lines)),
         "findings": found,
+        "n_worth": n_worth(found),
         "lines": [(line, odd[line.source.slug]) for line in lines],
         "total": quality.together([one.received for one in odd.values()]),
         "days": span.days,
