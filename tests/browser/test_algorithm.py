@@ -21,9 +21,7 @@ def test_fair_tree_is_set_and_its_levels_are_read_without_scripts(grid: Grid, vi
     page.select_option("#id_ties", "as-documented")
     page.fill("#id_reason", "Our scheduler ranks this way.")
     page.click("button[name='step'][value='preview']")
-    assert (
-        page.get_attribute("[data-testid=moved]", "data-value") == "0"
-    )  # both agree here, on factors too
+    assert page.get_attribute("[data-testid=moved]", "data-value") == "0"  # both agree here, on factors too
     page.click("button[name='step'][value='publish']")
     assert "Slurm: Fair Tree" in page.inner_text("h1")
     assert "as-documented" in page.inner_text("#chosen")

@@ -21,7 +21,7 @@ def test_a_changed_share_moves_bar_rank_and_rest_alike(grid: Grid, visit: Open) 
     window = visit()
     window.sign_in_by_form()
     page = window.page
-    page.locator(f"nav a[href='/policy/{SLUG}/']").first.click()
+    page.locator(f"nav a[href='/policy/{SLUG}/']:visible").first.click()
     row = page.locator("tr[role=row]", has=page.get_by_role("link", name="biomed", exact=True))
     expect(row.locator(".c-target")).to_have_text("30.0\u00a0%")
     tick_before = row.locator(".tick").get_attribute("x")
