@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -54,7 +55,7 @@ def test_the_log_is_narrowed_and_opened_with_the_keyboard_and_the_focus_stays(lo
     page = window.go(PAGE)
     page.focus("#q")
     page.keyboard.type("nodes")
-    expect(page.locator("#rows")).not_to_contain_text("imported usage")
+    expect(page.locator("#rows")).not_to_contain_text("cluster-a")
     expect(page.locator("#rows")).to_contain_text("Atlas bought nodes.")
     expect(page.locator("#q")).to_be_focused()
     expect(page).to_have_url(f"{window.base}{PAGE}?q=nodes")
@@ -62,25 +63,27 @@ def test_the_log_is_narrowed_and_opened_with_the_keyboard_and_the_focus_stays(lo
     page.keyboard.press("Enter")
     expect(page.locator("#q")).to_be_focused()
 
-    published = page.locator("#rows li", has_text="published")
-    published.get_by_role("link", name="Details").focus()
+    row = AuditEvent.objects.get(verb="policy.published", reason="Atlas bought nodes.").pk
+    published = page.locator(f"#row-{row} .actions a[href*='row={row}']")
+    published.focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#chosen")).to_contain_text("atlas shares: 60")
+    expect(page.locator("#chosen")).to_contain_text(re.compile(r"atlas.*\b60\b.*\b77\b"))
     expect(page.locator("#chosen")).to_contain_text("policy.published")
-    expect(published.get_by_role("link", name="Details")).to_be_focused()
+    expect(published).to_be_focused()
 
     page.fill("#q", "")
     page.select_option("#outcome", "refused")
     expect(page.locator("#rows li")).to_have_count(1)
-    expect(page.locator("#rows")).to_contain_text("alice wanted to publish change set 9")
+    expect(page.locator("#rows li")).to_contain_text(re.compile("alice.*change set 9"))
     page.select_option("#outcome", "")
     page.fill("#entry", "/cms")
     expect(page.locator("#rows")).to_contain_text("Dave needs more.")
     expect(page.locator("#rows")).not_to_contain_text("Atlas bought nodes.")
     page.fill("#entry", "/nowhere")
-    expect(page.locator("#rows")).to_contain_text("No such entry")
-    page.get_by_role("link", name="Clear the filter").click()
-    expect(page.locator("#rows")).to_contain_text("imported usage of cluster-a")
+    expect(page.locator("#rows .empty")).to_be_visible()
+    expect(page.locator("#rows li")).to_have_count(0)
+    page.locator(f"main a[href='{PAGE}']:visible").first.click()
+    expect(page.locator("#rows")).to_contain_text("cluster-a")
 
 
 def test_without_script_the_log_is_narrowed_opened_and_downloaded(log: Grid, visit: Open) -> None:
@@ -89,14 +92,14 @@ def test_without_script_the_log_is_narrowed_opened_and_downloaded(log: Grid, vis
     page = window.go(PAGE)
     page.fill("#who", "admin")
     page.select_option("#verb", "policy")
-    page.get_by_role("button", name="Show").click()
+    page.locator("form:has(#who) button[type=submit]").click()
     expect(page.locator("#rows")).to_contain_text("Atlas bought nodes.")
-    expect(page.locator("#rows")).not_to_contain_text("wanted to publish")
-    page.locator("#rows li", has_text="Atlas").get_by_role("link", name="Details").click()
-    expect(page.locator("#chosen")).to_contain_text("factor of newcomers: 0.5")
+    expect(page.locator("#rows")).not_to_contain_text("change set 9")
+    page.locator("#rows li", has_text="Atlas").locator("a[href*='row=']").click()
+    expect(page.locator("#chosen")).to_contain_text(re.compile(r"\b0\.5\b.*\b0\.25\b"))
     expect(page.locator("#who")).to_have_value("admin")
     with page.expect_download() as download:
-        page.get_by_role("link", name="CSV").click()
+        page.locator("#exports a[href*='export.csv']").click()
     lines = download.value.path().read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith('"id","at","actor","verb"')
     assert all('"policy.published"' in line for line in lines[1:] if line[:1].isdigit())

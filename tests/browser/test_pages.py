@@ -56,6 +56,6 @@ def test_the_theme_is_chosen_in_the_menu_and_kept(grid: Grid, visit: Open) -> No
     window.sign_in()
     page = window.go(f"/policy/{SLUG}/?of=total")
     page.locator("button.avatar").click()
-    page.get_by_role("button", name="Dark", exact=True).click()
+    page.locator("#account button[name=theme][value=dark]").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     assert page.url.endswith("?of=total")

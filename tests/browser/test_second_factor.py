@@ -20,7 +20,7 @@ def set_up(page: Page) -> list[str]:
     page.focus("#id_set_up_code")
     page.keyboard.type(code_at(secret, clock.now()))
     page.keyboard.press("Enter")
-    expect(page.locator("#codes-title")).to_have_text("Your recovery codes")
+    expect(page.locator("#codes")).to_be_visible()
     return page.locator("#codes").inner_text().split("\n")
 
 
@@ -34,14 +34,15 @@ def test_it_is_set_up_and_asked_for_at_the_next_sign_in(grid: Grid, visit: Open,
     page.fill("#id_username", "alice")
     page.fill("#id_password", PASSWORD)
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text("One more step")
+    expect(page.locator("#id_code")).to_be_visible()
+    expect(page.locator("#id_password")).to_have_count(0)
     page.fill("#id_code", "000000")
     page.keyboard.press("Enter")
-    expect(page.locator("#code-error")).to_contain_text("doesn’t fit")
+    expect(page.locator("#code-error")).to_be_visible()
     page.fill("#id_code", codes[0])
     page.keyboard.press("Enter")
     expect(page.locator(".page-head h1, .verdict h1").first).to_be_visible()
-    expect(window.go(OWN).locator("main")).to_contain_text("9 left")
+    expect(window.go(OWN).locator("[data-testid=codes-left]")).to_have_attribute("data-value", "9")
 
 
 @pytest.mark.parametrize("width", WIDTHS)

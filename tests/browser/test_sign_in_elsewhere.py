@@ -31,7 +31,7 @@ def _issuer(process: tuple[Path, str], settings: Any) -> None:
 def test_somebody_goes_there_and_comes_back_signed_in(grid: Grid, visit: Open, scripts: bool) -> None:
     window = visit(scripts=scripts)
     page = window.go("/me/priority/")
-    page.get_by_role("button", name="Continue with SWAMID").click()
+    page.locator("form[action='/sign-in/oidc/'] button", has_text="SWAMID").click()
     page.wait_for_url("**/me/priority/")
     expect(page.locator(".topbar")).to_contain_text("Eva Kling")
 
@@ -41,7 +41,7 @@ def test_somebody_goes_there_and_comes_back_signed_in(grid: Grid, visit: Open, s
 def test_the_page_has_nothing_serious_and_fits(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     page = window.go("/sign-in/")
-    expect(page.get_by_role("button", name="Continue with SWAMID")).to_be_visible()
+    expect(page.locator("form[action='/sign-in/oidc/'] button", has_text="SWAMID")).to_be_visible()
     expect(page.locator("form .btn.primary")).to_have_count(1)
     assert window.axe() == []
     assert window.overflow() <= 0

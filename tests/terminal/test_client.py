@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from syrupy.assertion import SnapshotAssertion
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import Token
 from apps.accounts.services import revoke_token
 from apps.policies.at_once import publish_operations
 from apps.priorities.fallbacks import fall_back
+from apps.priorities.sentences import say
 from tests.api.conftest import AT
 from tests.terminal.conftest import Terminal
 
@@ -28,6 +30,12 @@ from tests.terminal.conftest import Terminal
 def lines_of(text: str) -> list[list[str]]:
     """Cells, where two spaces or more are between them."""
     return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines() if line.strip()]
+
+
+def plain(text: str) -> str:
+    """Without the number of the snapshot, the last one: it differs from one run to the next."""
+    head, _newline, last = text.rstrip().rpartition("\n")
+    return head + "\n" + re.sub(r"\d+(?=\D*$)", "N", last) if "2026-11-20" in last else text
 
 
 def test_the_site_hands_out_the_program_with_its_address_and_the_page_tells_the_checksum(terminal: Terminal) -> None:
@@ -75,40 +83,40 @@ def test_the_link_to_a_token_chooses_the_scope_and_makes_nothing(terminal: Termi
     assert not Token.objects.filter(user=terminal.site.alice).exists()
 
 
-def test_a_person_is_told_where_they_stand_why_and_what_to_do(terminal: Terminal, alice: str) -> None:
+def test_a_person_is_told_where_they_stand_why_and_what_to_do(
+    terminal: Terminal, alice: str, snapshot: SnapshotAssertion
+) -> None:
     told = terminal.run("me", token=alice)
     assert (told.status, told.err) == (0, "")
-    first, entry, verdict, *_ = told.out.splitlines()
-    assert first.startswith("alice (physics) in Grid")
-    assert first.endswith("rank 3 of 3, factor 0.3333")
-    assert (entry.strip(), verdict.strip()) == ("/physics/alice", "Behind most: rank 3 of 3")
-    assert "-> Your group as a whole waits" in told.out
-    assert "As of 2026-11-20 12:00 UTC, 0 s ago; revision 2, snapshot" in told.out
-    why = lines_of(terminal.run("why", token=alice).out)
-    (head,) = [row for row in why if row[0] == "level"]
-    assert head[1:] == ["target", "actual", "points", "ahead"]
-    (physics,) = [row for row in why if row[0] == "* physics"]
-    assert (physics[1], physics[4]) == ("60.0 %", "over")
+    first, entry, *_, last = told.out.splitlines()
+    assert re.findall(r"alice|physics|Grid|\d[\d.]*", first) == ["alice", "physics", "Grid", "3", "3", "0.3333"]
+    assert entry.strip() == "/physics/alice"
+    assert re.findall(r"\d[\d.:-]*", last)[:4] == ["2026-11-20", "12:00", "0", "2"], "when, how long ago, revision"
+    why = terminal.run("why", token=alice)
+    (physics,) = [row for row in lines_of(why.out) if row[0] == "* physics"]
+    assert physics[1] == "60.0 %"
     assert re.fullmatch(r"\+\d+\.\d", physics[3])
-    (own,) = [row for row in why if row[0] == "alice" and len(row) == 6]
-    assert own[5] == "1 of 1"
-    rows = lines_of(terminal.run("accounts", token=alice).out)
-    assert rows == [
-        ["policy", "account", "entry", "rank", "factor"],
-        ["grid", "alice", "/physics/alice", "3 of 3", "0.3333"],
-    ]
+    (own,) = [row for row in lines_of(why.out) if row[0] == "alice" and len(row) == 6]
+    assert re.findall(r"\d+", own[5]) == ["1", "1"]
+    accounts = terminal.run("accounts", token=alice)
+    (row,) = lines_of(accounts.out)[1:]
+    assert (row[:3], re.findall(r"\d+", row[3]), row[4]) == (["grid", "alice", "/physics/alice"], ["3", "3"], "0.3333")
+    assert [plain(each.out) for each in (told, why, accounts)] == snapshot
 
 
 def test_why_says_at_which_level_this_sites_usage_alone_counts(terminal: Terminal, alice: str) -> None:
-    assert "usage alone" not in terminal.run("why", token=alice).out
+    reason = "R2 wasn’t heard for a day."
+    assert reason not in terminal.run("why", token=alice).out
     shared = {"op": "set_scope", "entry": "/physics", "scope": "global"}
     publish_operations(policy_slug="grid", operations=[shared], reason="Shared.", at=AT, actor=SYSTEM)
-    fall_back(terminal.site.policy, terminal.site.uid("/physics"), reason="R2 wasn’t heard for a day.", at=AT)
+    fall_back(terminal.site.policy, terminal.site.uid("/physics"), reason=reason, at=AT)
     terminal.site.recompute()
     told = " ".join(terminal.run("why", token=alice).out.split())
-    said = "alice: Compared by this site’s usage alone since Fri 20 Nov 2026, 12:00: R2 wasn’t heard for a day."
-    assert told.count(said) == 1
-    assert "physics: Compared" not in told
+    said = say("walk.local_only", at=AT, reason=reason).text
+    assert "Fri 20 Nov 2026, 12:00" in said
+    assert reason in said
+    assert told.count(f"alice: {said}") == 1
+    assert told.count(said) == 1, "at that level alone"
 
 
 def test_json_is_what_the_site_says(terminal: Terminal, alice: str) -> None:
@@ -120,27 +128,30 @@ def test_json_is_what_the_site_says(terminal: Terminal, alice: str) -> None:
     assert json.loads(terminal.run("--json", "me", token=alice).out)["username"] == "alice"
 
 
-def test_the_tree_is_the_own_way_and_what_else_may_be_seen(terminal: Terminal, alice: str) -> None:
+def test_the_tree_is_the_own_way_and_what_else_may_be_seen(
+    terminal: Terminal, alice: str, snapshot: SnapshotAssertion
+) -> None:
     own = terminal.run("tree", token=alice)
     assert own.status == 0, own.err
     assert [row[0] for row in lines_of(own.out)][1:4] == ["grid", "physics", "alice"]
     assert "bob" not in own.out
-    assert "(more that you may not see)" in own.out
     assert "60.0 %" in own.out
+    assert plain(own.out) == snapshot
     pia = terminal.site.token("self:read", "policies:read", user=terminal.site.pia)
     whole = terminal.run("tree", "/physics", "--policy", "grid", token=pia)
     assert [row[0] for row in lines_of(whole.out)][1:4] == ["physics", "alice", "bob"]
     assert terminal.run("tree", "--policy=grid", "--depth=0", token=pia).out.count("physics") == 0
 
 
-def test_two_are_compared_as_far_as_they_may_be_seen(terminal: Terminal, alice: str) -> None:
+def test_two_are_compared_as_far_as_they_may_be_seen(
+    terminal: Terminal, alice: str, snapshot: SnapshotAssertion
+) -> None:
     pia = terminal.site.token("self:read", "policies:read", user=terminal.site.pia)
     told = terminal.run("compare", "/physics/bob", "/physics/alice", "--policy", "grid", token=pia)
     assert (told.status, told.err) == (0, "")
-    assert told.out.splitlines()[0] == "alice and bob in grid"
-    rows = {row[0]: row[1:] for row in lines_of(told.out)}
-    assert rows["/physics/bob"][-1] in ("under", "ahead")
-    assert "Where it is decided" in told.out
+    assert re.findall("alice|bob|grid", told.out.splitlines()[0]) == ["alice", "bob", "grid"]
+    assert "/physics/bob" in {row[0] for row in lines_of(told.out)}
+    assert plain(told.out) == snapshot
     assert max(map(len, told.out.splitlines())) <= 80
     assert json.loads(terminal.run("compare", "bob", "alice", "--policy=grid", "--json", token=pia).out)["of"] == 3
     answers = [terminal.run("compare", name, token=alice) for name in ("bob", "xyz")]
@@ -150,10 +161,14 @@ def test_two_are_compared_as_far_as_they_may_be_seen(terminal: Terminal, alice: 
 
 
 def test_others_and_what_does_not_exist_read_alike(terminal: Terminal, alice: str) -> None:
+    refusals = set()
     for command, name in (("why", "bob"), ("why", "nobody-at-all"), ("why", "/physics/bob"), ("why", "/nothing")):
         told = terminal.run(command, name, token=alice)
         assert (told.status, told.out) == (1, "")
-        assert told.err.replace(name, "X") == "fairshare: You have no account X. `fairshare accounts` lists yours.\n"
+        assert name in told.err
+        assert "`fairshare accounts`" in told.err
+        refusals.add(told.err.replace(name, "X"))
+    assert len(refusals) == 1
     hidden, missing = (terminal.run("tree", path, token=alice) for path in ("/physics/bob", "/physics/xyz"))
     assert (hidden.status, hidden.err) == (missing.status, missing.err) == (1, hidden.err)
     other, none = (terminal.run("tree", "--policy", slug, token=alice) for slug in ("other", "nope"))
@@ -174,8 +189,10 @@ def test_the_past_is_told_as_it_was(terminal: Terminal, alice: str) -> None:
     then = (AT + timedelta(hours=1)).strftime("%Y-%m-%d %H:%M")
     told = terminal.run("me", "--at", then, token=alice)
     assert told.status == 0, told.err
-    assert "rank 3 of 3" in told.out
-    assert "ago" not in told.out.splitlines()[-1]
+    assert re.findall(r"\d[\d.]*", told.out.splitlines()[0]) == ["3", "3", "0.3333"]
+    now = terminal.run("me", token=alice)
+    assert not re.search(r"\b\d+ (s|min|h)\b", told.out.splitlines()[-1]), "no age"
+    assert re.search(r"\b\d+ (s|min|h)\b", now.out.splitlines()[-1])
     assert terminal.run("why", "--at", "2", "--policy", "grid", token=alice).status == 0
     for when in ("2", "yesterday-ish", "2026-11-20T12:00:00"):
         bad = terminal.run("me", "--at", when, token=alice)

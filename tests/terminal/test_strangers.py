@@ -6,6 +6,7 @@ import ast
 import ipaddress
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -19,6 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from syrupy.assertion import SnapshotAssertion
 
 from tests.terminal.strangers import silence, stranger
 
@@ -100,7 +102,6 @@ def test_a_file_that_others_can_get_at_is_refused(tmp_path: Path, mode: int) -> 
         code, out, err = run(tmp_path, "me", at(server.port), token=None)
     assert (code, out, server.seen) == (REFUSED, "", [])
     assert f"chmod 600 {path}" in err
-    assert "Revoke it" in err
     assert TOKEN not in err
 
 
@@ -128,7 +129,7 @@ def test_what_is_no_token_is_not_sent(tmp_path: Path, text: str) -> None:
     with stranger() as server:
         code, _, err = run(tmp_path, "me", at(server.port), token=text)
     assert (code, server.seen) == (USAGE, [])
-    assert "holds no token" in err
+    assert "FAIRSHARE_TOKEN" in err
 
 
 def test_a_token_that_is_a_folder_or_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
@@ -168,29 +169,30 @@ def test_the_own_machine_is_reached_without_a_proxy(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "status", "word"),
     [
-        ((200, {}, b"<html>"), UNREACHED, "not as a fairshare site"),
-        ((200, {}, b"[1]"), UNREACHED, "not as a fairshare site"),
-        ((200, {}, b"\xff"), UNREACHED, "not as a fairshare site"),
-        ((200, {"Content-Length": "99"}, b"{}"), UNREACHED, "can't be reached"),
-        ((404, {}, b"nothing"), UNREACHED, "not as a fairshare site"),
+        ((200, {}, b"<html>"), UNREACHED, "127.0.0.1"),
+        ((200, {}, b"[1]"), UNREACHED, "127.0.0.1"),
+        ((200, {}, b"\xff"), UNREACHED, "127.0.0.1"),
+        ((200, {"Content-Length": "99"}, b"{}"), UNREACHED, "127.0.0.1"),
+        ((404, {}, b"nothing"), UNREACHED, "127.0.0.1"),
         ((404, {}, b'{"code": "not_found", "detail": "No such policy."}'), REFUSED, "No such policy."),
         ((401, {}, b'{"code": "invalid_token", "detail": "Ended."}'), REFUSED, "/me/tokens/"),
         ((403, {}, b'{"code": "insufficient_scope", "detail": "No."}'), REFUSED, "self:read"),
         ((403, {}, b'{"code": "not_allowed", "detail": "No."}'), REFUSED, "No."),
         ((400, {}, b'{"detail": "Bad.", "fields": [{"where": "at", "message": "no time"}]}'), USAGE, "at: no time"),
-        ((429, {"Retry-After": "7"}, b'{"detail": "Slower."}'), UNREACHED, "Slower. Try again in 7 s."),
-        ((503, {"Retry-After": "5"}, b'{"detail": "Computing."}'), UNREACHED, "Computing. Try again in 5 s."),
-        ((500, {}, b"oops"), UNREACHED, "Try again later"),
+        ((429, {"Retry-After": "7"}, b'{"detail": "Slower."}'), UNREACHED, r"Slower\..*\b7 s\b"),
+        ((503, {"Retry-After": "5"}, b'{"detail": "Computing."}'), UNREACHED, r"Computing\..*\b5 s\b"),
+        ((500, {}, b"oops"), UNREACHED, "Internal Server Error"),
     ],
 )
 def test_every_answer_has_a_status_and_a_sentence(
-    tmp_path: Path, answer: tuple[int, dict[str, str], bytes], status: int, word: str
+    tmp_path: Path, answer: tuple[int, dict[str, str], bytes], status: int, word: str, snapshot: SnapshotAssertion
 ) -> None:
     with stranger(*answer) as server:
         code, out, err = run(tmp_path, "me", at(server.port))
     assert (code, out) == (status, "")
-    assert word in err
+    assert re.search(word, err)
     assert "Traceback" not in err
+    assert err.replace(str(server.port), "PORT") == snapshot
 
 
 def test_nobody_there_and_no_such_name_are_said(tmp_path: Path) -> None:
@@ -199,7 +201,7 @@ def test_nobody_there_and_no_such_name_are_said(tmp_path: Path) -> None:
     for site in (at(port), "--site=https://no-such-host.invalid"):
         code, out, err = run(tmp_path, "me", site)
         assert (code, out) == (UNREACHED, "")
-        assert "can't be reached" in err
+        assert site.removeprefix("--site=") in err
 
 
 def test_a_site_that_says_nothing_is_left_after_a_while(tmp_path: Path) -> None:
@@ -207,7 +209,7 @@ def test_a_site_that_says_nothing_is_left_after_a_while(tmp_path: Path) -> None:
     assert "TIMEOUT_S = 30" in source
     with silence() as port:
         code, _, err = run(tmp_path, "me", at(port), source=source.replace("TIMEOUT_S = 30", "TIMEOUT_S = 1"))
-    assert (code, "didn't answer within 1 s" in err) == (UNREACHED, True)
+    assert (code, "1 s" in err) == (UNREACHED, True)
 
 
 def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, Path]:
@@ -243,7 +245,7 @@ def test_a_site_has_to_prove_who_it_is(tmp_path: Path) -> None:
     with stranger(tls=ours, body=body) as server:
         site = f"--site=https://127.0.0.1:{server.port}"
         code, _, err = run(tmp_path, "me", site)
-        assert (code, "can't prove who it is" in err, "SSL_CERT_FILE" in err) == (UNREACHED, True, True)
+        assert (code, "SSL_CERT_FILE" in err) == (UNREACHED, True)
         assert server.seen == []
         assert run(tmp_path, "me", site, SSL_CERT_FILE=str(known))[0] == DONE
         assert len(server.seen) == 1
@@ -270,7 +272,7 @@ def test_what_would_steer_a_terminal_is_left_out(tmp_path: Path) -> None:
 def test_names_that_a_terminal_cannot_show_are_no_failure(tmp_path: Path) -> None:
     with stranger(body=json.dumps(ME, ensure_ascii=False).encode()) as server:
         code, out, _ = run(tmp_path, "me", at(server.port), LANG="C", PYTHONIOENCODING="ascii")
-    assert (code, "alice (f\\xedsicos) in Grid" in out) == (DONE, True)
+    assert (code, "alice (f\\xedsicos)" in out) == (DONE, True)
 
 
 def test_old_numbers_are_a_status_only_where_that_was_asked_for(tmp_path: Path) -> None:
@@ -279,7 +281,7 @@ def test_old_numbers_are_a_status_only_where_that_was_asked_for(tmp_path: Path) 
         assert run(tmp_path, "me", at(server.port), "--max-age=4000")[0] == DONE
         code, out, err = run(tmp_path, "--max-age=3999", "me", at(server.port))
         assert (code, "alice" in out) == (STALE, True)
-        assert "67 min old" in err or "66 min old" in err
+        assert re.search(r"\b6[67] min\b", err)
     with stranger(body=b'{"accounts": []}') as server:
         assert run(tmp_path, "me", at(server.port), "--max-age=60")[0] == STALE
 
@@ -315,7 +317,8 @@ def test_wrong_usage_has_its_own_status(tmp_path: Path, arguments: tuple[str, ..
 def test_help_needs_neither_token_nor_site(tmp_path: Path) -> None:
     code, out, _ = run(tmp_path, "--help", token=None)
     assert code == DONE
-    assert all(word in out for word in ("me", "accounts", "why", "tree", "FAIRSHARE_TOKEN", "Exit status"))
+    assert all(word in out for word in ("me", "accounts", "why", "tree", "FAIRSHARE_TOKEN"))
+    assert re.search(r"\b0\b\D+\b1\b\D+\b2\b\D+\b3\b\D+\b4\b", out), "what each exit status means"
 
 
 # --- Old Pythons ------------------------------------------------------------------------------------------------------
