@@ -8,7 +8,7 @@ from math import inf, isnan
 import numpy as np
 import pytest
 
-from apps.errors import Invalid
+from apps.errors import Invalid, Malformed
 from apps.priorities.convergence.counting import (
     Counting,
     actual_share,
@@ -66,21 +66,24 @@ def test_what_is_left_out_is_the_end_of_what_there_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "said"),
+    ("first", "last", "kind", "where", "said"),
     [
-        ("2026-03-02", "2026-03-01", "turn the two around"),
-        ("1026-03-01", "2026-03-01", "at most 3,660"),
-        ("yesterday", "", "write it like 2026-03-31"),
-        ("2026-02-30", "", "write it like 2026-03-31"),
-        ("0001-01-01", "9999-12-31", "at most 3,660"),
+        ("2026-03-02", "2026-03-01", Invalid, "to", "turn the two around"),
+        ("1026-03-01", "2026-03-01", Invalid, "from", "at most 3,660"),
+        ("yesterday", "", Malformed, "from", "write it like 2026-03-31"),
+        ("2026-02-30", "", Malformed, "from", "write it like 2026-03-31"),
+        ("", "tomorrow", Malformed, "to", "write it like 2026-03-31"),
+        ("0001-01-01", "9999-12-31", Invalid, "from", "at most 3,660"),
     ],
 )
-def test_a_period_that_cannot_be_says_what_is_possible(first: str, last: str, said: str) -> None:
+def test_a_period_that_cannot_be_says_what_is_possible(
+    first: str, last: str, kind: type[Invalid], where: str, said: str
+) -> None:
     with pytest.raises(Invalid) as refusal:
         read_period(first, last, state=STATE, today=TODAY)
     assert said in refusal.value.message
     assert "There are days from 2025-01-01 to 2026-03-31." in refusal.value.message
-    assert refusal.value.fields[0].where in {"from", "to"}
+    assert (type(refusal.value), refusal.value.fields[0].where) == (kind, where)
 
 
 def test_a_whole_period_is_never_longer_than_what_is_told_at_once() -> None:
