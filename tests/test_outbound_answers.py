@@ -115,23 +115,23 @@ def test_odd_answers_are_what_they_say_and_nothing_of_a_second_one(
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "code"),
     [
-        b"HTTP/1.1 200 " + b"x" * 70_000 + b"\r\n\r\n",
-        b"HTTP/1.1 99999 OK\r\n\r\n",
-        b"HTTP/1.1 -1 OK\r\n\r\n",
-        b"HTTP/9.9 200 OK\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"5" * 70_000,
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7fffffffffffffff\r\nhello",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nhello",
+        (b"HTTP/1.1 200 " + b"x" * 70_000 + b"\r\n\r\n", "bad_answer"),
+        (b"HTTP/1.1 99999 OK\r\n\r\n", "bad_answer"),
+        (b"HTTP/1.1 -1 OK\r\n\r\n", "bad_answer"),
+        (b"HTTP/9.9 200 OK\r\n\r\n", "bad_answer"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n", "bad_answer"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n", "bad_answer"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"5" * 70_000, "bad_answer"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7fffffffffffffff\r\nhello", "cut_short"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nhello", "cut_short"),
     ],
 )
-def test_answers_that_break_the_protocol_are_no_answers(answer: bytes, serve: Serve) -> None:
+def test_answers_that_break_the_protocol_are_no_answers(answer: bytes, code: str, serve: Serve) -> None:
     with pytest.raises(Unreachable) as refusal:
         fetch(f"http://127.0.0.1:{serve(answering(answer))}/", limits=Limits(total_s=10))
-    assert refusal.value.code in ("bad_answer", "cut_short")
+    assert refusal.value.code == code
 
 
 def test_a_body_in_crumbs_is_counted_with_their_frames(serve: Serve) -> None:

@@ -38,6 +38,7 @@ def test_the_sample_is_the_same_at_every_call(sample: list[SampleJob]) -> None:
 
 
 def test_jobs_begin_in_the_window_and_never_end_before_they_start(sample: list[SampleJob]) -> None:
+    assert {job.end_at is None for job in sample} == {True, False}
     for job in sample:
         assert END_AT - timedelta(days=DAYS) <= job.submit_at <= job.start_at < END_AT
         assert job.end_at is None or job.start_at <= job.end_at <= END_AT

@@ -236,7 +236,11 @@ def test_an_ordinary_user_needs_no_tricks(var: Path) -> None:
 
 
 def test_ending_a_server_that_was_never_started_is_harmless(var: Path) -> None:
-    PostgresServer(var).stop()
+    server = PostgresServer(var)
+    before = sorted(var.rglob("*"))
+    server.stop()
+    assert not server.answers()
+    assert sorted(var.rglob("*")) == before
 
 
 def test_strays_are_only_what_works_in_the_data_directory(server: PostgresServer) -> None:

@@ -262,15 +262,16 @@ def _with_uids(node: dict[str, Any], before: Any, path: str, moved: dict[str, st
 def test_flux_and_inherited_shares_refuse_each_other_naming_the_entry(make: Callable[..., Site], as_eva: Actor) -> None:
     site = make({"name": "flux"})
     uid = load_tree(site.policy).uuid(load_tree(site.policy).index_of_path("/physics/bob") or 0)
-    for attempt in (
-        lambda: change_shares(policy_slug="grid", entry_uid=uid, shares="parent", reason="x", at=AS_OF, actor=COMMAND),
-        lambda: preview_shares(policy_slug="grid", entry_uid=uid, shares="parent", actor=as_eva),
-        lambda: site.publish([{"name": "solo", "shares": "parent", "children": []}], {"algorithm": {"name": "flux"}}),
+    changed: dict[str, Any] = {"policy_slug": "grid", "entry_uid": uid, "shares": "parent"}
+    flux = {"algorithm": {"name": "flux"}}
+    for attempt, where in (
+        (lambda: change_shares(**changed, reason="x", at=AS_OF, actor=COMMAND), "/physics/bob"),
+        (lambda: preview_shares(**changed, actor=as_eva), "/physics/bob"),
+        (lambda: site.publish([{"name": "solo", "shares": "parent", "children": []}], flux), "/solo"),
     ):
         with pytest.raises(Invalid) as refused:
             attempt()
-        assert refused.value.code == "no_inherit"
-        assert refused.value.fields[0].where in ("/physics/bob", "/solo")
+        assert (refused.value.code, refused.value.fields[0].where) == ("no_inherit", where)
     change_settings(policy_slug="grid", settings={"algorithm": {"name": "aequus"}}, reason="x", at=AS_OF, actor=COMMAND)
     change_shares(policy_slug="grid", entry_uid=uid, shares="parent", reason="x", at=AS_OF, actor=COMMAND)
     with pytest.raises(Invalid, match=r"/physics/bob\b.*\bflux\b") as refused:

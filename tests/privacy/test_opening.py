@@ -64,7 +64,7 @@ def test_it_says_who_it_is_for_and_stands_in_the_log(site: Site) -> None:  # noq
     event = AuditEvent.objects.latest("id")
     assert (event.verb, event.subject) == ("grant.given", EVERYBODY)
     [line] = list_grants(policy_slug="grid", entry_uid=site.uid("/biology"), at=AT, actor=by(site.admin))[-1:]
-    assert line.grant.reason == "The department wants it open." or line.grant.people == EVERYBODY
+    assert (line.grant.reason, line.grant.people) == ("The department wants it open.", EVERYBODY)
     found = explain_access(
         policy_slug="grid", entry_uid=site.uid("/biology"), username="", at=AT, actor=by(site.nobody), sight=see
     )

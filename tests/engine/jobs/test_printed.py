@@ -6,7 +6,7 @@ from math import isfinite
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.engine.errors import BadCase
@@ -143,7 +143,14 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@given(st.lists(PIECES, max_size=60).map(" ".join) | st.text(max_size=200))
+HEADS = st.sampled_from(
+    ["", "JOBID PARTITION USER PRIORITY SITE NICE\n", "job-ID prior nurg name user state submit/start at slots\n---\n"]
+)
+
+
+@example("JOBID PARTITION USER PRIORITY SITE NICE\n 1 p u 7 7 0\n")
+@example("job-ID prior nurg name user state submit/start at slots\n---\n 7 0.5 0.5 a ann qw 11/20/2026 06:45:20 1\n")
+@given(st.builds("".join, st.tuples(HEADS, st.lists(PIECES, max_size=60).map(" ".join))) | st.text(max_size=200))
 def test_any_text_is_a_listing_or_refused_with_its_place(text: str) -> None:
     printed, place = None, ""
     try:

@@ -121,7 +121,7 @@ def test_every_benefit_function_says_what_it_is_and_grows_with_what_it_needs() -
         assert isinstance(benefit, Benefit)
         assert benefit.label and benefit.formula and benefit.unit  # noqa: PT018 - all three or the page has a hole
         twos, threes = (benefit.of(dict.fromkeys(benefit.needs, n)) for n in (2.0, 3.0))
-        assert threes > twos or not benefit.needs
+        assert (threes > twos) == bool(benefit.needs)
 
 
 @pytest.fixture
