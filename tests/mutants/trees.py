@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 
 _NOT_COPIED = shutil.ignore_patterns(".*", "var", "__pycache__", "node_modules")
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - |$)", re.MULTILINE)
 
 
 class Outcome(StrEnum):
