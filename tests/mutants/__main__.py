@@ -24,7 +24,7 @@ from tests.mutants.report import Verdict, table, written
 from tests.mutants.trees import Copy, Outcome, Result
 
 _FIRST_S, _MORE_S = 40.0, 120.0  # of tests, as long as they took when they were mapped
-_START_S, _PLANTED_S = 60.0, 600.0
+_START_S, _MOST_S = 60.0, 900.0
 _CHECKOUT = Path(__file__).resolve().parent.parent.parent
 _Mistake = TypeVar("_Mistake")
 _Found = TypeVar("_Found")
@@ -47,13 +47,17 @@ def _generated(options: argparse.Namespace, tree: Path, copies: list[Copy]) -> i
         raise SystemExit("No test was mapped: none passes.")
     _say(f"{len(covered.tests)} tests mapped")
     check = covered.quickest(covered.tests, _FIRST_S)
+    start_s = _START_S
     for copy in copies:  # each makes what a suite keeps between runs, such as the schema, without a mistake in it
-        if (found := copy.run(check, "-x", timeout_s=_START_S + 5 * _FIRST_S)).outcome is not Outcome.PASSED:
+        began = time.monotonic()
+        found = copy.run(check, "-x", timeout_s=_MOST_S)
+        start_s = max(start_s, 2 * (time.monotonic() - began))  # on a busy machine
+        if found.outcome is not Outcome.PASSED:
             raise SystemExit(f"Tests fail without any mutant: {found.failed_test}\n{found.output[-2000:]}")
 
     def judge(copy: Copy, mutant: Mutant) -> Verdict:
         tests = covered.tests_of(mutant.path, *mutant.statement)
-        return Verdict(mutant, _first_failure(copy, mutant, covered, tests), len(tests))
+        return Verdict(mutant, _first_failure(copy, mutant, covered, tests, start_s), len(tests))
 
     verdicts = _each(copies, mutants, judge)
     text = f"Seed {options.seed}, {tree}\n\n{table(verdicts)}\n"
@@ -64,14 +68,14 @@ def _generated(options: argparse.Namespace, tree: Path, copies: list[Copy]) -> i
     return 0
 
 
-def _first_failure(copy: Copy, mutant: Mutant, covered: CoverageMap, tests: set[str]) -> Result:
+def _first_failure(copy: Copy, mutant: Mutant, covered: CoverageMap, tests: set[str], start_s: float) -> Result:
     """Of the quickest tests that execute the line, and where those pass of as many more as take some minutes."""
     with copy.changed(mutant.path, mutant.after):
         result = Result(Outcome.PASSED)
         for seconds in (_FIRST_S, _MORE_S):
             chosen = covered.quickest(tests, seconds)
             if chosen and result.outcome is Outcome.PASSED:
-                result = copy.run(chosen, "-x", timeout_s=_START_S + 4 * seconds)
+                result = copy.run(chosen, "-x", timeout_s=start_s + 4 * seconds)
                 tests = tests - set(chosen)
     return result
 
@@ -83,7 +87,7 @@ def _planted(options: argparse.Namespace, tree: Path, copies: list[Copy]) -> int
 
     def judge(copy: Copy, planted: Planted) -> Result:
         with copy.changed(planted.path, planted.text_in(copy.root)):
-            return copy.run(planted.tests, "-x", timeout_s=_PLANTED_S)
+            return copy.run(planted.tests, "-x", timeout_s=_MOST_S)
 
     results = _each(copies, chosen, judge)
     for planted, result in zip(chosen, results, strict=True):

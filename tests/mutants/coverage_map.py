@@ -20,7 +20,7 @@ from tests.mutants.trees import Copy
 
 _NOT_MAPPED = ("browser", "faults", "pages", "ring", "terminal")
 _PLUGIN = Path(__file__).parent / "plugin"
-_MOST_S = 3600.0
+_MOST_S, _MOST_S_OF_A_TEST = 7200.0, 900
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,14 @@ def _measured(copy: Copy, workers: int, only: list[str]) -> dict[str, Any]:
     settings.write_text("[run]\nsource = apps\nconcurrency = thread\n", encoding="utf-8")
     data_file, tests_file = copy.root.parent / "coverage.data", copy.root.parent / "tests.json"
     folders = [f"--ignore=tests/{name}" for name in _NOT_MAPPED if (copy.root / "tests" / name).exists()]
-    copy.run(
-        only or ["tests"], "-n", str(workers), "-p", "record_tests", "--cov", f"--cov-config={settings}",
-        "--cov-context=test", "--cov-report=", *folders, timeout_s=_MOST_S, TESTS_OUT=str(tests_file),
-        PYTHONPATH=str(_PLUGIN), COVERAGE_FILE=str(data_file), COVERAGE_CORE="ctrace",
+    ran = copy.run(
+        only or ["tests"], "-n", str(workers), "-p", "record_tests", *folders,
+        f"--timeout={_MOST_S_OF_A_TEST}", "--timeout-method=signal",
+        "--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report=", timeout_s=_MOST_S,
+        TESTS_OUT=str(tests_file), PYTHONPATH=str(_PLUGIN), COVERAGE_FILE=str(data_file), COVERAGE_CORE="ctrace",
     )  # fmt: skip
+    if "node down" in ran.output or not tests_file.exists():  # what a worker measured is lost with it
+        raise SystemExit(f"The tests could not be mapped:\n{ran.output[-3000:]}")
     tests = json.loads(tests_file.read_text(encoding="utf-8"))
     number = {test: place for place, test in enumerate(tests, start=1)}
     data = CoverageData(str(data_file))

@@ -163,8 +163,9 @@ def test_what_is_asked_for_must_exist_for_whoever_asks(policy: Policy, lead: Act
             services.make_change_set(
                 policy_slug="grid", asks=asks, operations=operations, reason="r", at=AT, actor=lead
             )
-    with pytest.raises(Invalid):
+    with pytest.raises(Invalid) as refused:
         services.make_change_set(policy_slug="grid", asks="zz", operations=operations, reason="r", at=AT, actor=lead)
+    assert [problem.where for problem in refused.value.fields] == ["asks"]
 
 
 def test_one_request_an_entry_and_ten_a_person(policy: Policy, lead: Actor) -> None:
