@@ -17,7 +17,7 @@ from tests.browser.conftest import WIDTHS, Open
 from tests.browser.test_me import shoot
 from tests.dashboard.grid import SLUG, Grid
 
-SAID = "Not confirmed since 2026-11-19 10:00 UTC."
+REASON = "another-site.example, atlas: Not confirmed since 2026-11-19 10:00 UTC."
 
 
 @pytest.fixture
@@ -26,8 +26,7 @@ def alone(grid: Grid) -> Grid:
     at, policy = clock.now(), Policy.objects.get(slug=SLUG)
     shared = {"op": "set_scope", "entry": "/atlas", "scope": "global"}
     publish_operations(policy_slug=SLUG, operations=[shared], reason="Shared.", at=at, actor=SYSTEM)
-    reason = f"another-site.example, atlas: {SAID}"
-    fall_back(policy, grid.uid("/atlas"), reason=reason, at=at - timedelta(hours=30))
+    fall_back(policy, grid.uid("/atlas"), reason=REASON, at=at - timedelta(hours=30))
     grid.recompute()
     work_run_now(ask_for_series(policy, at=at).pk)
     return grid
