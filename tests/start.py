@@ -51,8 +51,9 @@ def schema_folder() -> Path:
 
 def is_engine_alone(arguments: Sequence[str]) -> bool:
     """Whether the command line names nothing but tests of the engine, which start in a second without Django."""
-    paths = [path for each in arguments if (path := Path(each.partition("::")[0])).exists()]
-    return bool(paths) and all(path.resolve().is_relative_to(_ENGINE) for path in paths)
+    paths = [each.partition("::")[0] for each in arguments]
+    found = [os.path.realpath(path) for path in paths if os.path.exists(path)]  # unlike Path, also for any text
+    return bool(found) and all(Path(path).is_relative_to(_ENGINE) for path in found)
 
 
 def set_up_django() -> None:
