@@ -31,8 +31,8 @@ class RefusedForm(forms.Form):
         self.is_stale = isinstance(error, Stale)
         for problem in error.fields:
             where = problem.where.replace(".", "_")
-            where = where if where in self.fields else None
-            self.add_error(where, forms.ValidationError(problem.message, error.code))
+            place = where if where in self.fields else None
+            self.add_error(place, forms.ValidationError(problem.message, error.code))
         if not error.fields:
             self.add_error(None, forms.ValidationError(error.message, error.code))
 

@@ -55,8 +55,8 @@ class _Refusable(forms.Form):
         known = {setting: name for name, (setting, _unit) in _IN_UNITS.items()} | {"capacity_cores": "capacity"}
         for problem in error.fields:
             where = known.get(problem.where, problem.where)
-            where = where if where in self.fields else None
-            self.add_error(where, forms.ValidationError(problem.message, error.code))
+            place = where if where in self.fields else None
+            self.add_error(place, forms.ValidationError(problem.message, error.code))
         if not error.fields:
             self.add_error(None, forms.ValidationError(error.message, error.code))
 
