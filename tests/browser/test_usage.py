@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from tests.browser.conftest import THEMES, WIDTHS, Open
 from tests.dashboard.grid import Grid
 
 HEADER = "; UnixStartTime: 1700000000\n"
+SEND = "#upload button[type=submit]"
+TAKE = "section[aria-labelledby=decide] button[name=take]"
 
 
 @pytest.fixture
@@ -33,6 +36,12 @@ def work() -> None:
     work_run_now(Import.objects.latest("pk").run_id)
 
 
+def expect_result(page: Page, key: str, *numbers: str) -> None:
+    """What the page says of the file, and the numbers that it tells."""
+    expect(page.locator("#verdict")).to_have_attribute("data-key", key)
+    expect(page.locator("#verdict")).to_have_text(re.compile(".*".join(rf"\b{n}\b" for n in numbers)))
+
+
 def choose(page: Page, log: Path) -> None:
     page.set_input_files("#id_file", log)
     page.select_option("#id_source", "+")
@@ -43,15 +52,15 @@ def test_a_dry_run_is_read_confirmed_and_imported_while_the_page_follows(grid: G
     window = visit()
     window.sign_in("admin")
     page = window.go("/usage/sources/")
-    page.get_by_role("link", name="Import a file").click()
+    page.click("main a[href='/usage/import/']")
     expect(page.locator("#id_new_source")).to_be_hidden()
     choose(page, log)
     expect(page.locator("#chosen")).to_contain_text("kB")
-    page.get_by_role("button", name="Send the file").click()
-    expect(page.locator("#verdict")).to_have_text("Waiting for a worker")
+    page.click(SEND)
+    expect_result(page, "waiting")
     work()
-    expect(page.locator("#verdict")).to_have_text("200 new records, 40 lines can’t be read")
-    expect(page.locator("#status")).to_have_text("200 new records, 40 lines can’t be read")
+    expect_result(page, "would_add_in_part", "200", "40")
+    expect(page.locator("#status")).to_have_text(re.compile(r"\b200\b.*\b40\b"))
     expect(page.locator("[data-poll]")).to_have_count(0)
     expect(page.locator("[data-pause]")).to_be_hidden()
     asked: list[str] = []
@@ -61,10 +70,11 @@ def test_a_dry_run_is_read_confirmed_and_imported_while_the_page_follows(grid: G
     page.wait_for_timeout(2500)  # longer than the interval of the poll, which must have stopped
     assert [url for url in asked if "_progress" in url] == []
 
-    page.get_by_role("button", name="Import 200 records").click()
+    assert "200" in page.inner_text(TAKE)
+    page.click(TAKE)
     page.wait_for_url(f"**/usage/imports/{Import.objects.latest('pk').pk}/")
     work()
-    expect(page.locator("#verdict")).to_have_text("200 records added, 40 lines can’t be read")
+    expect_result(page, "added_in_part", "200", "40")
     records = Record.objects.filter(source__slug="abisko-log")
     assert records.count() == 200
     window.go("/usage/sources/abisko-log/")
@@ -76,17 +86,17 @@ def test_it_all_works_without_script(grid: Grid, visit: Open, log: Path) -> None
     window.sign_in("admin")
     page = window.go("/usage/import/")
     choose(page, log)
-    page.click("text=Send the file")
-    expect(page.locator("#verdict")).to_have_text("Waiting for a worker")
+    page.click(SEND)
+    expect_result(page, "waiting")
     work()
-    page.get_by_role("link", name="Refresh").click()
-    expect(page.locator("#verdict")).to_have_text("200 new records, 40 lines can’t be read")
-    page.click("text=Next 25")
+    page.click("noscript a")
+    expect_result(page, "would_add_in_part", "200", "40")
+    page.click("#next-rejected")
     expect(page.locator("#rejected tbody tr")).to_have_count(15)
-    page.click("text=Import 200 records")
+    page.click(TAKE)
     work()
-    page.get_by_role("link", name="Refresh").click()
-    expect(page.locator("#verdict")).to_contain_text("200 records added")
+    page.click("noscript a")
+    expect_result(page, "added_in_part", "200", "40")
 
 
 def test_a_file_can_be_dropped(grid: Grid, visit: Open) -> None:
@@ -112,7 +122,7 @@ def test_a_file_that_is_too_large_never_leaves_the_browser(
     expect(page.locator("[data-too-large]")).to_be_visible()
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.method))
-    page.click("text=Send the file")
+    page.click(SEND)
     expect(page.locator("[data-too-large]")).to_be_visible()
     assert "POST" not in sent
 
@@ -127,8 +137,8 @@ def test_a_broken_file_is_told_beside_the_field_and_nothing_else_is_lost(
     page = window.go("/usage/import/")
     choose(page, broken)
     page.fill("#id_time_zone", "Europe/Stockholm")
-    page.click("text=Send the file")
-    expect(page.locator("#id_file_error")).to_contain_text("broken at byte")
+    page.click(SEND)
+    expect(page.locator("#id_file_error")).to_have_text(re.compile(r"\d"))  # at which byte
     expect(page.locator("#id_new_source")).to_have_value("Abisko log")
     expect(page.locator("#id_time_zone")).to_have_value("Europe/Stockholm")
     expect(page.locator("#upload .note[role=alert]").first).to_be_focused()
@@ -155,24 +165,24 @@ def test_progress_moves_is_announced_by_quarters_and_keeps_the_focus(grid: Grid,
     window.sign_in("admin")
     page = window.go("/usage/import/")
     choose(page, log)
-    page.click("text=Send the file")
-    expect(page.locator("#verdict")).to_have_text("Waiting for a worker")
+    page.click(SEND)
+    expect_result(page, "waiting")
     running(30)
     bar = page.get_by_role("progressbar")
     expect(bar).to_have_attribute("aria-valuenow", "30")
     page.locator("#stop").focus()
     running(62)
     expect(bar).to_have_attribute("aria-valuenow", "62")
-    expect(page.locator("#status")).to_have_text("50 % read")
+    expect(page.locator("#status")).to_have_text(re.compile(r"\b50\b"))
     expect(page.locator("#stop")).to_be_focused()
-    page.get_by_role("button", name="Pause updates").click()
+    page.click("[data-pause]")
     running(80)
     page.wait_for_timeout(2500)  # longer than the interval of the poll, which must rest now
     expect(bar).to_have_attribute("aria-valuenow", "62")
-    page.get_by_role("button", name="Pause updates").click()
+    page.click("[data-pause]")
     expect(bar).to_have_attribute("aria-valuenow", "80")
     page.locator("#stop").click()
-    expect(page.get_by_role("button", name="Stopping")).to_be_disabled()
+    expect(page.locator("#stop")).to_be_disabled()
     assert Import.objects.latest("pk").run.cancel_requested
 
 
@@ -192,7 +202,7 @@ def test_the_pages_are_accessible_and_stay_in_their_window(
     page = window.go("/usage/sources/")
     Source.objects.update(expected_every_s=3600)
     window.go("/usage/sources/")
-    page.click("text=As a table")
+    page.click("section[aria-labelledby=coverage] details summary")
     look("sources")
     window.go(f"/usage/sources/{Source.objects.first().slug}/")  # type: ignore[union-attr]
     look("source")
@@ -200,11 +210,11 @@ def test_the_pages_are_accessible_and_stay_in_their_window(
     look("upload")
     page.select_option("#id_source", "+")
     page.set_input_files("#id_file", log)
-    page.click("text=Send the file")
+    page.click(SEND)
     expect(page.locator("#id_new_source_error")).to_be_visible()
     look("upload with errors")
     choose(page, log)
-    page.click("text=Send the file")
+    page.click(SEND)
     expect(page.locator("#verdict")).to_be_visible()
     running(40)
     page.reload()
