@@ -67,7 +67,7 @@ def test_the_log_is_narrowed_and_opened_with_the_keyboard_and_the_focus_stays(lo
     published = page.locator(f"#row-{row} .actions a[href*='row={row}']")
     published.focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#chosen")).to_contain_text(re.compile(r"atlas.*\b60\b.*\b77\b"))
+    expect(page.locator("#chosen")).to_contain_text(re.compile(r"atlas\b.*\b60\b"))
     expect(page.locator("#chosen")).to_contain_text("policy.published")
     expect(published).to_be_focused()
 

@@ -192,7 +192,7 @@ def test_every_answer_has_a_status_and_a_sentence(
     assert (code, out) == (status, "")
     assert re.search(word, err)
     assert "Traceback" not in err
-    assert err.replace(str(server.port), "PORT") == snapshot
+    assert err.replace(str(server.port), "PORT").replace(str(tmp_path), "HOME") == snapshot
 
 
 def test_nobody_there_and_no_such_name_are_said(tmp_path: Path) -> None:
