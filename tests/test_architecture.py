@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 from django.apps import apps as installed
@@ -70,6 +71,79 @@ def test_files_stay_short_enough_to_read() -> None:
 def test_no_module_is_named_for_having_no_name() -> None:
     nameless = {"utils", "util", "helpers", "helper", "common", "misc", "base_utils", "core"}
     assert [path for path in OUR_MODULES if path.stem in nameless] == []
+
+
+_NAMED = r"(apps(?:\.\w+)+)(?::\w+)?"
+
+
+def _imports(path: Path) -> set[str]:
+    """Modules and names of modules that a file imports, also those that settings and registries name in a text."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Constant) and (named := re.fullmatch(_NAMED, str(node.value))):
+            found |= {named[1], named[1].rpartition(".")[0]}
+    return found
+
+
+def test_no_module_is_imported_by_nobody() -> None:
+    found_by_django = re.compile(r"apps\.\w+\.(apps|admin|templatetags\.\w+|management\.commands\.\w+)")
+    found_by_a_registry = re.compile(r"apps\.notices\.kinds\.\w+")  # one file a kind, listed by its package
+    studied_by_hand = re.compile(r"apps\.engine\.analysis\.\w+")  # docs/analysis.md says how
+    loaded = re.compile("|".join(each.pattern for each in (found_by_django, found_by_a_registry, studied_by_hand)))
+    imported = {
+        name
+        for path in [*OUR_MODULES, *(ROOT / "fairshare_web").glob("*.py"), ROOT / "manage.py"]
+        for name in _imports(path)
+    }
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in OUR_MODULES if path.stem != "__init__"
+    ]
+    assert len(modules) > 500
+    assert [name for name in modules if name not in imported and not loaded.fullmatch(name)] == []
+
+
+def test_the_engine_needs_numpy_and_the_standard_library_alone() -> None:
+    foreign = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in (ROOT / "apps/engine").rglob("*.py")
+        for name in _imports(path)
+        if name.partition(".")[0] not in {*sys.stdlib_module_names, "numpy"}
+        if not name.startswith("apps.engine")
+        if (path.name, name.partition(".")[0]) != ("fast.py", "numba")
+    }
+    assert foreign == set()
+
+
+def test_rooms_below_the_faces_know_neither_rest_nor_drawings_nor_requests() -> None:
+    faces = re.compile(r"(rest_framework|drf_spectacular|plotly|django\.shortcuts|django\.http)\b.*")
+    known = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for room in ("engine", *DOMAIN_ROOMS)
+        for path in (ROOT / "apps" / room).rglob("*.py")
+        if path.name != "admin.py"  # Django's own pages
+        for name in sorted(_imports(path))
+        if faces.fullmatch(name)
+    ]
+    assert known == []
+
+
+def test_commands_are_of_one_room() -> None:
+    rooms = {path.relative_to(ROOT / "apps").parts[0] for path in (ROOT / "apps").rglob("management/commands/*.py")}
+    assert rooms == {"cli"}
+
+
+def test_no_class_is_a_manager_or_a_mixin() -> None:
+    towers = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in OUR_MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and re.search(r"(Manager|Mixin|Helper|Util)s?$", node.name)
+    ]
+    assert towers == []
 
 
 def test_migrations_are_named() -> None:
