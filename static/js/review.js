@@ -53,4 +53,11 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   const pause = document.querySelector("[data-pause]");
   if (isPoll && (document.hidden || pause?.getAttribute("aria-pressed") === "true")) event.preventDefault();
 });
+// A control that its own answer takes away leaves the focus to what came in its place.
+let hadFocus = false;
+document.addEventListener("htmx:beforeSwap", () => { hadFocus = document.activeElement !== document.body; });
+document.addEventListener("htmx:afterSwap", () => {
+  if (!hadFocus || document.activeElement !== document.body) return;
+  (document.getElementById("pause") ?? document.getElementById("ranks"))?.focus();
+});
 document.getElementById("refusal")?.focus();

@@ -199,12 +199,12 @@ def test_a_large_policy_shows_its_effect_when_it_is_worked_out(
     page = window.go(f"/changes/{change_set.pk}/effect/")
     page.click("#work-out")
     page.wait_for_selector("[data-poll]")
-    page.focus("#tab-effect")
+    page.wait_for_function("document.activeElement.id === 'pause'")
     run = effect_runs.newest_run(change_set)
     assert run is not None
     work_run_now(run.pk)
     page.wait_for_selector("table.later")
-    assert focused(window) == "tab-effect"
+    page.wait_for_function("document.activeElement.id === 'ranks'")
     assert page.locator("[data-poll]").count() == 0
 
 
