@@ -142,7 +142,8 @@ def test_a_token_collects_its_own_source_and_sets_nothing_up(site: Site, admin: 
     tag = admin.post("usage/sources", watched(folder)).json()["etag"]
     own = Caller(token=site.token("usage:write", source_slug="logs"))
     other = Caller(token=site.token("usage:write", source_slug="cluster-a"))
-    hidden, forbidden = (404, "not_found", []), (403, "not_allowed", [])
+    hidden: tuple[int, str, list[str]] = (404, "not_found", [])
+    forbidden: tuple[int, str, list[str]] = (403, "not_allowed", [])
     assert refused(other.post("usage/sources/logs/collect")) == hidden
     assert not Run.objects.filter(kind="usage_collect").exists()
     assert own.post("usage/sources/logs/collect").json()["kind"] == "usage_collect"
