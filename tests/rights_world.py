@@ -83,7 +83,7 @@ class BareClient(Client):
     """Answers alone: Django's client also copies the context of every template, which nobody reads here."""
 
     def request(self, **request: Any) -> Any:
-        answer = self.handler(self._base_environ(**request))
+        answer = self.handler(self._base_environ(**request))  # type: ignore[attr-defined]  # Django's own, untyped
         self.cookies.update(answer.cookies)
         return answer
 

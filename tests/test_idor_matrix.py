@@ -16,7 +16,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.dashboard.forms.members import seen_tag
 from apps.priorities import served
-from tests.api.conftest import AT, _fresh_process  # noqa: F401 - fixture
+from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.rights_world import BESIDES, JSON, SHARES, Row, World
 
 ACTORS = (

@@ -12,8 +12,9 @@ from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_check import check_chain
 from apps.accounts.models import AuditEvent
 from apps.policies.services import make_change_set, publish_change_set
-from tests.api.conftest import AT, Caller
+from tests.api.conftest import Caller
 from tests.api.small_site import Site
+from tests.worlds import AT
 
 EVERYTHING = ["both", "outside", "inside", "The first tree.", "A new policy.", "A new policy."]  # of both policies
 

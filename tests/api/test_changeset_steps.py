@@ -13,9 +13,10 @@ from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import change_settings, change_shares
 from apps.priorities import effect_runs
 from apps.runs.services import work_run_now
-from tests.api.conftest import AT, Caller, refused
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 from tests.api.test_changesets import PATH, draft, shares
+from tests.worlds import AT
 
 
 @pytest.fixture

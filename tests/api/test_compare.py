@@ -11,8 +11,9 @@ import pytest
 from apps.accounts.models import User
 from apps.policies.models import Grant
 from apps.policies.roles import VERBS_OF_ROLE
-from tests.api.conftest import AT, Caller, refused
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
+from tests.worlds import AT
 
 COMPARE = "policies/grid/compare"
 

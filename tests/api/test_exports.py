@@ -20,8 +20,9 @@ from apps.policies.models import Grant
 from apps.policies.services import make_change_set, publish_change_set
 from apps.tables import Column, pieces
 from apps.usage.models import Bucket
-from tests.api.conftest import AT, Caller, refused
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
+from tests.worlds import AT
 
 CSV, PARQUET = "csv", "parquet"
 TREE, ALL, BUCKETS = "policies/grid/tree", "policies/grid/priorities/all", "usage/buckets"

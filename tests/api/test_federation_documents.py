@@ -25,8 +25,9 @@ from apps.policies.at_once import publish_operations
 from apps.policies.models import Policy
 from apps.policies.trees import remembered
 from apps.signing import open_document
-from tests.api.conftest import AT, Caller, refused
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
+from tests.worlds import AT
 
 WHERE = "publications/vo-a"
 

@@ -15,9 +15,10 @@ from apps.federation.publications import make_publication
 from apps.policies.at_once import publish_operations
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from tests.api.conftest import AT, Caller
+from tests.api.conftest import Caller
 from tests.api.small_site import Site
 from tests.federation.other_side import KEY, OtherFeed, OtherSide, serving
+from tests.worlds import AT
 
 WHY = {"reason": "As agreed by telephone."}
 OTHER_KEY = "ab" * 32

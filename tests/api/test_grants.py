@@ -8,8 +8,9 @@ import pytest
 
 from apps.accounts.models import AuditEvent
 from apps.policies.models import Grant
-from tests.api.conftest import AT, Caller, refused
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
+from tests.worlds import AT
 
 PATH = "policies/grid/grants"
 

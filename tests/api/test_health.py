@@ -13,8 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from apps.priorities.recompute import nudge
 from apps.usage.models import Source
-from tests.api.conftest import AT, refused
+from tests.api.conftest import refused
 from tests.api.small_site import Site
+from tests.worlds import AT
 
 ELSEWHERE = "192.0.2.7"
 

@@ -18,8 +18,9 @@ from apps.accounts.models import Token
 from apps.accounts.services import revoke_token
 from apps.accounts.token_cache import TokenCache
 from apps.priorities import served
-from tests.api.conftest import AT, Caller, refused
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
+from tests.worlds import AT
 
 ONE = "policies/grid/priorities"
 BULK = "policies/grid/priorities/lookup"

@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 from apps.accounts.models import User
-from tests.api.conftest import AT, Caller, refused
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
+from tests.worlds import AT
 
 
 def test_a_token_that_reads_its_own_alone_is_enough(computed: Site) -> None:

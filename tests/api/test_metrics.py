@@ -28,9 +28,10 @@ from apps.priorities.series import runs as series_runs
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
-from tests.api.conftest import AT, refused
+from tests.api.conftest import refused
 from tests.api.exposition import Family, read_exposition
 from tests.api.small_site import Site, push, record
+from tests.worlds import AT
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ELSEWHERE = "192.0.2.7"

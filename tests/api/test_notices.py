@@ -13,8 +13,9 @@ from apps.policies.models import Grant
 from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
-from tests.api.conftest import AT, Caller
+from tests.api.conftest import Caller
 from tests.api.small_site import Site
+from tests.worlds import AT
 
 DAY = timedelta(days=1)
 

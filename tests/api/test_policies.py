@@ -11,8 +11,9 @@ import yaml
 
 from apps.accounts.actor import SYSTEM
 from apps.policies.services import publish_document
-from tests.api.conftest import AT, Caller, refused
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
+from tests.worlds import AT
 
 
 def by_path(entry: dict[str, Any]) -> dict[str, dict[str, Any]]:

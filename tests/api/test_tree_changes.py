@@ -12,8 +12,9 @@ from apps.accounts.actor import Actor
 from apps.policies.models import Grant
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.models import Snapshot
-from tests.api.conftest import AT, Caller
+from tests.api.conftest import Caller
 from tests.api.small_site import Site, push, record
+from tests.worlds import AT
 
 TREE = "policies/grid/tree"
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import AT, Caller, refused
+from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, record
+from tests.worlds import AT
 
 PUSH = "usage/records?source=cluster-a"
 JOB = record("77", "bob", "physics", 2, at=AT)

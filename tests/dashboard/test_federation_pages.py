@@ -22,10 +22,11 @@ from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.trees import load_tree
 from apps.runs.services import work_run_now
 from apps.signing import SigningKey
-from tests.api.conftest import AT, _fresh_process, computed, site  # noqa: F401 - fixtures
+from tests.api.conftest import _fresh_process, computed, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site
 from tests.dashboard.page import Page, read, text_of
 from tests.federation.other_side import KEY, OtherSide, projects, serving
+from tests.worlds import AT
 
 HOUR = timedelta(hours=1)
 HTMX = {"HX-Request": "true"}

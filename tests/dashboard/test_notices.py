@@ -14,10 +14,11 @@ from apps.notices.evaluating import evaluate
 from apps.notices.models import Mark, Notice, Preference, Rule, Webhook
 from apps.policies.models import Grant
 from apps.usage.models import Source
-from tests.api.conftest import AT, _fresh_process, computed, site  # noqa: F401 - fixtures
+from tests.api.conftest import _fresh_process, computed, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site
 from tests.dashboard.page import Page, read, text_of
 from tests.dashboard.test_federation_pages import codes_of
+from tests.worlds import AT
 
 DAY = timedelta(days=1)
 HTMX = {"HX-Request": "true"}

@@ -23,7 +23,7 @@ from apps.notices.preferences import set_preference
 from apps.policies.models import Grant
 from apps.usage.models import Source
 from tests.api.small_site import Site
-from tests.notices.conftest import AT
+from tests.worlds import AT
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

@@ -19,8 +19,8 @@ from apps.notices.watching import NEW, Place, set_rule
 from apps.policies.models import Policy
 from apps.priorities.series.columns import DailySeries, SeriesState
 from tests.api.small_site import Site
-from tests.notices.conftest import AT
 from tests.notices.made_series import made_series
+from tests.worlds import AT
 
 TOLERANCE = {"relative": 0.1, "points": 1.0}
 

@@ -20,8 +20,8 @@ from apps.notices.watching import NEW, Place, set_rule
 from apps.policies.models import Grant, Policy
 from apps.usage.models import Source
 from tests.api.small_site import Site
-from tests.notices.conftest import AT
 from tests.refusals import refused
+from tests.worlds import AT
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

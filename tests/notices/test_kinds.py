@@ -23,7 +23,7 @@ from apps.policies.services import make_change_set, propose_change_set, publish_
 from apps.runs.models import Run
 from apps.usage.models import Import, Source
 from tests.api.small_site import Site, build_site, push, record
-from tests.notices.conftest import AT
+from tests.worlds import AT
 
 DAY = timedelta(days=1)
 TODAY = AT.date()

@@ -30,9 +30,9 @@ from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
 from apps.usage.services import make_source
 from tests.examples import examples
-from tests.notices.conftest import AT
 from tests.notices.made_series import made_series
 from tests.oracles_statements import slow_statement
+from tests.worlds import AT
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 OCTOBER = Month(date(2026, 10, 1))

@@ -24,9 +24,11 @@ from apps.policies.models import Policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities import served
 from apps.priorities.models import Snapshot
-from tests.api.conftest import AT, _fresh_process, site  # noqa: F401 - fixtures
+from tests.api.conftest import _fresh_process, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site, _text, push
-from tests.test_idor_matrix import ROWS, Row, World, answer_text, routes
+from tests.rights_world import Row, World
+from tests.test_idor_matrix import ROWS, answer_text, routes
+from tests.worlds import AT
 
 # user → (group, cores, seconds, days ago): one job each, by which its user is known again.
 JOBS = {

@@ -16,8 +16,9 @@ from apps.policies.models import Grant
 from apps.policies.scope import EVERYBODY, Verb
 from apps.priorities.selectors import open_view
 from apps.priorities.sight import see
-from tests.api.conftest import AT, Caller, _fresh_process, site  # noqa: F401 - fixtures
+from tests.api.conftest import Caller, _fresh_process, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site
+from tests.worlds import AT
 
 SIGHT = ["view_aggregate", "view_members"]
 

@@ -23,8 +23,8 @@ from apps.accounts.services import revoke_token
 from apps.policies.at_once import publish_operations
 from apps.priorities.fallbacks import fall_back
 from apps.priorities.sentences import say
-from tests.api.conftest import AT
 from tests.terminal.conftest import Terminal
+from tests.worlds import AT
 
 
 def lines_of(text: str) -> list[list[str]]:

@@ -105,8 +105,8 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
         at_end = form.cleaned_data["at_end"] or None
         try:
             draft = draft_shares(**whole, at_end=at_end, reason=form.cleaned_data["reason"])
-        except (Invalid, Conflict) as refusal:
-            form.add_refusal(refusal)
+        except (Invalid, Conflict) as refused:
+            form.add_refusal(refused)
         else:
             messages.success(request, _("A draft: nobody is affected before it is published."))
             return SeeOther(draft_url(draft.pk))
