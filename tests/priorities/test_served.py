@@ -315,11 +315,13 @@ def test_a_policy_younger_than_the_last_poll_is_looked_for_at_most_four_times_a_
 ) -> None:
     monkeypatch.setattr(settings, "FAIRSHARE_SNAPSHOT_POLL_S", 1.0)
     monkeypatch.setattr(served._process, "start", lambda: None)
+    now_s = time.monotonic()
+    monkeypatch.setattr("apps.priorities.served.time.monotonic", lambda: now_s)
     served._process._looked.set()
-    served._process.state = served.State(has_database=True, looked_s=time.monotonic())
+    served._process.state = served.State(has_database=True, looked_s=now_s)
     with pytest.raises(NotFound):
         served.newest("grid")
-    served._process.state = served.State(has_database=True, looked_s=time.monotonic() - 1)
+    served._process.state = served.State(has_database=True, looked_s=now_s - 1)
     with pytest.raises(Unavailable) as first:
         served.newest("grid")
     assert first.value.code == "no_snapshot"

@@ -79,9 +79,9 @@ def test_an_empty_file_and_one_of_line_ends_hold_nothing(name: str) -> None:
 def test_ten_megabytes_without_a_line_end_are_refused_in_time_and_memory(name: str) -> None:
     """Behind the sample, so that the format is on its way already."""
     data = FORMATS[name].sample.encode() + b"x" * 10 * 1024**2
-    started = time.perf_counter()
+    started = time.process_time()
     found = read_or_refuse(name, data)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     if isinstance(found, Invalid):
         assert found.code
         return

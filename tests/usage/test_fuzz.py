@@ -153,9 +153,9 @@ def test_a_mutated_record_is_taken_or_refused_with_a_reason_within_a_second(name
     collector = FORMATS[name]
     n_refused = n_taken = 0
     for number, data in enumerate(mutants(name, N_LINES)):
-        started = time.perf_counter()
+        started = time.process_time()  # a busy machine is no finding
         found = read(collector, data)
-        took_s = time.perf_counter() - started
+        took_s = time.process_time() - started
         assert took_s < MOST_S, f"mutant {number} of {name} took {took_s:.1f} s: {data[:500]!r}"
         if isinstance(found, DomainError):
             assert len(str(found)) > 10, f"mutant {number} of {name} is refused without a reason"
