@@ -26,6 +26,8 @@ pytestmark = pytest.mark.timeout(600)
 WIDTHS = (1440, 1024, 390)
 PARTS = 6
 LONGEST_WALK = 400  # presses of Tab: more controls than that are no page for a keyboard
+TWICE = """() => [...document.querySelectorAll("[id]")].map((each) => each.id)
+  .filter((id, at, ids) => ids.indexOf(id) !== at)"""
 # Where the focus is, and whether somebody would see it there.
 FOCUS = """() => {
   const each = document.activeElement;
@@ -108,6 +110,7 @@ def test_a_page_is_accessible_as_wide_as_its_window_and_walked_by_tab(world: Wor
     for name, path, _row in pages_of(world, part):
         page = window.go(path)
         assert page.locator("h1").count() == 1, path
+        assert page.evaluate(TWICE) == [], f"{path}: ids that two elements have"
         walk_by_tab(page, path)
         for width in WIDTHS:
             window.resize(width)

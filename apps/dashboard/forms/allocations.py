@@ -162,6 +162,9 @@ class DatesForm(_Refusable):
 
     names = {"operations[0].dates": "ends_on"}  # noqa: RUF012 - read, never written
 
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **{"auto_id": "dates_%s", **more})  # beside the form of an allocation on its page
+
     def clean_shares(self) -> float | None:
         return _number(self.cleaned_data["shares"])
 
