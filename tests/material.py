@@ -13,7 +13,8 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 GOLDEN = REPOSITORY / "tests" / "golden"
 TRACES = REPOSITORY.parent / "shared" / "traces"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")  # the same as in .ci/debian
+# The same as in .ci/debian; the first draws pages alone, without the window of a browser around them.
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PREFIX = "Skipped: "
 
 
@@ -40,10 +41,10 @@ def traces_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def chromium_path() -> str:
-    """The browser of the system: CHROME_BIN, chromium or google-chrome."""
+    """The browser of the system: CHROME_BIN, else the first of BROWSERS."""
     found = os.environ.get("CHROME_BIN") or next(filter(None, map(shutil.which, BROWSERS)), None)
     if not found:
-        missing("no Chromium", "apt-get install chromium, or set CHROME_BIN")
+        missing("no Chromium", "apt-get install chromium-headless-shell, or set CHROME_BIN")
     return str(found)
 
 

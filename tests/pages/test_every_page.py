@@ -67,17 +67,23 @@ def _status(row: Row, actor: str) -> str:
 
 
 PAGES = [row for row in ROWS if is_page(row)]
+_drawn: dict[int, bool] = {}
 
 
 def pages_of(world: World, part: int) -> Iterator[tuple[str, str, Row]]:
     """Name, address and row of this part's pages; downloads and redirects are none."""
     for number, row in enumerate(PAGES):
-        if number % PARTS != part:
-            continue
-        answer = world.ask(row, "admin")
-        if answer.status_code == 200 and "<html" in answer_text(answer)[:400]:
+        if number % PARTS == part and is_drawn(world, number):
             name = re.sub(r"[^a-z0-9]+", "-", re.sub(r"<\w+:(\w+)>", r"\1", row.route or "overview")).strip("-")
             yield f"{number:03d}-{name or 'overview'}", row.path.format(**world.objects), row
+
+
+def is_drawn(world: World, number: int) -> bool:
+    """Whether the row's answer is a page; asked once a process, for the world is always the same."""
+    if number not in _drawn:
+        answer = world.ask(PAGES[number], "admin")
+        _drawn[number] = answer.status_code == 200 and "<html" in answer_text(answer)[:400]
+    return _drawn[number]
 
 
 def sign_in(window: Visit, world: World, actor: str) -> None:
