@@ -198,7 +198,9 @@ def _give_worlds() -> None:
     for name in worlds.MAKERS:
 
         @pytest.fixture(name=name)
-        def made(db: None, world_of_test: World) -> Any:
+        def made(db: None, world_of_test: World, monkeypatch: pytest.MonkeyPatch) -> Any:
+            if "FAIRSHARE_CLOCK" not in os.environ:  # else the test stands at another instant
+                monkeypatch.setenv("FAIRSHARE_CLOCK", worlds.AT.isoformat())
             return copied(world_of_test.made)
 
         globals()[f"_{name}"] = made
