@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, LiteralString, cast
+from typing import Any
 from zlib import crc32
 
 import psycopg
@@ -65,7 +65,7 @@ class Databases:
                 self._migrate_and_dump(schema)
                 return
         with self._connect(self.settings) as connection:
-            connection.execute(_trusted(schema.read_text(encoding="utf-8")))
+            connection.execute(schema.read_text(encoding="utf-8"))
 
     def world(self, name: str, make: Callable[[], Any]) -> World:
         """The world of this name, made and committed at its first use; the process is left connected to it."""
@@ -153,11 +153,6 @@ def copied(made: Any) -> Any:
 def _libpq_environment(settings: Mapping[str, Any]) -> dict[str, str]:
     names = {"PGHOST": "HOST", "PGPORT": "PORT", "PGUSER": "USER", "PGPASSWORD": "PASSWORD"}
     return {variable: str(settings[name]) for variable, name in names.items() if settings.get(name)}
-
-
-def _trusted(text: str) -> LiteralString:
-    """A dump of our own making, as psycopg wants statements typed."""
-    return cast("LiteralString", text)
 
 
 def _schema_digest() -> str:

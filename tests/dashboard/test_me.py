@@ -68,7 +68,7 @@ def second_account(grid: Grid, user: str, vo: str, cores: int) -> None:
 
 def test_the_page_says_where_why_and_what_to_do(grid: Grid) -> None:
     page = page_of(sign_in(grid.alice))
-    assert page.one(".walk li.decides")  # the main reason
+    assert page.text(".walk li.decides")  # the main reason
     for part in (*OF_NOW, '[data-testid="scheduler-number"]', '[data-testid="only-fairshare"]', "#back-day"):
         assert page.has(part), part
     advice = page.values("data-key", ".advice")

@@ -177,10 +177,10 @@ def test_from_a_dump_and_a_log_to_a_published_policy(admin: Client, golden_dir: 
     assert settings["window"]["half_life_s"] == 7 * 86_400
     assert settings["window"]["length_s"] is None
     work_run_now(request_recompute(policy_slug="demo", at=clock.now(), actor=COMMAND).pk)
-    found = get_overview(policy_slug="demo", actor=SYSTEM)
-    assert found is not None
-    assert found.n_unmapped == 0
-    assert found.usage_core_s
+    overview = get_overview(policy_slug="demo", actor=SYSTEM)
+    assert overview is not None
+    assert overview.n_unmapped == 0
+    assert overview.usage_core_s
     assert admin.get("/policy/demo/").status_code == 200
     page = shown(admin)  # the next beginning starts from nothing
     assert page.has(f'form[action="{PAGE}tree/"] input[name=file]')

@@ -67,7 +67,7 @@ def answer(request: HttpRequest, change_set: int) -> HttpResponse:
     try:
         if not form.is_valid():
             where = next(iter(form.errors))
-            raise _wrong(where, form.errors[where][0])
+            raise _wrong(where, str(form.errors[where][0]))
         said = _take(request, found, form)
     except (Invalid, Conflict, Stale) as error:
         if mine:
