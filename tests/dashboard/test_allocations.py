@@ -236,7 +236,7 @@ def test_dates_of_shares_are_published_with_a_reason_and_removed(grid: Grid, adm
         ("shares_then", "lots", "number"),
     ):  # fmt: skip
         answer = admin.post(url, {**form, field: wrong})
-        assert read(answer, 422).text(f"#id_{field}_error"), field
+        assert read(answer, 422).text(f"#dates_{field}_error"), field
         assert refused(answer, "dates_form")[field][0] == code
     stale = admin.post(url, {**form, "ends_on": "2027-06-30"})
     assert stale.status_code == 409

@@ -74,6 +74,10 @@ class _Refusable(forms.Form):
 
     is_stale = False
     names: dict[str, str] = {}  # noqa: RUF012 - read, never written
+    ids = "id_%s"  # another one where a page has two of these forms
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **{"auto_id": self.ids, **more})
 
     def add_refusal(self, error: DomainError) -> None:
         self.is_stale = isinstance(error, Stale)
@@ -113,6 +117,8 @@ class GiveForm(PromiseForm):
 
 
 class WithdrawForm(_Refusable):
+    ids = "withdraw_%s"
+
     reason = forms.CharField(label=_("Why"), max_length=LONGEST_TEXT, widget=_text())
 
 
@@ -161,9 +167,7 @@ class DatesForm(_Refusable):
     base_revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
     names = {"operations[0].dates": "ends_on"}  # noqa: RUF012 - read, never written
-
-    def __init__(self, *given: Any, **more: Any) -> None:
-        super().__init__(*given, **{"auto_id": "dates_%s", **more})  # beside the form of an allocation on its page
+    ids = "dates_%s"
 
     def clean_shares(self) -> float | None:
         return _number(self.cleaned_data["shares"])
