@@ -211,8 +211,8 @@ if not is_engine_alone(sys.argv[1:]):
 
 
 @pytest.fixture(autouse=True)
-def _no_snapshots_left() -> Iterator[None]:
-    """Nothing of one test's priorities is served in the next."""
+def _nothing_kept() -> Iterator[None]:
+    """Nothing that one test left in memory is seen by the next."""
     yield
-    if served := sys.modules.get("apps.priorities.served"):
-        served.forget()
+    if worlds := sys.modules.get("tests.worlds"):
+        worlds.forget_process()

@@ -5,8 +5,10 @@ A fixture of the same name (tests/conftest.py) gives a test what the function re
 
 from __future__ import annotations
 
+import sys
+from collections import OrderedDict
 from collections.abc import Callable, Collection
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from django.test import override_settings
@@ -38,9 +40,23 @@ def named_by(fixtures: Collection[str]) -> str | None:
 
 
 def forget_process() -> None:
-    """What a process keeps in memory belongs to one test."""
+    """What a process keeps in memory belongs to one test: those of one world share its policies and numbers."""
     tokens.clear()
     served.forget()
+    for kept in _caches(len(sys.modules)):
+        kept.clear()
+
+
+@lru_cache(maxsize=1)
+def _caches(n_modules: int) -> list[OrderedDict[Any, Any]]:
+    """The caches of our modules: ordered dictionaries, loose or in an object named for remembering."""
+    found: list[OrderedDict[Any, Any]] = []
+    for name, module in list(sys.modules.items()):
+        if name.startswith("apps."):
+            for value in vars(module).values():
+                held = vars(value).values() if type(value).__name__ == "_Remembered" else [value]
+                found += [each for each in held if isinstance(each, OrderedDict)]
+    return found
 
 
 @world
