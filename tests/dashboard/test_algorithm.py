@@ -188,5 +188,5 @@ def test_level_fairshare_stands_on_every_page_with_over_or_under(admin: Client, 
     assert "robots" in unranked.text('[data-testid="no-rank"]')
     admin.force_login(grid.alice)
     mine = read(admin.get("/me/priority/"))
-    assert mine.item("total").attributes["data-key"] == "number.fair_tree"
+    assert mine.item("scheduler-number").attributes["data-key"] == "number.fair_tree"
     assert "level_fs" in [one.attributes["data-key"] for one in mine.items("own-number")]
