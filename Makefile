@@ -13,8 +13,8 @@ PIP_MUTANTS = $(subst requirements.lock,requirements-mutants.lock,$(PIP))
 
 help:
 	@echo "make run     serve on http://127.0.0.1:8000 (FAIRSHARE_PORT, FAIRSHARE_VAR)"
-	@echo "make test    the whole suite, 12 minutes on two idle cores"
-	@echo "make test-fast  engine and services, 3 minutes   make test-all  also what takes long, 45 minutes"
+	@echo "make test    the whole suite"
+	@echo "make test-fast  engine and services   make test-all  also what takes long"
 	@echo "make lint    style, types, layers, migrations"
 	@echo "make test-faults  imports of a million records while everything around them dies"
 	@echo "make test-federation  a grid of nine real instances, for a simulated day without faults and with them"
@@ -45,16 +45,16 @@ debian:
 PYTEST := $(PY) -m pytest -n 2 --dist worksteal
 SEED ?= $(shell date +%s)
 
-# All of it, with the same examples each time: twelve minutes on two idle cores.
+# All of it, with the same examples each time. Goal: twelve minutes on two idle cores.
 test: setup debian
 	@$(PYTEST) $(TESTS)
 
-# Engine and services, without a browser: three minutes.
+# Engine and services, without a browser. Goal: three minutes.
 test-fast: setup
 	@$(PYTEST) -m "not browser and not faults" tests/engine tests/accounts tests/policies tests/priorities tests/runs \
 		tests/usage $(TESTS)
 
-# Also what takes long, in random order, with random examples and many of them: 45 minutes. SEED=1 does it again.
+# Also what takes long, in random order, with random examples and many of them. Goal: 45 minutes. SEED=1 does it again.
 test-all: setup debian
 	@echo "SEED=$(SEED)"
 	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-1000000} FUZZ_LINES=$${FUZZ_LINES:-10000} $(PYTEST) --deep \

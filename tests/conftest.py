@@ -107,7 +107,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for folder in ("browser", "faults", "pages"):
             if folder in item.path.relative_to(REPOSITORY).parts:
                 item.add_marker(getattr(pytest.mark, folder))
-    items.sort(key=_turn)
+    if not config.pluginmanager.hasplugin("randomly"):
+        items.sort(key=_turn)
 
 
 def _turn(item: pytest.Item) -> int:

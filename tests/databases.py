@@ -115,7 +115,8 @@ class Databases:
         self.drop(database)
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
         with self._connect(self._maintenance) as connection:
-            connection.execute(_NOBODY_ELSE, [template])
+            if template != "template1":  # the server's own, where others may be at work
+                connection.execute(_NOBODY_ELSE, [template])
             connection.execute(statement.format(sql.Identifier(database), sql.Identifier(template)))
 
     def _renumber(self, database: str, first: int) -> None:
