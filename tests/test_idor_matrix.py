@@ -6,6 +6,7 @@ The objects of the requests lie in /physics, except where a row says otherwise.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -1067,7 +1068,7 @@ def test_who_has_lost_a_right_reads_the_own_draft_and_puts_nothing_in_force(worl
         assert answer.status_code in (403, status), (step, answer.content)
     own = exa.get(where)
     assert own.status_code == 200
-    effect = own.json()["effect"]
+    effect = json.loads(own.content)["effect"]
     assert "alice" not in answer_text(own), "what would follow for others is no longer hers to read"
     assert effect["n_outside_view"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Max, QuerySet
+from django.db.models import Max, Min, QuerySet
 
 from apps.accounts import audit
 from apps.accounts.actor import SYSTEM
@@ -44,8 +44,9 @@ def work_retention(run: Run, lease: Lease) -> dict[str, Any]:
     at = lease.clock()
     sealed = [source.slug for source in _with_records() if _seal(source, lease, at)]
     gone: dict[str, int] = dict(run.cursor.get("gone", {}))
-    last_id = int(Record.objects.aggregate(last=Max("id"))["last"] or 0)
-    for first_id in range(int(run.cursor.get("id", 0)), last_id, _IDS_AT_A_TIME):
+    ids = Record.objects.aggregate(first=Min("id"), last=Max("id"))
+    before_id, last_id = int(ids["first"] or 1) - 1, int(ids["last"] or 0)
+    for first_id in range(max(before_id, int(run.cursor.get("id", 0))), last_id, _IDS_AT_A_TIME):
         with lease.fenced() as held:
             for slug, n in _let_go(first_id, min(first_id + _IDS_AT_A_TIME, last_id)).items():
                 gone[slug] = gone.get(slug, 0) + n

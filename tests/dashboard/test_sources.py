@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -62,6 +63,13 @@ def set_up(client: Client, spool: Path, **changes: Any) -> Source:
     return Source.objects.get(slug="abisko")
 
 
+def drop(spool: Path, text: str) -> None:
+    """A file of finished jobs, written an hour before the clock of these tests."""
+    written_s = clock.now().timestamp() - 3_600
+    (spool / "a.swf").write_text(text)
+    os.utime(spool / "a.swf", (written_s, written_s))
+
+
 def text_of(response: Any) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())
 
@@ -86,7 +94,7 @@ def test_a_folder_is_set_up_and_its_files_count(as_admin: Client, spool: Path) -
         **{"folder": str(spool), "pattern": "*", "files": "whole", "format": "auto", "settle_s": 0},
         **{"listing": [], "timeout_s": 300},
     }
-    (spool / "a.swf").write_text(LOG)
+    drop(spool, LOG)
     assert as_admin.post("/usage/sources/abisko/collect/")["Location"] == "/usage/sources/abisko/#collecting"
     assert state_of(as_admin) == "at_work"
     assert work_run_now(Run.objects.get(kind="usage_collect").pk).counts["new"] == 1
@@ -207,7 +215,7 @@ def test_reading_never_writes_and_only_administrators_set_up(as_bob: Client, as_
 
 def test_refused_lines_of_a_collection_are_read_like_those_of_an_import(as_admin: Client, spool: Path) -> None:
     set_up(as_admin, spool, settle="0")
-    (spool / "a.swf").write_text(LOG + "1 2 3\n")
+    drop(spool, LOG + "1 2 3\n")
     as_admin.post("/usage/sources/abisko/collect/")
     run = work_run_now(Run.objects.get(kind="usage_collect").pk)
     assert run.counts.get("rejected") == 1, (run.error, run.result)

@@ -98,7 +98,7 @@ def test_a_push_names_the_record_that_is_ahead_and_all_or_nothing_takes_none(sou
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_an_import_lists_what_is_ahead(source: Source, dry_run: bool) -> None:
+def test_an_import_lists_what_is_ahead(source: Source, monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
     start = int((AT - timedelta(hours=1)).timestamp())
     log = f"; UnixStartTime: {start}\n1 0 -1 60 1 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n"
     log += "2 0 -1 360000000 1 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n3 0 -1 86400 1 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n"
@@ -106,10 +106,8 @@ def test_an_import_lists_what_is_ahead(source: Source, dry_run: bool) -> None:
         source_slug="cluster", format="swf", file=io.BytesIO(log.encode()), file_name="log", dry_run=dry_run,
         at=datetime(2020, 1, 1, tzinfo=UTC), actor=COMMAND,
     )  # fmt: skip
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("apps.runs.leases.Lease.clock", lambda self: AT, raising=False)
-        patch.setattr("apps.clock.now", lambda: AT)
-        run = work_run_now(made.run_id)
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    run = work_run_now(made.run_id)
     assert run.state == "succeeded", run.error
     assert (run.counts["new"], run.counts["rejected"]) == (1, 2)
     codes = dict(RejectedLine.objects.values_list("line", "code"))

@@ -53,7 +53,8 @@ class RemoteForm(RefusedForm):
     def add_refusal(self, error: DomainError) -> None:
         for problem in error.fields:
             where = _NAMES.get(problem.where, problem.where)
-            self.add_error(where if where in self.fields else None, ValidationError(problem.message, error.code))
+            place = where if where in self.fields else self.default_field
+            self.add_error(place, ValidationError(problem.message, error.code))
         if not error.fields:
             self.add_error(self.default_field, ValidationError(error.message, error.code))
 
