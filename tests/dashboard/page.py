@@ -18,6 +18,10 @@ class Page:
     def __init__(self, html: str) -> None:
         self._tree = LexborHTMLParser(html)
 
+    @property
+    def html(self) -> str:
+        return self._tree.html or ""
+
     def all(self, selector: str) -> list[LexborNode]:
         return self._tree.css(selector)
 

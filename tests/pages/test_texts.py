@@ -1,0 +1,59 @@
+"""What people read on each page, as a whole: the one place in which a sentence of the interface is compared.
+
+A change of wording is read here as a difference and taken over with --snapshot-update; other tests ask for keys,
+states and numbers.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.conf import LazySettings
+from syrupy.assertion import SnapshotAssertion
+
+from apps.priorities import served
+from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
+from tests.dashboard.page import Page
+from tests.pages.test_every_page import PARTS, pages_of
+from tests.rights_world import World
+
+# Ports, uids, keys, secrets and the beginnings of them, and what took how long.
+DIFFERING = re.compile(
+    r"(?<=127\.0\.0\.1:)\d+|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{4}…[0-9a-f]{4}\b"
+    r"|\b[0-9a-f]{16}\b|\b([A-Z2-7]{4} ){7}[A-Z2-7]{4}\b|\bfsh_\w+…\w+|\b\d+(?=\sms\b)|(?<=\btook )[\d.]+"
+)
+UNREAD = "script, style, template, svg, [hidden]"
+
+
+@pytest.fixture
+def world(rights_world: World, settings: LazySettings) -> World:
+    settings.FAIRSHARE_ISSUER = "vo-a.example"  # as the rights matrix has it
+    served.look()
+    return rights_world
+
+
+def lines_of(html: str, *places: str) -> str:
+    """The text in these places of a page, a line for each piece, without what differs from one run to the next."""
+    page = Page(html)
+    for node in page.all(UNREAD):
+        node.decompose()
+    pieces = [page.one(place).text(separator="\n") for place in places]
+    lines = [" ".join(line.split()) for piece in pieces for line in piece.splitlines()]
+    return DIFFERING.sub("...", "\n".join(line for line in lines if line))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_what_a_page_says(world: World, part: int, snapshot: SnapshotAssertion) -> None:
+    client = world.client("admin")
+    for name, path, _row in pages_of(world, part):
+        answer = client.get(path)
+        assert answer.status_code == 200, path
+        assert lines_of(answer.content.decode(), "title", "main") == snapshot(name=name)
+
+
+def test_what_is_around_every_page(world: World, snapshot: SnapshotAssertion) -> None:
+    html = world.client("admin").get("/").content.decode()
+    around = Page(html)
+    around.one("main").decompose()
+    assert lines_of(around.html, "body") == snapshot
