@@ -11,7 +11,7 @@ from apps import clock
 from apps.accounts.models import User
 from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
-from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import SLUG, Grid
 
 PAGE = f"/policy/{SLUG}/access/"
@@ -92,8 +92,7 @@ def test_a_role_is_given_with_the_keyboard_alone_and_without_script(grid: Grid, 
     expect(page.locator("#grants")).not_to_contain_text("by hand")
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("theme", THEMES)
+@in_windows
 def test_the_pages_have_nothing_serious_and_fit(grid: Grid, maria: User, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("maria")

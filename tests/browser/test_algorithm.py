@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import SLUG, Grid
 
 ALGORITHM = f"/policy/{SLUG}/algorithm/"
@@ -35,8 +33,7 @@ def test_fair_tree_is_set_and_its_levels_are_read_without_scripts(grid: Grid, vi
     assert (level.get_attribute("data-state"), level.inner_text().split()[0]) == ("under", "2")
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_pages_of_algorithms_are_clean_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()

@@ -6,13 +6,12 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from apps.accounts.actor import Actor
 from apps.policies.allocations.dating import change_dates
 from apps.policies.models import Allocation, ChangeSet
-from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.test_allocations import PAGE, cores, promise, tab
 
@@ -113,8 +112,7 @@ def test_an_entry_s_page_tells_its_core_hours(grid: Grid, visit: Open) -> None:
     assert page.url.endswith("/atlas/core-hours/")
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_pages_of_core_hours_are_accessible_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
     today = grid.at.date()
     year = {"starts_on": today.replace(month=1, day=1), "ends_on": today.replace(month=12, day=31)}

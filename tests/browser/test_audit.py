@@ -16,7 +16,7 @@ from apps.accounts.models import AuditEvent, User
 from apps.policies.delegation import give_grant
 from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
-from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.test_time_travel import publish
 
@@ -106,8 +106,7 @@ def test_without_script_the_log_is_narrowed_opened_and_downloaded(log: Grid, vis
     assert any("Atlas bought nodes." in line for line in lines)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("theme", THEMES)
+@in_windows
 def test_the_page_has_nothing_serious_and_fits(log: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     row = AuditEvent.objects.get(verb="policy.published", reason="Atlas bought nodes.").pk

@@ -12,11 +12,10 @@ from playwright.sync_api import expect
 
 from apps import clock
 from apps.priorities.series.columns import SeriesState
-from tests.browser.conftest import Open
+from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid
 from tests.series_by_hand import HandMade, put_in_place
 
-WIDTHS = (1440, 1024, 390)
 PAGE = f"/policy/{SLUG}/convergence/"
 N_DAYS = 60
 
@@ -47,7 +46,7 @@ def made(wide_grid: Grid, monkeypatch: pytest.MonkeyPatch) -> HandMade:
     return put_in_place(made, monkeypatch)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@at_widths
 def test_the_panels_fit_and_are_clean_in_both_themes(made: HandMade, wide_grid: Grid, visit: Open, width: int) -> None:
     window = visit(width=width)
     window.sign_in()
@@ -137,7 +136,7 @@ def test_the_icicle_is_walked_with_the_keyboard(wide_grid: Grid, visit: Open) ->
     page.wait_for_url("**size=actual*")
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@at_widths
 def test_what_is_building_stale_or_wrong_is_clean_too(made: HandMade, visit: Open, width: int) -> None:
     window = visit(width=width)
     window.sign_in()

@@ -12,7 +12,7 @@ from apps import clock
 from apps.accounts.actor import COMMAND, Actor
 from apps.policies import drafts, services
 from apps.policies.models import ChangeSet, Policy, Revision
-from tests.browser.conftest import THEMES, WIDTHS, Open, Visit
+from tests.browser.conftest import Open, Visit, in_windows
 from tests.dashboard.grid import SLUG, Grid
 
 FOCUS = "document.activeElement.id || document.activeElement.closest('tr')?.id || document.activeElement.tagName"
@@ -283,8 +283,7 @@ def test_focus_is_where_it_was_after_every_swap(grid: Grid, page: Page, draft: C
     page.wait_for_function("document.activeElement.tagName === 'BUTTON'")  # htmx settles a moment after it swaps
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_the_pages_of_the_editor_are_sound_in_both_themes_and_widths(
     grid: Grid, draft: ChangeSet, visit: Open, theme: str, width: int
 ) -> None:

@@ -18,7 +18,7 @@ from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Import, Overlap
 from apps.usage.services import make_source, start_import
-from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import Grid
 
 LOG = "; UnixStartTime: 1132444805\n" + "".join(
@@ -52,8 +52,7 @@ def imported(twice: None) -> Import:
 
 
 @pytest.mark.usefixtures("twice")
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_what_came_from_two_sources_is_decided_with_a_reason(visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
@@ -68,8 +67,7 @@ def test_what_came_from_two_sources_is_decided_with_a_reason(visit: Open, theme:
     assert Overlap.objects.get().state == "dropped"
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_an_import_is_taken_back(visit: Open, imported: Import, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()

@@ -16,7 +16,7 @@ from apps.federation.models import Mount
 from apps.federation.mounting import make_mount
 from apps.policies.at_once import publish_operations
 from apps.runs.services import work_run_now
-from tests.browser.conftest import WIDTHS, Open
+from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid
 from tests.federation.other_side import KEY, OtherSide, projects, serving
 
@@ -119,7 +119,7 @@ def test_the_way_to_a_mount_without_scripts_keeps_what_was_typed(side: OtherSide
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("width", WIDTHS)
+@at_widths
 def test_each_page_is_sound_in_both_themes(mount: Mount, grid: Grid, visit: Open, width: int) -> None:
     at, window = clock.now(), visit(width=width)
     window.sign_in()

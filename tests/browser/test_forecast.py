@@ -9,7 +9,7 @@ import pytest
 from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
-from tests.browser.conftest import Open
+from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import Grid
 
 USERS = (("atlas", "alice", 20), ("atlas", "bob", 25), ("biomed", "carol", 60), ("cms", "dave", 20))
@@ -32,7 +32,7 @@ def weeks(grid: Grid) -> Grid:
     return grid
 
 
-@pytest.mark.parametrize("width", [390, 1024, 1440])
+@at_widths
 def test_both_cards_are_clean_and_fit_while_they_are_used(weeks: Grid, visit: Open, width: int) -> None:
     window = visit(width=width)
     window.page.set_default_timeout(30_000)

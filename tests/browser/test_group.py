@@ -15,7 +15,7 @@ from apps.accounts.models import User
 from apps.policies.asking import ask_upward
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
-from tests.browser.conftest import THEMES, WIDTHS, Open, Visit
+from tests.browser.conftest import Open, Visit, in_windows
 from tests.dashboard.grid import PASSWORD, SLUG, Grid
 
 
@@ -182,8 +182,7 @@ def prepared(grid: Grid, visit: Visit) -> int:
     return asked.pk
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_group_and_inbox_are_clean_and_fit(people: Grid, visit: Open, theme: str, width: int) -> None:
     lead, manager = visit(theme=theme, width=width), visit(theme=theme, width=width)
     lead.sign_in("alice")

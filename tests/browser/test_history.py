@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from apps import clock
 from apps.accounts.actor import COMMAND
 from apps.policies import services
-from tests.browser.conftest import WIDTHS, Open
+from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@at_widths
 def test_the_pages_of_the_past_are_clean_and_fit(grid: Grid, visit: Open, width: int) -> None:
     atlas, at = grid.uid("/atlas"), clock.now()
     services.change_shares(policy_slug=SLUG, entry_uid=atlas, shares=50, reason="Less.", at=at, actor=COMMAND)

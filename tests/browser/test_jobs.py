@@ -8,14 +8,13 @@ import pytest
 from playwright.sync_api import expect
 
 from apps.dashboard.job_examples import EXAMPLES
-from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import Grid
 
 CASE = '{"algorithm": {"name": "slurm-multifactor"}, "weights": {"fairshare": 1000}, "jobs": [{"id": "38", "nice": 5}]}'
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_jobs_taken_apart_are_accessible_and_stay_in_their_window(
     grid: Grid, visit: Open, theme: str, width: int
 ) -> None:

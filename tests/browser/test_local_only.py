@@ -13,7 +13,7 @@ from apps.policies.models import Policy
 from apps.priorities.fallbacks import fall_back
 from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
-from tests.browser.conftest import WIDTHS, Open
+from tests.browser.conftest import Open, at_widths
 from tests.browser.test_me import shoot
 from tests.dashboard.grid import SLUG, Grid
 
@@ -33,7 +33,7 @@ def alone(grid: Grid) -> Grid:
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "plain"])
-@pytest.mark.parametrize("width", WIDTHS)
+@at_widths
 def test_every_page_that_says_it_fits_and_is_accessible(alone: Grid, visit: Open, width: int, scripts: bool) -> None:
     window = visit(width=width, scripts=scripts)
     window.sign_in("admin")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page
 
 from apps.priorities.models import Attachment, MappingRule
-from tests.browser.conftest import THEMES, WIDTHS, Open, Visit
+from tests.browser.conftest import Open, Visit, in_windows
 from tests.dashboard.grid import Grid
 from tests.dashboard.test_mappings import PAGE, send
 
@@ -79,8 +79,7 @@ def test_chosen_accounts_are_counted_and_rules_move_by_keyboard(waiting: Grid, v
     assert [row.user_pattern for row in MappingRule.objects.order_by("position")] == ["guest*", ""]
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_the_pages_are_clean_and_fit(waiting: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()

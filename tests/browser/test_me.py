@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from apps.accounts.models import User
-from tests.browser.conftest import THEMES, Open, Visit
+from tests.browser.conftest import WIDTHS, Open, Visit, at_widths
 from tests.browser.hands import HANDS, Hand
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.test_me import second_account
 
 PAGE = "/me/priority/"
-WIDTHS = (1440, 1024, 390)
 SHOTS = os.environ.get("FAIRSHARE_SHOTS", "")
 
 
@@ -25,16 +24,15 @@ def shoot(window: Visit, name: str) -> None:
         window.page.screenshot(path=f"{SHOTS}/{name}.png", full_page=True)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@at_widths
 def test_the_page_is_clean_and_fits_now_back_and_beside_somebody(grid: Grid, visit: Open, width: int) -> None:
     second_account(grid, "bob", "atlas", 1)
-    for theme in THEMES:
-        window = visit(width=width, theme=theme)
-        window.sign_in("alice")
-        page = window.go(f"{PAGE}?account=alice&namespace=cluster-a&other=/biomed/carol&who=carol")
-        assert page.locator("#why .turns li").count() >= 1
-        window.look()
-        shoot(window, f"me-{theme}-{width}")
+    window = visit(width=width)
+    window.sign_in("alice")
+    page = window.go(f"{PAGE}?account=alice&namespace=cluster-a&other=/biomed/carol&who=carol")
+    assert page.locator("#why .turns li").count() >= 1
+    window.look()
+    shoot(window, f"me-{width}")
     page = window.go(f"{PAGE}?at=2&policy={SLUG}&account=alice")
     window.look()
     shoot(window, f"me-back-{width}")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
-
 from apps import clock
 from apps.accounts.models import User
 from apps.policies.models import Adjustment
 from apps.priorities.membership import apply_members
-from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import SLUG, Grid
 
 
@@ -77,8 +75,7 @@ def test_an_account_is_claimed_and_confirmed(grid: Grid, visit: Open) -> None:
     assert page.inner_text("#rank").split()[0].isdigit()
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_the_pages_are_clean_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()

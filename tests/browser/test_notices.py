@@ -18,11 +18,10 @@ from apps.policies.models import Grant, Policy
 from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
-from tests.browser.conftest import THEMES, Open
+from tests.browser.conftest import THEMES, Open, at_widths
 from tests.browser.hands import HANDS
 from tests.dashboard.grid import SLUG, Grid
 
-WIDTHS = (390, 1024, 1440)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
@@ -71,7 +70,7 @@ def pages(grid: Grid) -> list[str]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("width", WIDTHS)
+@at_widths
 def test_every_page_is_sound_in_both_themes(told: Grid, visit: Open, width: int) -> None:
     window = visit(width=width)
     window.sign_in()

@@ -16,7 +16,7 @@ from apps.runs.services import work_run_now
 from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
-from tests.browser.conftest import Open
+from tests.browser.conftest import Open, at_widths
 from tests.browser.hands import Keys
 from tests.dashboard.grid import SLUG, Grid
 
@@ -46,19 +46,17 @@ def lived(grid: Grid) -> Grid:
     return grid
 
 
-@pytest.mark.parametrize("width", [1440, 1024, 390])
-def test_the_overview_in_both_themes(lived: Grid, visit: Open, width: int) -> None:
-    for theme in ("light", "dark"):
-        window = visit(width=width, theme=theme)
-        window.sign_in()
-        page = window.go("/")
-        expect(page.locator("#deviation svg.chart").first).to_be_attached()
-        expect(page.locator(".broken")).to_have_count(0)
-        page.locator("#deviation summary").click()
-        assert window.axe() == []
-        assert window.overflow() <= 0
-        if SHOTS:
-            page.screenshot(path=f"{SHOTS}/overview-{theme}-{width}.png", full_page=True)
+@at_widths
+def test_the_overview_is_clean_and_fits(lived: Grid, visit: Open, width: int) -> None:
+    window = visit(width=width)
+    window.sign_in()
+    page = window.go("/")
+    expect(page.locator("#deviation svg.chart").first).to_be_attached()
+    expect(page.locator(".broken")).to_have_count(0)
+    page.locator("#deviation summary").click()
+    window.look()
+    if SHOTS:
+        page.screenshot(path=f"{SHOTS}/overview-{width}.png", full_page=True)
 
 
 def test_a_broken_card_is_fetched_again_on_its_own(grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:

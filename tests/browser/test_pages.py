@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import SLUG, TRICKY, Grid
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_pages_are_accessible_and_stay_in_their_window(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     page = window.go("/sign-in/")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
-from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import SLUG, Grid
 
 FILES = f"/policy/{SLUG}/files/"
@@ -33,8 +31,7 @@ def test_a_table_is_corrected_looked_at_and_published_without_scripts(grid: Grid
     assert "3" in page.inner_text("#problem .success")
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_the_pages_of_files_are_clean_and_fit(grid: Grid, visit: Open, tmp_path: Path, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()

@@ -14,7 +14,7 @@ from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Overlap, Source, SourceDay, TooLateRecord
 from apps.usage.services import make_source
-from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import Grid
 
 HOUR = timedelta(hours=1)
@@ -56,8 +56,7 @@ def odd(grid: Grid) -> Source:
     return source
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_every_oddity_can_be_read_by_everybody(odd: Source, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("admin")

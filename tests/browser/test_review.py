@@ -14,7 +14,7 @@ from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.priorities import effect_runs
 from apps.runs.services import work_run_now
-from tests.browser.conftest import THEMES, WIDTHS, Open, Visit
+from tests.browser.conftest import Open, Visit, in_windows
 from tests.dashboard.grid import SLUG, Grid
 
 FEWER = {"op": "set_shares", "entry": "/atlas", "shares": 20}
@@ -208,8 +208,7 @@ def test_a_large_policy_shows_its_effect_when_it_is_worked_out(
     assert page.locator("[data-poll]").count() == 0
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_every_page_of_a_review_is_clean_and_fits(
     grid: Grid, visit: Open, maria: User, lars: User, theme: str, width: int
 ) -> None:

@@ -14,7 +14,7 @@ from apps.policies.models import Policy
 from apps.priorities import served
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from tests.browser.conftest import Open, Visit
+from tests.browser.conftest import Open, Visit, at_widths
 from tests.browser.hands import Keys
 
 SHOTS = os.environ.get("SHOTS", "")
@@ -50,7 +50,7 @@ def work() -> None:
         work_run_now(run.pk)
 
 
-@pytest.mark.parametrize("width", [1440, 1024, 390])
+@at_widths
 def test_from_two_files_to_a_policy(eva: User, samples: Path, visit: Open, width: int) -> None:
     window = visit(width=width)
     window.sign_in("eva")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import Grid
 from tests.dashboard.issuer_process import CLIENT_ID, CLIENT_SECRET, EVA, run_issuer, write_person
 
@@ -36,8 +36,7 @@ def test_somebody_goes_there_and_comes_back_signed_in(grid: Grid, visit: Open, s
     expect(page.locator(".topbar")).to_contain_text("Eva Kling")
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("theme", THEMES)
+@in_windows
 def test_the_page_has_nothing_serious_and_fits(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     page = window.go("/sign-in/")

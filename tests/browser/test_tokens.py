@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from apps import clock
 from apps.accounts import services
 from apps.accounts.models import Token
-from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import PASSWORD, Grid
 
 
@@ -78,8 +77,7 @@ def test_a_token_is_made_with_the_keyboard_alone(grid: Grid, visit: Open) -> Non
     assert Token.objects.get().scopes == ["self:read"]
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_the_pages_are_accessible_and_stay_in_their_window(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("admin")

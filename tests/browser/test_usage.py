@@ -14,7 +14,7 @@ from apps import clock
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, Source
-from tests.browser.conftest import THEMES, WIDTHS, Open
+from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import Grid
 
 HEADER = "; UnixStartTime: 1700000000\n"
@@ -187,8 +187,7 @@ def test_progress_moves_is_announced_by_quarters_and_keeps_the_focus(grid: Grid,
     assert Import.objects.latest("pk").run.cancel_requested
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@in_windows
 def test_the_pages_are_accessible_and_stay_in_their_window(
     grid: Grid, visit: Open, log: Path, theme: str, width: int
 ) -> None:
