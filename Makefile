@@ -5,6 +5,9 @@ PY := $(VENV)/bin/python
 # A changed lock file has another stamp, so it is installed once and only then.
 STAMP := $(VENV)/.installed-$(firstword $(shell cksum requirements.lock))
 PIP := install --quiet --disable-pip-version-check --no-input --require-hashes --requirement requirements.lock
+UNFETCHED = echo "Not all packages of requirements.lock could be installed: their index has to be within reach, or" \
+	"PIP_INDEX_URL has to name a mirror, or PIP_FIND_LINKS a folder with all of them beside PIP_NO_INDEX=1."; exit 1
+NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: install one of them."; exit 1
 MUTANTS_STAMP := $(VENV)/.mutants-$(firstword $(shell cksum requirements-mutants.lock))
 PIP_MUTANTS = $(subst requirements.lock,requirements-mutants.lock,$(PIP))
 
@@ -31,9 +34,9 @@ $(STAMP): requirements.lock
 	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { rm -rf $(VENV); \
 		$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV); }; }
 	@echo "Installing into $(VENV) ..."
-	@if $(PY) -m pip --version >/dev/null 2>&1; then $(PY) -m pip $(PIP); \
-		else $(PYTHON) -m pip --python $(PY) $(PIP) || \
-		{ echo "Neither python3-venv nor a pip of version 22.3 or newer is here: install one of them."; exit 1; }; fi
+	@if $(PY) -m pip --version >/dev/null 2>&1; then $(PY) -m pip $(PIP) || { $(UNFETCHED); }; \
+		else $(PYTHON) -m pip --python $(PY) --version >/dev/null 2>&1 || { $(NO_PIP); }; \
+		$(PYTHON) -m pip --python $(PY) $(PIP) || { $(UNFETCHED); }; fi
 	@rm -f $(VENV)/.installed-* && touch $@
 
 run: setup
