@@ -19,7 +19,7 @@ from apps.cli.stack.postgres import PostgresServer
 from tests.databases import Databases, World, copied
 from tests.examples import register_profiles
 from tests.outbound_servers import certified, connects, serve  # noqa: F401 - fixtures
-from tests.start import find_room, forget_other_databases, is_engine_alone, schema_folder, set_up_django
+from tests.start import find_room, forget_other_databases, is_engine_alone, keep_bytecode, schema_folder, set_up_django
 
 CHROMIUM_ARGS = (
     "--headless",
@@ -41,6 +41,7 @@ if not _IS_WORKER:
         raise pytest.UsageError(
             "Unset DJANGO_SETTINGS_MODULE and leave out --ds: the suite chooses its settings itself."
         )
+    keep_bytecode()
     find_room()
     forget_other_databases()
     os.environ["FAIRSHARE_VAR"] = tempfile.mkdtemp(prefix="fairshare-tests-")

@@ -33,6 +33,12 @@ def _free_bytes(folder: str) -> int:
         return 0
 
 
+def keep_bytecode() -> None:
+    """Some shells and images turn it off: then each of many processes would compile all that it imports."""
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 def forget_other_databases() -> None:
     """PGHOST, PGSERVICE and their like lead to somebody's own PostgreSQL; PG_BIN names programs and stays."""
     for name in [name for name in os.environ if name.startswith("PG") and name != "PG_BIN"]:
