@@ -24,7 +24,10 @@ from apps.cli.stack.paths import REPOSITORY, socket_dir
 from apps.cli.stack.postgres import DATABASE, PORT, USER
 
 PATIENCE_S = 90.0  # two shared cores, with the other half of the suite on them
-_OF_THE_SUITE = ("FAIRSHARE_TESTING", "FAIRSHARE_CLOCK", "DATABASE_URL", "PYTEST_CURRENT_TEST")
+# Without compiled modules each of a stack's processes would start two seconds later.
+_OF_THE_SUITE = (
+    "FAIRSHARE_TESTING", "FAIRSHARE_CLOCK", "DATABASE_URL", "PYTEST_CURRENT_TEST", "PYTHONDONTWRITEBYTECODE",
+)  # fmt: skip
 
 
 def eventually(
@@ -56,6 +59,13 @@ def _read(pid: int, name: str) -> bytes:
         return b""
 
 
+def copy_instance(var: Path, to: Path) -> None:
+    """With owners and modes; static files, which nobody writes to, as links."""
+    kept = ("pg", "secret_key", "token_pepper", "pseudonym_key", "sign-ins", "started-empty")
+    subprocess.run(["cp", "-a", *(var / name for name in kept), to], check=True)
+    subprocess.run(["cp", "-al", var / "static", to], check=True)
+
+
 class Stack:
     """`manage.py up` with its own FAIRSHARE_VAR and FAIRSHARE_PORT."""
 
@@ -65,13 +75,17 @@ class Stack:
         prefix: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
         sample: bool = False,
-        like: Stack | None = None,
+        like: Path | None = None,
+        place: Path | None = None,
     ) -> None:
+        """like: the directory of a stopped instance, whose data and secrets this one begins with."""
         self._arguments = [] if sample else ["--no-sample"]
-        self.var = Path(tempfile.mkdtemp(prefix="fairshare-faults-"))
+        self.var = Path(tempfile.mkdtemp(prefix="fairshare-faults-", dir=place))
         self.settings = dict(settings or {})
-        if like is not None:  # collected once: compressing all static files takes longer than the rest of a start
-            shutil.copytree(like.var / "static", self.var / "static", copy_function=os.link)
+        if like is not None:
+            copy_instance(like, self.var)
+            if sample:
+                (self.var / "started-empty").unlink()
         self.port = free_port()
         self.output = self.var / "up.output"
         self._prefix = list(prefix)

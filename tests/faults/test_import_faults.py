@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from apps.cli.stack import processes
+from tests.faults.conftest import FirstStart
 from tests.faults.stack import PATIENCE_S, Stack, eventually
 
 N_RECORDS = int(os.environ.get("FAIRSHARE_FAULT_RECORDS", "20000"))
@@ -65,8 +66,8 @@ def _expected(first: int, last: int, *, corrected: int = 0) -> Totals:
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    stack = Stack(settings={"FAIRSHARE_TESTING": "1", "FAIRSHARE_LEASE_S": str(LEASE_S)})
+def stack(first_start: FirstStart) -> Iterator[Stack]:
+    stack = Stack(settings={"FAIRSHARE_TESTING": "1", "FAIRSHARE_LEASE_S": str(LEASE_S)}, like=first_start.var)
     stack.settings["FAULT_FILE"] = str(stack.var / "fault")
     try:
         stack.start()

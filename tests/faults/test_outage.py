@@ -13,6 +13,7 @@ import pytest
 
 from apps.cli.sample.grid import POLICY_SLUG
 from apps.cli.stack import processes
+from tests.faults.conftest import FirstStart
 from tests.faults.stack import Stack, eventually
 
 pytestmark = [
@@ -22,8 +23,8 @@ pytestmark = [
 
 
 @pytest.fixture
-def sample() -> Iterator[Stack]:
-    stack = Stack(sample=True, settings={"FAIRSHARE_TICK_S": "5"})
+def sample(first_start: FirstStart) -> Iterator[Stack]:
+    stack = Stack(sample=True, settings={"FAIRSHARE_TICK_S": "5"}, like=first_start.var)
     try:
         stack.start()
         yield stack
