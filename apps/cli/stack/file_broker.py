@@ -29,13 +29,13 @@ class Channel(filesystem.Channel):
 class Transport(filesystem.Transport):
     Channel = Channel
 
-    def drain_events(self, connection: Any, timeout: float | None = None) -> None:
+    def drain_events(self, connection: Any, timeout: float | None = None, **more: Any) -> None:
         """In short waits: a worker that is asked to stop would else sit out two of two seconds."""
         deadline = time.monotonic() + (float("inf") if timeout is None else timeout)
         while True:
             left_s = max(0.0, deadline - time.monotonic())
             try:
-                super().drain_events(connection, timeout=min(_WAIT_S, left_s))
+                super().drain_events(connection, timeout=min(_WAIT_S, left_s), **more)
                 return
             except TimeoutError:
                 if time.monotonic() >= deadline or _is_worker_stopping():
