@@ -99,7 +99,7 @@ for slug, path in {asked!r}:
 
 def _ask(stack: Stack, *asked: tuple[str, Path], whole: bool = False) -> list[tuple[int, int]]:
     """Imports that the stack's own workers will do: (run, import)."""
-    said = stack.manage("shell", "-c", ASK.format(asked=[(slug, str(path)) for slug, path in asked], whole=whole))
+    said = stack.run(ASK.format(asked=[(slug, str(path)) for slug, path in asked], whole=whole))
     return [(int(line.split()[1]), int(line.split()[2])) for line in said.splitlines() if line.startswith("run ")]
 
 
@@ -262,7 +262,7 @@ from apps.clock import now
 from apps.usage.undo import undo_import
 print("run", undo_import(import_id={import_id}, at=now(), actor=COMMAND).undone_run_id)
 """
-    undo_id = int(stack.manage("shell", "-c", code).split("run ")[1].split()[0])
+    undo_id = int(stack.run(code).split("run ")[1].split()[0])
     eventually(_done(stack).exists, "a worker dies", IMPORTED_WITHIN_S)
     assert _succeeds(stack, undo_id)["attempts"] == 2
     assert _totals(stack, "undone") == Totals(0, 0, 0, 0.0, 0.0)

@@ -59,11 +59,15 @@ session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
 session.save()
 print("key", session.session_key)
 """
+TOKEN = """
+from django.core.management import call_command
+call_command("create_token", "--user", "admin", "--scope", "priorities:read")
+"""
 
 
 def sign_in(stack: Stack) -> str:
     """The cookie of a signed-in administrator."""
-    return "sessionid=" + stack.manage("shell", "-c", SESSION).split("key ")[1].split()[0]
+    return "sessionid=" + stack.run(SESSION).split("key ")[1].split()[0]
 
 
 def status_of(stack: Stack, path: str, **headers: str) -> int:
@@ -84,7 +88,7 @@ def take_database_away(stack: Stack) -> None:
 
 
 def test_priorities_are_answered_from_memory_while_the_database_is_away(sample: Stack) -> None:
-    token = sample.manage("create_token", "--user", "admin", "--scope", "priorities:read").strip()
+    token = sample.run(TOKEN).strip()
     cookie = sign_in(sample)
     page = f"policy/{POLICY_SLUG}/"
     assert status_of(sample, page, Cookie=cookie) == 200
