@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+from typing import Any
+
 from django_celery_beat.schedulers import DatabaseScheduler
 
 
 class Scheduler(DatabaseScheduler):  # type: ignore[misc] # the package has no types
     """An entry that could not be stored (the database was away) is only logged: beat would never ring for it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Celery's own handlers store the schedule where the signal comes, in the middle of a query too: beat would then
+        # wait forever for the connection it uses itself. Its loop stores the schedule when it ends.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: sys.exit())
+        super().__init__(*args, **kwargs)
 
     def setup_schedule(self) -> None:
         super().setup_schedule()

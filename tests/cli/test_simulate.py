@@ -85,10 +85,10 @@ def test_text_that_is_no_json_and_files_that_are_not_there_are_told(tmp_path: Pa
 
 
 def test_a_scenario_that_comes_with_the_project_runs_by_its_name() -> None:
-    status, out, _ = run("converge-predictive", "--seed", "3")
+    status, out, _ = run("vo-level-any-mode", "--seed", "3")
     (result,) = json.loads(out)
-    assert (status, result["id"], result["seed"]) == (0, "converge-predictive", 3)
-    assert result["reports"][-1]["share_of_parent"]["/VO-A/P-A1"] == pytest.approx(50, abs=0.4)
+    assert (status, result["id"], result["seed"]) == (0, "vo-level-any-mode", 3)
+    assert result["reports"][-1]["share_of_parent"]["/VO-A"] == pytest.approx(30, abs=0.4)
 
 
 def test_the_list_names_every_shipped_scenario_with_what_it_shows() -> None:

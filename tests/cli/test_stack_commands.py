@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -11,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -38,15 +40,19 @@ def var() -> Iterator[Path]:
     shutil.rmtree(path, ignore_errors=True)
 
 
-@pytest.fixture
-def with_stack(var: Path, environment_without: Callable[..., dict[str, str]]) -> Callable[..., subprocess.Popen[str]]:
-    environment = {**environment_without("DATABASE_URL"), "FAIRSHARE_VAR": str(var)}
+WithStack = Callable[..., subprocess.Popen[str]]
+# Without compiled modules each command would start two seconds later.
+OF_THE_SUITE = ("FAIRSHARE_TESTING", "FAIRSHARE_VAR", "PYTEST_CURRENT_TEST", "DATABASE_URL", "PYTHONDONTWRITEBYTECODE")
+
+
+def with_stack_in(var: Path) -> WithStack:
+    environment = {name: value for name, value in os.environ.items() if name not in OF_THE_SUITE}
 
     def started(*command: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "manage.py", "with_stack", *command],
             cwd=REPOSITORY,
-            env=environment,
+            env={**environment, "FAIRSHARE_VAR": str(var)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -56,19 +62,42 @@ def with_stack(var: Path, environment_without: Callable[..., dict[str, str]]) ->
     return started
 
 
+@dataclass(frozen=True)
+class FirstCommand:
+    """What the first command in an empty directory said, and what it left there."""
+
+    var: Path
+    status: int
+    out: str
+    errors: str
+
+
+@pytest.fixture(scope="module")
+def first_command() -> Iterator[FirstCommand]:
+    with tempfile.TemporaryDirectory(prefix="fs-") as folder:
+        process = with_stack_in(Path(folder))("--", sys.executable, "manage.py", "create_user", "alice")
+        out, errors = process.communicate()
+        yield FirstCommand(Path(folder), process.returncode, out, errors)
+
+
+@pytest.fixture
+def with_stack(var: Path, first_command: FirstCommand) -> WithStack:
+    """In a copy of a database that has its tables."""
+    subprocess.run(["cp", "-a", first_command.var / "pg", var], check=True)
+    return with_stack_in(var)
+
+
 def servers(var: Path) -> list[int]:
     return processes.working_in(var / "pg", "postgres")
 
 
 @pytest.mark.timeout(180)
 def test_a_command_finds_tables_and_its_status_comes_back(
-    var: Path, with_stack: Callable[..., subprocess.Popen[str]]
+    var: Path, first_command: FirstCommand, with_stack: WithStack
 ) -> None:
-    first = with_stack("--", sys.executable, "manage.py", "create_user", "alice")
-    out, errors = first.communicate()
-    assert first.returncode == 0, errors
-    assert out.splitlines()[0].split()[-1] == "alice"
-    assert servers(var) == []
+    assert first_command.status == 0, first_command.errors
+    assert first_command.out.splitlines()[0].split()[-1] == "alice"
+    assert servers(first_command.var) == []
     again = with_stack("--", sys.executable, "manage.py", "create_user", "alice")
     assert (again.wait(), "alice" in again.communicate()[1]) == (1, True)
     odd = with_stack("--", "sh", "-c", "exit 41")
@@ -83,9 +112,7 @@ def test_a_command_finds_tables_and_its_status_comes_back(
 
 
 @pytest.mark.timeout(180)
-def test_who_started_the_database_waits_for_those_who_borrow_it(
-    var: Path, with_stack: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_who_started_the_database_waits_for_those_who_borrow_it(var: Path, with_stack: WithStack) -> None:
     hold = ("--", "sh", "-c", "echo up; read line")
     owner, borrower = with_stack(*hold), None
     try:
@@ -113,9 +140,7 @@ def test_who_started_the_database_waits_for_those_who_borrow_it(
 
 
 @pytest.mark.timeout(180)
-def test_a_request_to_end_reaches_the_command_and_the_database_stops(
-    var: Path, with_stack: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_a_request_to_end_reaches_the_command_and_the_database_stops(var: Path, with_stack: WithStack) -> None:
     process = with_stack("--", "sh", "-c", "echo up; exec sleep 600")
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"

@@ -31,8 +31,19 @@ def var() -> Iterator[Path]:
     shutil.rmtree(path, ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Path]:
+    """Made and stopped once; nothing is written to it again."""
+    with tempfile.TemporaryDirectory(prefix="fs-") as folder:
+        server = PostgresServer(Path(folder), options=NOT_DURABLE)
+        server.start()
+        server.stop()
+        yield server.data
+
+
 @pytest.fixture
-def server(var: Path) -> Iterator[PostgresServer]:
+def server(var: Path, cluster: Path) -> Iterator[PostgresServer]:
+    subprocess.run(["cp", "-a", cluster, var], check=True)
     server = PostgresServer(var, options=NOT_DURABLE)
     server.start()
     yield server
@@ -50,11 +61,16 @@ def test_the_suite_runs_on_a_database_without_tcp() -> None:
         assert cursor.fetchone() == ("",)
 
 
-def test_a_new_server_answers_on_a_private_socket(server: PostgresServer) -> None:
-    with server.connect() as session:
-        assert session.execute("SELECT current_database(), current_user").fetchone() == ("fairshare", "fairshare")
-    assert server.sockets.stat().st_mode & 0o777 == 0o700
-    assert server.data.stat().st_mode & 0o777 == 0o700
+def test_a_new_server_answers_on_a_private_socket(var: Path) -> None:
+    server = PostgresServer(var, options=NOT_DURABLE)
+    server.start()
+    try:
+        with server.connect() as session:
+            assert session.execute("SELECT current_database(), current_user").fetchone() == ("fairshare", "fairshare")
+        assert server.sockets.stat().st_mode & 0o777 == 0o700
+        assert server.data.stat().st_mode & 0o777 == 0o700
+    finally:
+        server.stop()
 
 
 def test_data_survive_a_stop_and_a_start(server: PostgresServer, var: Path) -> None:
@@ -177,7 +193,8 @@ def test_the_binaries_that_are_named_serve_as_well(monkeypatch: pytest.MonkeyPat
     server.stop()
 
 
-def test_the_server_ends_with_a_launcher_that_is_killed(var: Path) -> None:
+def test_the_server_ends_with_a_launcher_that_is_killed(var: Path, cluster: Path) -> None:
+    subprocess.run(["cp", "-a", cluster, var], check=True)
     program = (
         "import sys, time; from pathlib import Path; from apps.cli.stack.postgres import PostgresServer\n"
         "PostgresServer(Path(sys.argv[1]), options={'fsync': 'off'}).start(); print('up', flush=True); time.sleep(600)"

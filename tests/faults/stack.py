@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -24,7 +25,22 @@ from apps.cli.stack.paths import REPOSITORY, socket_dir
 from apps.cli.stack.postgres import DATABASE, PORT, USER
 
 PATIENCE_S = 90.0  # two shared cores, with the other half of the suite on them
-_OF_THE_SUITE = ("FAIRSHARE_TESTING", "FAIRSHARE_CLOCK", "DATABASE_URL", "PYTEST_CURRENT_TEST")
+# Without compiled modules each of a stack's processes would start two seconds later.
+_OF_THE_SUITE = (
+    "FAIRSHARE_TESTING", "FAIRSHARE_CLOCK", "DATABASE_URL", "PYTEST_CURRENT_TEST", "PYTHONDONTWRITEBYTECODE",
+)  # fmt: skip
+
+# Each line is a program; each answer is one line too. A connection may have died with its server.
+_SHELL = """
+import contextlib, io, json, sys
+from django.db import connections
+for line in sys.stdin:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(json.loads(line), {})
+    connections.close_all()
+    print(json.dumps(said.getvalue()), flush=True)
+"""
 
 
 def eventually(
@@ -56,6 +72,13 @@ def _read(pid: int, name: str) -> bytes:
         return b""
 
 
+def copy_instance(var: Path, to: Path) -> None:
+    """With owners and modes; static files, which nobody writes to, as links."""
+    kept = ("pg", "secret_key", "token_pepper", "pseudonym_key", "sign-ins", "started-empty")
+    subprocess.run(["cp", "-a", *(var / name for name in kept), to], check=True)
+    subprocess.run(["cp", "-al", var / "static", to], check=True)
+
+
 class Stack:
     """`manage.py up` with its own FAIRSHARE_VAR and FAIRSHARE_PORT."""
 
@@ -65,17 +88,22 @@ class Stack:
         prefix: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
         sample: bool = False,
-        like: Stack | None = None,
+        like: Path | None = None,
+        place: Path | None = None,
     ) -> None:
+        """like: the directory of a stopped instance, whose data and secrets this one begins with."""
         self._arguments = [] if sample else ["--no-sample"]
-        self.var = Path(tempfile.mkdtemp(prefix="fairshare-faults-"))
+        self.var = Path(tempfile.mkdtemp(prefix="fairshare-faults-", dir=place))
         self.settings = dict(settings or {})
-        if like is not None:  # collected once: compressing all static files takes longer than the rest of a start
-            shutil.copytree(like.var / "static", self.var / "static", copy_function=os.link)
+        if like is not None:
+            copy_instance(like, self.var)
+            if sample:
+                (self.var / "started-empty").unlink()
         self.port = free_port()
         self.output = self.var / "up.output"
         self._prefix = list(prefix)
         self.supervisor: subprocess.Popen[bytes] | None = None
+        self._shell: subprocess.Popen[str] | None = None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -118,6 +146,21 @@ class Stack:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def run(self, code: str) -> str:
+        """What this Python prints in an instance's process, which is started once."""
+        if self._shell is None:
+            self._shell = subprocess.Popen(
+                [sys.executable, "manage.py", "shell", "--no-imports", "-c", _SHELL],
+                cwd=REPOSITORY, env=self.environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            )  # fmt: skip
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        self._shell.stdin.write(json.dumps(code) + "\n")
+        self._shell.stdin.flush()
+        answer = self._shell.stdout.readline()
+        assert answer, "the shell ended; its traceback is in the captured stderr"
+        return str(json.loads(answer))
+
     def signal(self, sig: signal.Signals) -> int:
         assert self.supervisor is not None
         self.supervisor.send_signal(sig)
@@ -125,6 +168,9 @@ class Stack:
 
     def remove(self) -> None:
         """Whatever a failed test left: only processes of this directory."""
+        if self._shell is not None:
+            self._shell.kill()
+            self._shell.communicate()
         if self.supervisor is not None and self.supervisor.poll() is None:
             self.supervisor.kill()
             self.supervisor.wait()

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from apps.cli.stack import processes
+from tests.faults.conftest import FirstStart
 from tests.faults.stack import PATIENCE_S, Stack, eventually
 
 N_RECORDS = int(os.environ.get("FAIRSHARE_FAULT_RECORDS", "20000"))
@@ -65,8 +66,8 @@ def _expected(first: int, last: int, *, corrected: int = 0) -> Totals:
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    stack = Stack(settings={"FAIRSHARE_TESTING": "1", "FAIRSHARE_LEASE_S": str(LEASE_S)})
+def stack(first_start: FirstStart) -> Iterator[Stack]:
+    stack = Stack(settings={"FAIRSHARE_TESTING": "1", "FAIRSHARE_LEASE_S": str(LEASE_S)}, like=first_start.var)
     stack.settings["FAULT_FILE"] = str(stack.var / "fault")
     try:
         stack.start()
@@ -98,7 +99,7 @@ for slug, path in {asked!r}:
 
 def _ask(stack: Stack, *asked: tuple[str, Path], whole: bool = False) -> list[tuple[int, int]]:
     """Imports that the stack's own workers will do: (run, import)."""
-    said = stack.manage("shell", "-c", ASK.format(asked=[(slug, str(path)) for slug, path in asked], whole=whole))
+    said = stack.run(ASK.format(asked=[(slug, str(path)) for slug, path in asked], whole=whole))
     return [(int(line.split()[1]), int(line.split()[2])) for line in said.splitlines() if line.startswith("run ")]
 
 
@@ -261,7 +262,7 @@ from apps.clock import now
 from apps.usage.undo import undo_import
 print("run", undo_import(import_id={import_id}, at=now(), actor=COMMAND).undone_run_id)
 """
-    undo_id = int(stack.manage("shell", "-c", code).split("run ")[1].split()[0])
+    undo_id = int(stack.run(code).split("run ")[1].split()[0])
     eventually(_done(stack).exists, "a worker dies", IMPORTED_WITHIN_S)
     assert _succeeds(stack, undo_id)["attempts"] == 2
     assert _totals(stack, "undone") == Totals(0, 0, 0, 0.0, 0.0)

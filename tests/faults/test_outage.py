@@ -13,6 +13,7 @@ import pytest
 
 from apps.cli.sample.grid import POLICY_SLUG
 from apps.cli.stack import processes
+from tests.faults.conftest import FirstStart
 from tests.faults.stack import Stack, eventually
 
 pytestmark = [
@@ -22,8 +23,8 @@ pytestmark = [
 
 
 @pytest.fixture
-def sample() -> Iterator[Stack]:
-    stack = Stack(sample=True, settings={"FAIRSHARE_TICK_S": "5"})
+def sample(first_start: FirstStart) -> Iterator[Stack]:
+    stack = Stack(sample=True, settings={"FAIRSHARE_TICK_S": "5"}, like=first_start.var)
     try:
         stack.start()
         yield stack
@@ -58,11 +59,15 @@ session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
 session.save()
 print("key", session.session_key)
 """
+TOKEN = """
+from django.core.management import call_command
+call_command("create_token", "--user", "admin", "--scope", "priorities:read")
+"""
 
 
 def sign_in(stack: Stack) -> str:
     """The cookie of a signed-in administrator."""
-    return "sessionid=" + stack.manage("shell", "-c", SESSION).split("key ")[1].split()[0]
+    return "sessionid=" + stack.run(SESSION).split("key ")[1].split()[0]
 
 
 def status_of(stack: Stack, path: str, **headers: str) -> int:
@@ -83,7 +88,7 @@ def take_database_away(stack: Stack) -> None:
 
 
 def test_priorities_are_answered_from_memory_while_the_database_is_away(sample: Stack) -> None:
-    token = sample.manage("create_token", "--user", "admin", "--scope", "priorities:read").strip()
+    token = sample.run(TOKEN).strip()
     cookie = sign_in(sample)
     page = f"policy/{POLICY_SLUG}/"
     assert status_of(sample, page, Cookie=cookie) == 200

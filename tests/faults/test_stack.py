@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from apps.cli.stack import processes
 from apps.cli.stack.paths import REPOSITORY
 from apps.cli.stack.postgres import PostgresServer
+from tests.faults.conftest import FirstStart
 from tests.faults.stack import Stack, eventually
 
 pytestmark = [
@@ -28,18 +30,50 @@ NAMESPACE = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Stack]:
-    stack = Stack()
-    stack.start()
+def running(first_start: FirstStart) -> Iterator[Stack]:
+    stack = Stack(like=first_start.var)
+    try:
+        stack.start()
+        yield stack
+    finally:
+        stack.remove()
+
+
+@pytest.fixture(scope="module")
+def beside(first_start: FirstStart) -> Iterator[Stack]:
+    stack = Stack(prefix=NAMESPACE if _can_pose() else (), like=first_start.var)
     yield stack
     stack.remove()
 
 
 @pytest.fixture
-def stack(running: Stack) -> Iterator[Stack]:
-    stack = Stack(like=running)
+def second(beside: Stack) -> Stack:
+    """Runs beside the first, and is an ordinary user's where the suite can pose as one."""
+    if beside.supervisor is None or beside.supervisor.poll() is not None:
+        beside.start()
+    return beside
+
+
+@pytest.fixture
+def stack(first_start: FirstStart) -> Iterator[Stack]:
+    """Not started yet."""
+    stack = Stack(like=first_start.var)
     yield stack
     stack.remove()
+
+
+def test_a_first_start_makes_what_is_needed_and_the_next_one_finds_it(first_start: FirstStart, running: Stack) -> None:
+    assert first_start.status == 0
+    sign_ins = (first_start.var / "sign-ins").read_text()
+    name, password = sign_ins.split()
+    assert name == "admin"
+    assert password in first_start.said
+    assert (running.var / "sign-ins").read_text() == sign_ins
+    eventually(partial(running.was_worked, first_start.run_id), "the work of before is there and done")
+    for var in (first_start.var, running.var):
+        for secret in ("secret_key", "sign-ins"):
+            assert (var / secret).stat().st_mode & 0o777 == 0o600
+        assert var.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(
@@ -63,15 +97,12 @@ def test_all_killed_at_once_heal_by_themselves(running: Stack) -> None:
     running.assert_works()
 
 
-def test_only_the_own_machine_is_served_and_secrets_are_private(running: Stack) -> None:
+def test_only_the_own_machine_is_served(running: Stack) -> None:
     running.assert_works()
     listening = subprocess.run(["ss", "-ltnH"], capture_output=True, text=True) if _has("ss") else None
     if listening is not None:
         addresses = [line.split()[3] for line in listening.stdout.splitlines() if f":{running.port} " in line]
         assert addresses == [f"127.0.0.1:{running.port}"]
-    for name in ("secret_key", "sign-ins"):
-        assert (running.var / name).stat().st_mode & 0o777 == 0o600
-    assert running.var.stat().st_mode & 0o077 == 0
 
 
 def test_a_second_instance_in_the_same_directory_is_refused(running: Stack) -> None:
@@ -114,46 +145,67 @@ def test_a_command_borrows_the_running_database_and_returns_its_status(running: 
     running.assert_works()
 
 
-def test_two_instances_run_side_by_side(running: Stack, stack: Stack) -> None:
-    stack.start()
-    stack.assert_works()
+def test_an_ordinary_user_runs_the_whole_stack(second: Stack) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("the whole suite runs as an ordinary user here; run as root to pose as one")
+    if not _can_pose():
+        pytest.skip("user namespaces are not allowed here; sysctl kernel.unprivileged_userns_clone=1")
+    second.assert_works()
+    assert second.supervisor is not None
+    assert not os.path.samefile(f"/proc/{second.supervisor.pid}/ns/user", "/proc/self/ns/user")
+
+
+def test_two_instances_run_side_by_side(running: Stack, second: Stack) -> None:
+    second.assert_works()
     running.assert_works()
-    assert not set(stack.pids()) & set(running.pids())
-    assert stack.signal(signal.SIGTERM) == 0
-    eventually(lambda: stack.pids() == [], "the second instance is gone")
+    assert not set(second.pids()) & set(running.pids())
+    assert second.signal(signal.SIGTERM) == 0
+    eventually(lambda: second.pids() == [], "the second instance is gone")
     running.assert_works()
 
 
-def test_nothing_is_left_behind_and_the_next_start_finds_the_data(stack: Stack) -> None:
-    stack.start()
-    sign_ins = (stack.var / "sign-ins").read_text()
-    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        run_id = stack.leave_work()
-        assert stack.signal(sig) == (-sig if sig == signal.SIGKILL else 0)
-        eventually(lambda: stack.pids() == [], f"nothing is left after {sig.name}: {stack.processes()}", within_s=40)
-        stack.start()
-        eventually(partial(stack.was_worked, run_id), "the work of before is there and done")
-        assert (stack.var / "sign-ins").read_text() == sign_ins
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_behind_and_the_next_start_finds_the_data(running: Stack, sig: signal.Signals) -> None:
+    """Ctrl-C ends the first start, of which the test above tells."""
+    sign_ins = (running.var / "sign-ins").read_text()
+    run_id = running.leave_work()
+    assert running.signal(sig) == (-sig if sig == signal.SIGKILL else 0)
+    eventually(lambda: running.pids() == [], f"nothing is left after {sig.name}: {running.processes()}", within_s=40)
+    running.start()
+    eventually(partial(running.was_worked, run_id), "the work of before is there and done")
+    assert (running.var / "sign-ins").read_text() == sign_ins
 
 
 def test_a_supervisor_killed_while_it_starts_leaves_nothing_behind(stack: Stack) -> None:
+    shutil.rmtree(stack.var / "pg")
     stack.launch()
     eventually(lambda: processes.working_in(stack.var / "pg", "postgres") != [], "the database starts")
     stack.signal(signal.SIGKILL)
     eventually(lambda: stack.pids() == [], f"nothing is left: {stack.processes()}", within_s=40)
 
 
-def test_a_given_database_is_used_and_left_running(stack: Stack) -> None:
+def test_a_given_database_is_used_and_left_running(first_start: FirstStart, stack: Stack) -> None:
+    """It lacks a table and an administrator, which the start brings."""
+    shutil.rmtree(stack.var / "pg")
+    (stack.var / "sign-ins").unlink()
     with tempfile.TemporaryDirectory(prefix="fs-") as elsewhere:
+        subprocess.run(["cp", "-a", first_start.var / "pg", elsewhere], check=True)
         server = PostgresServer(Path(elsewhere), options={"fsync": "off"})
         server.start()
         try:
+            with server.connect() as session:
+                session.execute("DROP TABLE django_session")
+                session.execute("DELETE FROM django_migrations WHERE app = 'sessions'")
+                session.execute("UPDATE accounts_user SET username = 'former', is_superuser = false")
             stack.settings["DATABASE_URL"] = f"postgresql://fairshare@{quote(str(server.sockets), safe='')}/fairshare"
             stack.start()
             eventually(stack.answers, f"/readyz says 200; {stack.said()[-1500:]}")
             assert stack.roles()["postgres"] == []
+            assert not (stack.var / "pg").exists()
             with server.connect() as session:
-                assert session.execute("SELECT count(*) FROM accounts_user").fetchone() == (1,)
+                people = session.execute("SELECT username, is_superuser FROM accounts_user ORDER BY 1").fetchall()
+                assert people == [("admin", True), ("former", False)]
+                assert session.execute("SELECT count(*) FROM django_session").fetchone() == (0,)
             assert stack.signal(signal.SIGTERM) == 0
             eventually(lambda: stack.pids() == [], "nothing is left")
             assert server.answers()
@@ -168,19 +220,8 @@ def test_a_set_clock_outside_tests_stops_the_start_with_a_reason(stack: Stack) -
     assert stack.pids() == []
 
 
-def test_an_ordinary_user_runs_the_whole_stack(running: Stack) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("the whole suite runs as an ordinary user here; run as root to pose as one")
-    if not _works([*NAMESPACE, "true"]):
-        pytest.skip("user namespaces are not allowed here; sysctl kernel.unprivileged_userns_clone=1")
-    stack = Stack(prefix=NAMESPACE, like=running)
-    try:
-        stack.start()
-        stack.assert_works()
-        stack.signal(signal.SIGTERM)
-        eventually(lambda: stack.pids() == [], "nothing is left")
-    finally:
-        stack.remove()
+def _can_pose() -> bool:
+    return os.geteuid() == 0 and _works([*NAMESPACE, "true"])
 
 
 def _works(command: list[str]) -> bool:

@@ -32,7 +32,10 @@ from apps.cli.stack.lifeline import dying_with_parent
 from apps.cli.stack.paths import REPOSITORY
 
 PATIENCE_S = 120.0  # for a start, on cores that others use as well
-_OF_THE_SUITE = ("DATABASE_URL", "FAIRSHARE_CLOCK", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER")
+# Without compiled modules each process would start two seconds later.
+_OF_THE_SUITE = (
+    "DATABASE_URL", "FAIRSHARE_CLOCK", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER", "PYTHONDONTWRITEBYTECODE",
+)  # fmt: skip
 
 
 class Failed(AssertionError):

@@ -12,7 +12,8 @@ from apps.cli.stack.lifeline import SUPERVISED
 from apps.cli.stack.paths import REPOSITORY
 
 HOST = "127.0.0.1"  # the first run is nobody else's business; a reverse proxy serves the world
-_CELERY = ("-m", "celery", "--quiet", "-A", "fairshare_web")
+# Django's checks are made once a start, in `prepare`; every worker would repeat them.
+_CELERY = ("-m", "celery", "--quiet", "--skip-checks", "-A", "fairshare_web")
 _WORKERS = 2  # a long import leaves one for recomputes
 _WEB_THREADS = 16  # each may hold a database connection
 

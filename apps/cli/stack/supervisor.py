@@ -20,6 +20,7 @@ from apps.cli.stack.logs import LogEcho
 from apps.cli.stack.postgres import CannotStart, PostgresServer
 
 _ROUND_S = 0.5  # a death and a signal wake the loop at once; the round is for logs and pauses
+_STARTING_S = 0.1  # a round while something has yet to start
 
 
 def say(line: str) -> None:
@@ -132,7 +133,8 @@ class Supervisor:
                 child.tend()
             self._pump()
             is_ready = is_ready or when_ready()
-            self.signals.sleep(_ROUND_S)
+            is_starting = not is_ready or any(child.process is None for child in self._children)
+            self.signals.sleep(_STARTING_S if is_starting else _ROUND_S)
 
     def _tend_database(self) -> None:
         if self._database is not None:

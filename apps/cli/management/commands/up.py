@@ -27,7 +27,7 @@ from apps.cli.stack.postgres import CannotStart, PostgresServer
 from apps.cli.stack.supervisor import Signals, Supervisor, say
 
 _OTHER_COMMAND_S = 60.0  # a `with_stack` command may hold the database that long before we give up
-_PORT_S = 5.0  # a killed predecessor's socket is closed by then
+_PORT_S = 2.0  # a killed predecessor's socket is closed by then
 
 
 class Command(BaseCommand):

@@ -1,0 +1,54 @@
+"""One first start for the whole run: other tests begin with a copy of what it made."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.faults.stack import Stack, eventually
+
+
+@dataclass(frozen=True)
+class FirstStart:
+    """An instance that began with nothing, was left a run that nobody worked on, and was stopped with Ctrl-C."""
+
+    directory: str
+    said: str
+    status: int
+    run_id: int
+
+    @property
+    def var(self) -> Path:
+        return Path(self.directory)
+
+
+@pytest.fixture(scope="session")
+def first_start() -> FirstStart:
+    shared = Path(os.environ["FAIRSHARE_VAR"])
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    told = shared / "first-start.json"
+    with (shared / "first-start.lock").open("w") as lock:  # the other processes wait for the first one's
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not told.exists():
+            told.write_text(json.dumps(asdict(_start_and_stop(shared))), encoding="utf-8")
+    return FirstStart(**json.loads(told.read_text(encoding="utf-8")))
+
+
+def _start_and_stop(place: Path) -> FirstStart:
+    stack = Stack(place=place)
+    try:
+        stack.start()
+        run_id = stack.leave_work()
+        status = stack.signal(signal.SIGINT)
+        eventually(lambda: stack.pids() == [], f"nothing is left after Ctrl-C: {stack.processes()}", within_s=40)
+    except BaseException:
+        stack.remove()
+        raise
+    return FirstStart(str(stack.var), stack.said(), status, run_id)
