@@ -15,6 +15,7 @@ import numpy.typing as npt
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from apps.accounts.actor import Actor
+from apps.accounts.selectors import groups_of
 from apps.errors import NotAllowed
 from apps.federation.conditions import (
     NEEDS_A_LOOK,
@@ -202,7 +203,7 @@ def _mount_grants(at: datetime, actor: Actor) -> QuerySet[Grant]:
     user = actor.user
     if user is None or not user.is_active:
         return Grant.objects.none()
-    people = [*user.groups.values_list("name", flat=True), EVERYBODY]
+    people = [*groups_of(user), EVERYBODY]
     held = Grant.objects.filter(Q(user=user) | Q(people__in=people, user=None), verbs__contains=[Verb.MOUNT])
     return held.filter(Q(expires_at=None) | Q(expires_at__gt=at))
 

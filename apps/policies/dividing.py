@@ -16,6 +16,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from apps.accounts.actor import Actor
+from apps.accounts.selectors import groups_of
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.boosts import former_shares, is_boost, shares_operations
 from apps.policies.change_sets import require_reason
@@ -97,10 +98,8 @@ def leads_any(*, at: datetime, actor: Actor) -> bool:
     """Whether there is a grant of shares to this person: one query, asked for on every page."""
     if actor.user is None or not actor.user.is_active:
         return False
-    people = list(actor.user.groups.values_list("name", flat=True))
-    held = Grant.objects.filter(
-        Q(user=actor.user) | Q(people__in=people, user=None), verbs__contains=[Verb.EDIT_SHARES]
-    )
+    mine = Q(user=actor.user) | Q(people__in=groups_of(actor.user), user=None)
+    held = Grant.objects.filter(mine, verbs__contains=[Verb.EDIT_SHARES])
     return held.filter(Q(expires_at=None) | Q(expires_at__gt=at)).exists()
 
 

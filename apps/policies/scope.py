@@ -15,7 +15,9 @@ from django.db import connection
 from django.db.models import Q, QuerySet
 
 from apps.accounts.actor import Actor
+from apps.accounts.asked_once import ask_once
 from apps.accounts.models import Token, User
+from apps.accounts.selectors import groups_of
 from apps.errors import NotAllowed, NotFound
 from apps.policies.columns import Mask, TreeColumns
 from apps.policies.models import Grant, Policy
@@ -69,14 +71,24 @@ class Rights:
 
 
 def _grants_of(policy: Policy, actor: Actor, at: datetime) -> Iterable[tuple[UUID, list[str]]]:
-    return () if actor.user is None else grants_of(policy, actor.user, at).values_list("entry_uid", "verbs")
+    user = actor.user
+    if user is None:
+        return []
+    rows = ask_once(
+        ("grants", policy.pk, user.pk),
+        lambda: list(_grants_ever(policy, user).values_list("entry_uid", "verbs", "expires_at")),
+    )
+    return [(uid, verbs) for uid, verbs, expires_at in rows if expires_at is None or expires_at > at]
 
 
 def grants_of(policy: Policy, user: User, at: datetime) -> QuerySet[Grant]:
     """What somebody holds at an instant: in person, through a group of sign-in, or as everybody who signs in."""
-    people = [*user.groups.values_list("name", flat=True), EVERYBODY]
-    grants = Grant.objects.filter(Q(user=user) | Q(people__in=people, user=None), policy=policy)
-    return grants.filter(Q(expires_at=None) | Q(expires_at__gt=at))
+    return _grants_ever(policy, user).filter(Q(expires_at=None) | Q(expires_at__gt=at))
+
+
+def _grants_ever(policy: Policy, user: User) -> QuerySet[Grant]:
+    people = [*groups_of(user), EVERYBODY]
+    return Grant.objects.filter(Q(user=user) | Q(people__in=people, user=None), policy=policy)
 
 
 @dataclass(frozen=True, eq=False)
