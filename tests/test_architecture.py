@@ -6,6 +6,8 @@ import ast
 import re
 import subprocess
 import sys
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from django.apps import apps as installed
@@ -73,20 +75,43 @@ def test_no_module_is_named_for_having_no_name() -> None:
     assert [path for path in OUR_MODULES if path.stem in nameless] == []
 
 
-_NAMED = r"(apps(?:\.\w+)+)(?::\w+)?"
+_NAMED = re.compile(r"(apps(?:\.\w+)+)(?::\w+)?")
 
 
-def _imports(path: Path) -> set[str]:
-    """Modules and names of modules that a file imports, also those that settings and registries name in a text."""
-    found: set[str] = set()
+@dataclass
+class Source:
+    """What the tests of this file want to know of a parsed file; its nodes would fill the memory of the process."""
+
+    imports: set[str] = field(default_factory=set)  # also those that settings and registries name in a text
+    classes: list[str] = field(default_factory=list)
+    reads_time: list[int] = field(default_factory=list)  # lines
+    makes_signals: bool = False
+
+
+@cache
+def _read(path: Path) -> Source:
+    """Parsed once a process."""
+    found = Source()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            found.imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Constant) and (named := re.fullmatch(_NAMED, str(node.value))):
-            found |= {named[1], named[1].rpartition(".")[0]}
+            found.imports |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Constant):
+            if named := _NAMED.fullmatch(str(node.value)):
+                found.imports |= {named[1], named[1].rpartition(".")[0]}
+        elif isinstance(node, ast.ClassDef):
+            found.classes.append(node.name)
+        elif isinstance(node, ast.Call):
+            found.makes_signals |= isinstance(node.func, ast.Name) and node.func.id == "Signal"
+        elif isinstance(node, ast.Attribute) and _reads_time(node):
+            found.reads_time.append(node.lineno)
     return found
+
+
+def _reads_time(node: ast.Attribute) -> bool:
+    named = isinstance(node.value, ast.Name) and node.value.id in {"timezone", "datetime", "date"}
+    return named and node.attr in {"now", "utcnow", "today"}
 
 
 def test_no_module_is_imported_by_nobody() -> None:
@@ -97,7 +122,7 @@ def test_no_module_is_imported_by_nobody() -> None:
     imported = {
         name
         for path in [*OUR_MODULES, *(ROOT / "fairshare_web").glob("*.py"), ROOT / "manage.py"]
-        for name in _imports(path)
+        for name in _read(path).imports
     }
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in OUR_MODULES if path.stem != "__init__"
@@ -110,7 +135,7 @@ def test_the_engine_needs_numpy_and_the_standard_library_alone() -> None:
     foreign = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in (ROOT / "apps/engine").rglob("*.py")
-        for name in _imports(path)
+        for name in _read(path).imports
         if name.partition(".")[0] not in {*sys.stdlib_module_names, "numpy"}
         if not name.startswith("apps.engine")
         if (path.name, name.partition(".")[0]) != ("fast.py", "numba")
@@ -125,7 +150,7 @@ def test_rooms_below_the_faces_know_neither_rest_nor_drawings_nor_requests() -> 
         for room in ("engine", *DOMAIN_ROOMS)
         for path in (ROOT / "apps" / room).rglob("*.py")
         if path.name != "admin.py"  # Django's own pages
-        for name in sorted(_imports(path))
+        for name in sorted(_read(path).imports)
         if faces.fullmatch(name)
     ]
     assert known == []
@@ -138,10 +163,10 @@ def test_commands_are_of_one_room() -> None:
 
 def test_no_class_is_a_manager_or_a_mixin() -> None:
     towers = [
-        f"{path.relative_to(ROOT)}: {node.name}"
+        f"{path.relative_to(ROOT)}: {name}"
         for path in OUR_MODULES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef) and re.search(r"(Manager|Mixin|Helper|Util)s?$", node.name)
+        for name in _read(path).classes
+        if re.search(r"(Manager|Mixin|Helper|Util)s?$", name)
     ]
     assert towers == []
 
@@ -153,25 +178,16 @@ def test_migrations_are_named() -> None:
 
 def test_time_is_read_in_one_place() -> None:
     readers = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
+        f"{path.relative_to(ROOT)}:{line}"
         for path in OUR_MODULES
         if path.name != "clock.py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute)
-        and node.attr in {"now", "utcnow", "today"}
-        and isinstance(node.value, ast.Name)
-        and node.value.id in {"timezone", "datetime", "date"}
+        for line in _read(path).reads_time
     ]
     assert readers == []
 
 
 def test_signals_of_our_own_are_just_one() -> None:
-    made = [
-        path
-        for path in OUR_MODULES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Signal"
-    ]
+    made = [path for path in OUR_MODULES if _read(path).makes_signals]
     assert [str(path.relative_to(ROOT)) for path in made] == ["apps/policies/signals.py"]
 
 

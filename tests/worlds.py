@@ -17,6 +17,7 @@ from apps.accounts.token_cache import tokens
 from apps.priorities import served
 from tests.api.small_site import AT, Site, build_site
 from tests.dashboard.grid import Grid, make_grid
+from tests.privacy.known_site import build_known_world
 from tests.rights_world import World
 
 __all__ = ["AT", "MAKERS", "forget_process", "named_by"]
@@ -108,3 +109,9 @@ def rights_world() -> World:
         made = build_site(AT)
         made.recompute()
         return World(made)
+
+
+@world
+def known_world() -> World:
+    """Where the numbers of each person are known again: for tests that look for them in every answer."""
+    return build_known_world()

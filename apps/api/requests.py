@@ -9,6 +9,8 @@ from collections.abc import Callable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
+from apps.accounts.asked_once import answers_kept
+
 HEADER = "X-Request-Id"
 _KEY = "HTTP_X_REQUEST_ID"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -28,6 +30,19 @@ class RequestIdMiddleware:
         if isinstance(response, HttpResponse) and response.content and "Content-Length" not in response:
             response["Content-Length"] = str(len(response.content))  # look-ups and health never meet CommonMiddleware
         return response
+
+
+class AskOnceMiddleware:
+    """A request that only reads asks the database the same once."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if request.method not in ("GET", "HEAD"):
+            return self.get_response(request)
+        with answers_kept():
+            return self.get_response(request)
 
 
 def request_id(request: HttpRequest) -> str:

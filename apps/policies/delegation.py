@@ -20,6 +20,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit import record
 from apps.accounts.models import User
 from apps.accounts.people import clean_group
+from apps.accounts.selectors import groups_of
 from apps.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.policies.change_sets import require_reason
 from apps.policies.holdings import FOREVER, Holding, Lineages, Standing, until_of
@@ -83,7 +84,7 @@ class Setting:
 
     @property
     def _groups(self) -> set[str]:
-        return set(self.actor.user.groups.values_list("name", flat=True)) if self.actor.user else set()
+        return set(groups_of(self.actor.user)) if self.actor.user else set()
 
 
 def give_grant(

@@ -12,7 +12,6 @@ from datetime import date, datetime
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from apps.accounts.actor import Actor
@@ -20,12 +19,12 @@ from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.boosts import former_shares, is_boost, shares_operations
 from apps.policies.change_sets import require_reason
 from apps.policies.columns import Node, TreeColumns
-from apps.policies.models import ChangeSet, Entry, Grant, Policy, Revision
+from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.names import MOST_SHARES, RESERVE
 from apps.policies.operations import Operation
 from apps.policies.publishing import lock_policy
 from apps.policies.reverting import revert_revision
-from apps.policies.scope import WRITE, Rights, Verb, require_scope, visible_entries
+from apps.policies.scope import EVERYBODY, WRITE, Rights, Verb, held_by, require_scope, visible_entries
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set, publish_locked
 from apps.policies.trees import load_tree
@@ -94,14 +93,10 @@ def list_led_groups(*, at: datetime, actor: Actor) -> list[LedGroup]:
 
 
 def leads_any(*, at: datetime, actor: Actor) -> bool:
-    """Whether there is a grant of shares to this person: one query, asked for on every page."""
+    """Whether there is a grant of shares to this person, or to a group of theirs: asked for on every page."""
     if actor.user is None or not actor.user.is_active:
         return False
-    people = list(actor.user.groups.values_list("name", flat=True))
-    held = Grant.objects.filter(
-        Q(user=actor.user) | Q(people__in=people, user=None), verbs__contains=[Verb.EDIT_SHARES]
-    )
-    return held.filter(Q(expires_at=None) | Q(expires_at__gt=at)).exists()
+    return any(Verb.EDIT_SHARES in held.verbs and held.people != EVERYBODY for held in held_by(actor.user, at))
 
 
 def equal_terms(members: Sequence[Node]) -> dict[UUID, MemberTerms]:

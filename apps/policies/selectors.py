@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from apps.accounts.actor import Actor
+from apps.accounts.asked_once import ask_once
 from apps.errors import NotFound
 from apps.policies.change_sets import Sight, missing_change_set, require_sight_of
 from apps.policies.columns import FIELDS
@@ -41,13 +42,14 @@ def list_policies(*, actor: Actor) -> list[Policy]:
     policies = Policy.objects.order_by("name", "pk")
     if actor.token is not None and actor.token.policy_slug:
         policies = policies.filter(slug=actor.token.policy_slug)
-    return list(policies)
+    bound = actor.token.policy_slug if actor.token is not None else ""
+    return list(ask_once(("policies", bound), lambda: list(policies)))
 
 
 def get_policy(*, slug: str, actor: Actor, scope: str = READ) -> Policy:
     """The policy, or NotFound. `scope` is what a token must carry; what of the tree is seen, scope.py decides."""
     require_policy(actor, slug)
-    policy = Policy.objects.filter(slug=slug).first() if "\0" not in slug else None
+    policy = ask_once(("policy", slug), Policy.objects.filter(slug=slug).first) if "\0" not in slug else None
     if policy is None:
         raise no_policy(slug)
     if scope == READ and actor.has_scope("policies:write"):
@@ -62,7 +64,8 @@ def get_revision(*, policy: Policy, at: int | datetime | None = None) -> Revisio
     if isinstance(at, datetime):
         found = revisions.filter(published_at__lte=at).first()
     elif at is None:
-        found = revisions.filter(number=policy.head_number).first()
+        number = policy.head_number
+        found = ask_once(("revision", policy.pk, number), revisions.filter(number=number).first)
     else:
         found = revisions.filter(number=at).first() if 0 < at < 2**31 else None
     if found is None:

@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 from django.contrib.auth.models import Group
 from django.db import connection
 
+from apps.accounts.asked_once import ask_once
 from apps.accounts.intern import AccountKey, canonical
 from apps.accounts.models import Account, User
 from apps.accounts.people import clean_group
@@ -76,7 +77,7 @@ def with_namespaces(stored: Sequence[Rule], namespaces: Mapping[str, str]) -> li
 def load_rules(policy: Policy) -> tuple[Rule, ...]:
     """The policy's stored mapping rules in their order, without those of its tree."""
     rows = MappingRule.objects.filter(policy=policy).order_by("position").values(*_STORED)
-    return tuple(Rule(**row) for row in rows)
+    return ask_once(("rules", policy.pk), lambda: tuple(Rule(**row) for row in rows))
 
 
 def in_order(stored: Sequence[Rule], of_tree: Iterable[Rule]) -> tuple[Rule, ...]:

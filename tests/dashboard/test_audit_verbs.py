@@ -12,6 +12,7 @@ from django.apps import apps
 
 from apps.dashboard.audit_words import SENTENCES, TOPICS, WANTED
 
+_KINDS = (ast.Call, ast.Assign, ast.AnnAssign, ast.FunctionDef)
 _VERB = re.compile(r"[a-z_]+\.[a-z_]+")
 _WORDS = "audit_words.py"  # names every verb, and writes none
 
@@ -22,27 +23,29 @@ class Verbs:
     def __init__(self) -> None:
         files = (file for app in apps.get_app_configs() if app.name.startswith("apps.")
                  for file in sorted(Path(app.path).rglob("*.py")))  # fmt: skip
-        self._modules = [
-            ast.parse(file.read_text(encoding="utf-8"))
-            for file in files
-            if "migrations" not in file.parts and file.name != _WORDS
-        ]
+        self._modules: dict[ast.Module, list[ast.AST]] = {}  # with the nodes that can write or take a verb
+        for file in files:
+            if "migrations" not in file.parts and file.name != _WORDS:
+                module = ast.parse(file.read_text(encoding="utf-8"))
+                self._modules[module] = [node for node in ast.walk(module) if isinstance(node, _KINDS)]
 
     @cached_property
     def written(self) -> set[str]:
-        return {verb for module in self._modules for node in ast.walk(module) for verb in self._of(module, node)}
+        return {verb for module, nodes in self._modules.items() for node in nodes for verb in self._of(module, node)}
 
     @cached_property
     def refused(self) -> set[str]:
         """Written for attempts that failed: by `outcome="refused"`, or by what logs each refusal of a block."""
-        return {verb for module in self._modules for node in ast.walk(module) for verb in self._refused(module, node)}
+        return {
+            verb for module, nodes in self._modules.items() for node in nodes for verb in self._refused(module, node)
+        }
 
     @cached_property
     def _places(self) -> dict[tuple[ast.Module | None, str], int]:
         """Where each function takes a verb. Private ones are of their module: several have the same name."""
         found: dict[tuple[ast.Module | None, str], int] = {}
-        for module in self._modules:
-            for node in ast.walk(module):
+        for module, nodes in self._modules.items():
+            for node in nodes:
                 if isinstance(node, ast.FunctionDef):
                     names = [each.arg for each in node.args.args if each.arg != "self"]
                     if "verb" in names:
@@ -73,7 +76,7 @@ class Verbs:
             return
         for given in self._given(module, node):
             if isinstance(given, ast.Attribute) and given.attr == "verb":  # whichever a class of this module says
-                yield from (verb for each in ast.walk(module) if not isinstance(each, ast.Call)
+                yield from (verb for each in self._modules[module] if not isinstance(each, ast.Call)
                             for verb in self._of(module, each))  # fmt: skip
             yield from _verbs_of(given)
 

@@ -62,21 +62,12 @@ class Site:
         self, user: str, group: str, hours: float, *, ago_h: float = 1, source: Source | None = None, **fields: Any
     ) -> None:
         """A finished job of one CPU that ended some hours ago; `hours` of core-hours by its number of CPUs."""
-        end_at = AS_OF - timedelta(hours=ago_h)
-        row = RecordRow(
-            **{
-                "job": f"{user}-{group}-{hours}-{ago_h}-{fields.get('queue', '')}",
-                "user": user,
-                "group": group,
-                "state": "finished",
-                "submit_at": end_at - timedelta(hours=1),
-                "start_at": end_at - timedelta(hours=1),
-                "end_at": end_at,
-                "cpus": hours,
-                **fields,
-            }
-        )
-        ingest_batch(source=source or self.source, rows=[row], at=max(AS_OF, end_at))
+        self.jobs([finished(user, group, hours, ago_h=ago_h, **fields)], source=source)
+
+    def jobs(self, rows: Sequence[RecordRow], *, source: Source | None = None) -> None:
+        """Many at once, which takes a fraction of the time."""
+        last = max(row.end_at for row in rows if row.end_at is not None)
+        ingest_batch(source=source or self.source, rows=rows, at=max(AS_OF, last))
 
     def running(
         self, user: str, group: str, *, cpus: float, since_h: float, requested_h: float | None = None,
@@ -102,6 +93,23 @@ class Site:
         done = work_run_now(run.pk)
         assert done.state == "succeeded", done.error
         return Snapshot.objects.get(pk=done.result["snapshot"])
+
+
+def finished(user: str, group: str, hours: float, *, ago_h: float = 1, **fields: Any) -> RecordRow:
+    end_at = AS_OF - timedelta(hours=ago_h)
+    return RecordRow(
+        **{
+            "job": f"{user}-{group}-{hours}-{ago_h}-{fields.get('queue', '')}",
+            "user": user,
+            "group": group,
+            "state": "finished",
+            "submit_at": end_at - timedelta(hours=1),
+            "start_at": end_at - timedelta(hours=1),
+            "end_at": end_at,
+            "cpus": hours,
+            **fields,
+        }
+    )
 
 
 def children(**groups: dict[str, float]) -> list[dict[str, Any]]:

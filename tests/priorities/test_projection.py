@@ -26,7 +26,7 @@ from apps.priorities.projection import HORIZONS_DAYS, Projection, Side, accounts
 from apps.usage.selectors import OpenRecords, UsageArrays
 from tests.examples import examples
 from tests.oracles_projection import HOUR, Bucket, Job, used_ahead
-from tests.priorities.conftest import AS_OF, PROJECTS, Site
+from tests.priorities.conftest import AS_OF, PROJECTS, Site, finished
 
 NOW = datetime(2026, 11, 20, 12, 20, tzinfo=UTC)
 NOW_S = NOW.timestamp()
@@ -111,9 +111,9 @@ def test_usage_ahead_is_that_of_every_hour_written_out(
 
 def _steady(site: Site, from_days: float, to_days: float) -> None:
     """The same use every hour: bob's is twice alice's, carol's comes from biology."""
-    for hour in range(int(from_days * 24), int(to_days * 24)):
-        for user, group, cpus in (("alice", "physics", 2), ("bob", "physics", 4), ("carol", "biology", 3)):
-            site.job(user, group, cpus, ago_h=hour)
+    people = (("alice", "physics", 2), ("bob", "physics", 4), ("carol", "biology", 3))
+    hours = range(int(from_days * 24), int(to_days * 24))
+    site.jobs([finished(*person, ago_h=hour) for hour in hours for person in people])
 
 
 def _projection(policy: Policy, *operations: dict[str, Any], wanted: dict[str, Any] | None = None) -> Projection:

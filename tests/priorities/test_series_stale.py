@@ -31,7 +31,7 @@ from apps.usage.selectors import watermarks
 from apps.usage.services import make_source
 from apps.usage.sources import change_source, tag_of
 from apps.usage.versions import lock_source
-from tests.priorities.conftest import AS_OF, PROJECTS, Site
+from tests.priorities.conftest import AS_OF, PROJECTS, Site, finished
 from tests.priorities.test_series import WINDOW, agrees_with_recomputes, build, publish, read, uid
 
 pytestmark = pytest.mark.django_db
@@ -51,9 +51,9 @@ def built(make_site: Callable[..., Site]) -> Site:
     made = make_site()
     publish(made, PROJECTS, WINDOW, AS_OF - 30 * DAY)
     made.map()
-    for ago_d in range(1, 31, 2):
-        made.job("alice", "physics", 1 + ago_d, ago_h=24 * ago_d)
-        made.job("carol", "biology", 2, ago_h=24 * ago_d + 3)
+    days = range(1, 31, 2)
+    made.jobs([finished("alice", "physics", 1 + ago_d, ago_h=24 * ago_d) for ago_d in days])
+    made.jobs([finished("carol", "biology", 2, ago_h=24 * ago_d + 3) for ago_d in days])
     build(made)
     return made
 

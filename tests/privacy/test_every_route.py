@@ -17,26 +17,15 @@ from django.conf import LazySettings
 from django.test import Client
 from django.urls import get_resolver
 
-from apps.accounts.actor import SYSTEM
-from apps.accounts.models import Account
 from apps.dashboard import presentation
-from apps.policies.models import Policy
-from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities import served
 from apps.priorities.models import Snapshot
-from tests.api.conftest import _fresh_process, site  # noqa: F401 - fixtures
-from tests.api.small_site import Site, _text, push
+from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
+from tests.privacy.known_site import ISSUER, JOBS
 from tests.rights_world import Row, World
 from tests.test_idor_matrix import ROWS, answer_text, routes
 from tests.worlds import AT
 
-# user → (group, cores, seconds, days ago): one job each, by which its user is known again.
-JOBS = {
-    "alice": ("physics", 1999, 20_011, 3),
-    "bob": ("physics", 1377, 19_043, 2),
-    "zorblax": ("physics", 777, 21_503, 3),
-    "carol": ("biology", 941, 17_707, 2),
-}
 # Of whom each of them may know nothing; and whose names they may not read anywhere.
 STRANGERS = {
     "alice": ("bob", "zorblax", "carol"),
@@ -61,28 +50,11 @@ def test_every_route_is_asked_or_exempted_with_a_reason() -> None:
 
 
 @pytest.fixture
-def known(site: Site, monkeypatch: pytest.MonkeyPatch, settings: LazySettings) -> World:  # noqa: F811
+def known(known_world: World, settings: LazySettings) -> World:
     """Two days of snapshots, and colleagues whose numbers are theirs alone."""
-    settings.FAIRSHARE_ISSUER = "site.example"
-    add = [{"op": "add", "parent": "/physics", "name": "zorblax", "kind": "user"}]
-    made = make_change_set(policy_slug="grid", operations=add, at=AT, actor=SYSTEM)
-    publish_change_set(id=made.pk, version=1, reason="one more", at=AT, actor=SYSTEM)
-    site.policy = Policy.objects.get(pk=site.policy.pk)
-    push(site, [_record(user, *job) for user, job in JOBS.items()])
-    Account.objects.filter(user_name="alice").update(person=site.alice)
-    for at in (AT - timedelta(days=1), AT):
-        monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
-        site.at = at
-        site.recompute()
-    return World(site)
-
-
-def _record(user: str, group: str, cores: int, run_s: int, days_ago: int) -> dict[str, Any]:
-    end = AT - timedelta(days=days_ago)
-    start = end - timedelta(seconds=run_s)
-    return {
-        "job": f"known-{user}", "user": user, "group": group, "start": _text(start), "end": _text(end), "cpus": cores
-    }  # fmt: skip
+    settings.FAIRSHARE_ISSUER = ISSUER
+    served.look()
+    return known_world
 
 
 def marks(name: str) -> set[str]:

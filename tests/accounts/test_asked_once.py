@@ -1,0 +1,56 @@
+"""A request that only reads asks the same once; what writes asks each time."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from apps.accounts.asked_once import answers_kept, ask_once
+from apps.accounts.models import User
+from apps.policies.models import Grant, Policy
+from tests.dashboard.grid import Grid
+
+
+def test_an_answer_is_kept_until_the_outer_block_ends() -> None:
+    asked: list[int] = []
+
+    def ask() -> int:
+        asked.append(len(asked))
+        return len(asked)
+
+    assert [ask_once("key", ask) for _ in range(2)] == [1, 2]
+    with answers_kept():
+        with answers_kept():
+            assert ask_once("key", ask) == 3
+        assert ask_once("key", ask) == 3
+        assert ask_once("another", ask) == 4
+    assert ask_once("key", ask) == 5
+
+
+def test_a_page_asks_for_groups_grants_policies_and_trees_once(closed_grid: Grid, client: Client) -> None:
+    client.force_login(User.objects.create_user("zoe"), backend="django.contrib.auth.backends.ModelBackend")
+    client.get("/")
+    with CaptureQueriesContext(connection) as asked:
+        assert client.get("/").status_code == 200
+    tables = ("auth_group", "policies_grant", "policies_policy", "policies_revision")
+    repeated = [
+        sql
+        for sql, n in Counter(query["sql"] for query in asked).items()
+        if n > 1 and any(f'FROM "{table}"' in sql for table in tables)
+    ]
+    assert repeated == []
+
+
+def test_a_grant_is_seen_by_the_next_request_at_once(closed_grid: Grid, client: Client) -> None:
+    zoe, policy = User.objects.create_user("zoe"), Policy.objects.get()
+    client.force_login(zoe, backend="django.contrib.auth.backends.ModelBackend")
+    page = f"/policy/{policy.slug}/n/{closed_grid.uid('/atlas')}/atlas/"
+    assert client.get(page).status_code == 404
+    Grant.objects.create(
+        policy=policy, entry_uid=closed_grid.uid("/"), user=zoe, role="viewer", reason="sums",
+        verbs=["view_aggregate"], created_at=closed_grid.at,
+    )  # fmt: skip
+    assert client.get(page).status_code == 200
