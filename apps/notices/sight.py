@@ -9,10 +9,10 @@ from uuid import UUID
 import numpy as np
 
 from apps.accounts.actor import Actor
-from apps.errors import DomainError
+from apps.errors import DomainError, NotFound
 from apps.notices.kinds import kinds
 from apps.notices.models import Notice
-from apps.policies.access import GrantLine, list_grants
+from apps.policies.access import GrantLine, get_grant_line
 from apps.policies.columns import Mask
 from apps.policies.deciding import Decider
 from apps.policies.models import Policy
@@ -36,11 +36,12 @@ class PolicySight:
     def decider(self) -> Decider:
         return Decider(self.policy, self._actor, self._at)
 
-    @cached_property
-    def grants(self) -> dict[int, GrantLine]:
-        """Those that the reader may know of, by number."""
-        lines = list_grants(policy_slug=self.policy.slug, at=self._at, actor=self._actor)
-        return {line.grant.pk: line for line in lines}
+    def grant(self, number: int) -> GrantLine | None:
+        """None where there is none that the reader may know of."""
+        try:
+            return get_grant_line(policy_slug=self.policy.slug, grant_id=number, at=self._at, actor=self._actor)
+        except NotFound:
+            return None
 
     @cached_property
     def _concerned(self) -> Mask:

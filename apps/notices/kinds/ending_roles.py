@@ -44,7 +44,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 def is_for(reader: Reader, notice: Notice) -> bool:
     """Who holds it, and who may change it."""
     sight = reader.of(notice.policy)
-    line = sight.grants.get(int(notice.facts["grant"])) if sight else None
+    line = sight.grant(int(notice.facts["grant"])) if sight else None
     return line is not None and (line.is_own or line.may_change)
 
 
