@@ -10,6 +10,7 @@ from io import BytesIO
 from typing import Any
 from uuid import UUID
 
+import pytest
 from django.conf import settings
 from django.test import Client, override_settings
 
@@ -17,6 +18,7 @@ from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account, AuditEvent, Token, User
 from apps.accounts.services import make_token, revoke_token
+from apps.dashboard.navigation import Shell
 from apps.federation.feeds import make_feed
 from apps.federation.fetching import ask_for
 from apps.federation.models import Mount, Subscription
@@ -77,6 +79,26 @@ class Row:
     headers: dict[str, str] = field(default_factory=dict)
     besides: str = ""  # "vera 200 dora 403": further people who get something of their own
     remakes: str = ""  # what has to be made anew for each actor, because the request uses it up
+
+
+def count_in_frame_once(patch: pytest.MonkeyPatch) -> None:
+    """For tests that only read: the counts beside the navigation are worked out once for each person and policy, not
+    once for each of their pages."""
+    kept: dict[Any, Any] = {}
+
+    def once(name: str) -> property:
+        count = getattr(Shell, name).func
+
+        def counted(shell: Shell) -> Any:
+            key = (name, shell._request.user.pk, shell.policy.slug if shell.policy else "")
+            if key not in kept:
+                kept[key] = count(shell)
+            return kept[key]
+
+        return property(counted)
+
+    for name in ("leads", "n_waiting", "n_notices", "freshness"):
+        patch.setattr(Shell, name, once(name))
 
 
 class BareClient(Client):
