@@ -132,9 +132,9 @@ def _compare(source: Source) -> Proof:
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS usage_proof, usage_proof_sum, usage_proof_bad")
         cursor.execute(_TABLES)
-        cursor.execute("SELECT max(id) FROM usage_record WHERE source_id = %s", [source.pk])
-        last_id = cursor.fetchone()[0] or 0
-        for after_id in range(0, last_id, _AT_A_TIME):
+        cursor.execute("SELECT min(id) - 1, max(id) FROM usage_record WHERE source_id = %s", [source.pk])
+        before_id, last_id = (each or 0 for each in cursor.fetchone())
+        for after_id in range(before_id, last_id, _AT_A_TIME):
             found.n_records += _add_piece(source.pk, after_id, min(after_id + _AT_A_TIME, last_id))
         cursor.execute(_SUM)
         cursor.execute("ANALYZE usage_proof_sum")
