@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,7 @@ from apps.cli.stack.paths import (
     socket_dir,
     write_once,
 )
+from tests.once import made_once
 
 
 @pytest.fixture
@@ -66,18 +68,25 @@ def with_stack_in(var: Path) -> WithStack:
 class FirstCommand:
     """What the first command in an empty directory said, and what it left there."""
 
-    var: Path
+    directory: str
     status: int
     out: str
     errors: str
 
+    @property
+    def var(self) -> Path:
+        return Path(self.directory)
 
-@pytest.fixture(scope="module")
-def first_command() -> Iterator[FirstCommand]:
-    with tempfile.TemporaryDirectory(prefix="fs-") as folder:
-        process = with_stack_in(Path(folder))("--", sys.executable, "manage.py", "create_user", "alice")
+
+@pytest.fixture(scope="session")
+def first_command() -> FirstCommand:
+    def run(place: Path) -> dict[str, Any]:
+        var = tempfile.mkdtemp(prefix="fs-", dir=place)
+        process = with_stack_in(Path(var))("--", sys.executable, "manage.py", "create_user", "alice")
         out, errors = process.communicate()
-        yield FirstCommand(Path(folder), process.returncode, out, errors)
+        return {"directory": var, "status": process.returncode, "out": out, "errors": errors}
+
+    return FirstCommand(**made_once("first-command", run))
 
 
 @pytest.fixture

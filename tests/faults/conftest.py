@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 import signal
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.stack import Stack, eventually
+from tests.once import made_once
 
 
 @dataclass(frozen=True)
@@ -30,15 +28,7 @@ class FirstStart:
 
 @pytest.fixture(scope="session")
 def first_start() -> FirstStart:
-    shared = Path(os.environ["FAIRSHARE_VAR"])
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    told = shared / "first-start.json"
-    with (shared / "first-start.lock").open("w") as lock:  # the other processes wait for the first one's
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not told.exists():
-            told.write_text(json.dumps(asdict(_start_and_stop(shared))), encoding="utf-8")
-    return FirstStart(**json.loads(told.read_text(encoding="utf-8")))
+    return FirstStart(**made_once("first-start", lambda place: asdict(_start_and_stop(place))))
 
 
 def _start_and_stop(place: Path) -> FirstStart:
