@@ -45,7 +45,9 @@ run: setup
 debian:
 	@sh .ci/debian
 
-PYTEST := $(PY) -m pytest -n 2 --dist worksteal
+# Three on two cores: many tests wait for other processes.
+WORKERS ?= 3
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist worksteal
 SEED ?= $(shell date +%s)
 
 # All of it, with the same examples each time. Goal: twelve minutes on two idle cores.
