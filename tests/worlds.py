@@ -20,7 +20,9 @@ from tests.dashboard.grid import Grid, make_grid
 from tests.dashboard.mounted import make_mounted, make_placed
 from tests.federation import starts
 from tests.federation.feed_site import Teller, make_told_of
+from tests.federation.grid_site import make_grid_site
 from tests.federation.other_side import OtherSide
+from tests.priorities.conftest import Site as PrioritySite
 from tests.privacy.known_site import build_known_world
 from tests.rights_world import World
 
@@ -165,3 +167,9 @@ def feed_teller() -> Teller:
     """A site with a feed of usage that nobody has asked for yet."""
     with override_settings(FAIRSHARE_ISSUER="site-a.example"):
         return make_told_of()
+
+
+@world
+def grid_site() -> PrioritySite:
+    """A VO with usage of three sites."""
+    return make_grid_site()
