@@ -22,6 +22,7 @@ from tests.federation import starts
 from tests.federation.feed_site import Teller, make_told_of
 from tests.federation.grid_site import make_grid_site
 from tests.federation.other_side import OtherSide
+from tests.federation.restored_site import make_restored
 from tests.priorities.conftest import Site as PrioritySite
 from tests.privacy.known_site import build_known_world
 from tests.rights_world import World
@@ -135,6 +136,12 @@ def vo_mounted() -> OtherSide:
 
 
 @partial(world, extends="vo_mounted")
+def vo_settled() -> OtherSide:
+    """The second version is in force, and we publish too."""
+    return starts.make_settled()
+
+
+@partial(world, extends="vo_mounted")
 def vo_subscribed() -> OtherSide:
     return starts.make_subscribed()
 
@@ -173,3 +180,9 @@ def feed_teller() -> Teller:
 def grid_site() -> PrioritySite:
     """A VO with usage of three sites."""
     return make_grid_site()
+
+
+@world
+def restored_feed() -> Teller:
+    """A feed with two subscriptions to it in one database."""
+    return make_restored()

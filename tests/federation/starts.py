@@ -12,13 +12,14 @@ from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
 from apps.federation.fetching import ask_for
-from apps.federation.models import Subscription
+from apps.federation.models import Mount, Subscription
 from apps.federation.mounting import make_mount
+from apps.federation.publications import make_publication
 from apps.federation.subscribing import subscribe
 from apps.policies import services
 from apps.policies.at_once import publish_operations
 from apps.runs.services import work_run_now
-from tests.federation.other_side import KEY, P1, P2, OtherFeed, OtherSide, serving
+from tests.federation.other_side import KEY, P1, P2, OtherFeed, OtherSide, projects, serving
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -61,6 +62,16 @@ def make_mounted() -> OtherSide:
             fingerprint=KEY.public.fingerprint, reason="We granted VO-A 30 shares.", at=AT, actor=COMMAND,
         )  # fmt: skip
         assert work_run_now(ask_for(made, at=AT).pk).result["outcome"] == "landed"
+    return side
+
+
+def make_settled() -> OtherSide:
+    """Version 2 is in force, so that 1 is an old one; and as a site that publishes we could be part of a circle."""
+    with serving(make_mounted()) as side, override_settings(**as_site(side)):
+        Mount.objects.update(url=side.url, most_points=100)
+        make_publication(policy_slug="grid", entry="/VO-B", name="vo-b", at=AT, actor=COMMAND)
+        side.publish(projects(p1=51))
+        assert work_run_now(ask_for(Mount.objects.get(), at=AT).pk).result["outcome"] == "landed"
     return side
 
 
