@@ -49,10 +49,15 @@ def show_values() -> None:
     core.RepresentationPrinter = RepresentationPrinter  # type: ignore[attr-defined]
 
 
-def examples(count: int, *, steps: int | None = None, suppress: Iterable[HealthCheck] = ()) -> settings:
-    """Settings of a test that ordinarily draws so many; steps: of each run of a state machine, at most."""
+def examples(
+    count: int, *, steps: int | None = None, suppress: Iterable[HealthCheck] = (), fewest: int = _FEWEST
+) -> settings:
+    """Settings of a test that ordinarily draws so many; steps: of each run of a state machine, at most.
+
+    fewest: in `fixed`, for a test whose examples are long and go through much each.
+    """
     asked = settings(
-        max_examples=_count(count, settings.get_current_profile_name()),
+        max_examples=_count(count, settings.get_current_profile_name(), fewest),
         suppress_health_check=[*_TIMED, *(check for check in suppress if check not in _TIMED)],
         deadline=None,
     )
@@ -64,7 +69,7 @@ def new_uid() -> UUID:
     return UUID(int=random.getrandbits(128), version=4)
 
 
-def _count(count: int, profile: str) -> int:
+def _count(count: int, profile: str, fewest: int = _FEWEST) -> int:
     if profile == FIXED:
-        return max(count // 4, min(count, _FEWEST))
+        return max(count // 4, min(count, fewest))
     return 4 * count if profile == DEEP else count

@@ -17,6 +17,13 @@ from apps.accounts.token_cache import tokens
 from apps.priorities import served
 from tests.api.small_site import AT, Site, build_site
 from tests.dashboard.grid import Grid, make_grid
+from tests.dashboard.mounted import make_mounted, make_placed
+from tests.federation import starts
+from tests.federation.feed_site import Teller, make_told_of
+from tests.federation.grid_site import make_grid_site
+from tests.federation.other_side import OtherSide
+from tests.federation.restored_site import make_restored
+from tests.priorities.conftest import Site as PrioritySite
 from tests.privacy.known_site import build_known_world
 from tests.rights_world import World
 
@@ -115,3 +122,67 @@ def rights_world() -> World:
 def known_world() -> World:
     """Where the numbers of each person are known again: for tests that look for them in every answer."""
     return build_known_world()
+
+
+@world
+def vo_policy() -> None:
+    """A grid with two VOs."""
+    starts.make_policy_of_vos()
+
+
+@partial(world, extends="vo_policy")
+def vo_mounted() -> OtherSide:
+    return starts.make_mounted()
+
+
+@partial(world, extends="vo_mounted")
+def vo_settled() -> OtherSide:
+    """The second version is in force, and we publish too."""
+    return starts.make_settled()
+
+
+@partial(world, extends="vo_mounted")
+def vo_subscribed() -> OtherSide:
+    return starts.make_subscribed()
+
+
+@partial(world, extends="vo_subscribed")
+def vo_taken() -> OtherSide:
+    """Two documents of usage were taken."""
+    return starts.make_taken()
+
+
+@partial(world, extends="vo_subscribed")
+def vo_held() -> OtherSide:
+    """An hour that another site tells of is held."""
+    return starts.make_held()
+
+
+@partial(world, extends="computed_site")
+def placed_site() -> Site:
+    """With an entry that another authority's policy may be mounted at."""
+    return make_placed(AT)
+
+
+@partial(world, extends="placed_site")
+def mounted_site() -> Site:
+    return make_mounted(AT)
+
+
+@world
+def feed_teller() -> Teller:
+    """A site with a feed of usage that nobody has asked for yet."""
+    with override_settings(FAIRSHARE_ISSUER="site-a.example"):
+        return make_told_of()
+
+
+@world
+def grid_site() -> PrioritySite:
+    """A VO with usage of three sites."""
+    return make_grid_site()
+
+
+@world
+def restored_feed() -> Teller:
+    """A feed with two subscriptions to it in one database."""
+    return make_restored()

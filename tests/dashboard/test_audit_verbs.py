@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -23,11 +23,19 @@ class Verbs:
     def __init__(self) -> None:
         files = (file for app in apps.get_app_configs() if app.name.startswith("apps.")
                  for file in sorted(Path(app.path).rglob("*.py")))  # fmt: skip
+        texts = [file.read_text(encoding="utf-8") for file in files
+                 if "migrations" not in file.parts and file.name != _WORDS]  # fmt: skip
         self._modules: dict[ast.Module, list[ast.AST]] = {}  # with the nodes that can write or take a verb
-        for file in files:
-            if "migrations" not in file.parts and file.name != _WORDS:
-                module = ast.parse(file.read_text(encoding="utf-8"))
-                self._modules[module] = [node for node in ast.walk(module) if isinstance(node, _KINDS)]
+        self._parse(text for text in texts if "verb" in text)
+        # Elsewhere a verb is only written by a call, without the word, of what takes one.
+        names = "|".join(sorted(name for module, name in self._places if module is None))
+        calls = re.compile(rf"\b({names})\s*\(")
+        self._parse(text for text in texts if "verb" not in text and calls.search(text))
+
+    def _parse(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            module = ast.parse(text)
+            self._modules[module] = [node for node in ast.walk(module) if isinstance(node, _KINDS)]
 
     @cached_property
     def written(self) -> set[str]:

@@ -12,8 +12,9 @@ from django.test.utils import CaptureQueriesContext
 from apps.federation.models import Fetch, Mount
 from tests.api.conftest import _fresh_process, computed, site
 from tests.api.small_site import Site
+from tests.dashboard.mounted import signed_in
 from tests.dashboard.page import read, text_of
-from tests.dashboard.test_federation_pages import HOUR, HTMX, admin, mount, path_of, place, side, signed_in
+from tests.dashboard.test_federation_pages import HOUR, HTMX, admin, mount, path_of, place, side
 from tests.worlds import AT
 
 __all__ = ["_fresh_process", "admin", "computed", "mount", "place", "side", "site"]

@@ -10,8 +10,9 @@ from apps.federation.models import Mount
 from apps.policies.models import Policy
 from tests.api.conftest import _fresh_process, computed, site
 from tests.api.small_site import Site
+from tests.dashboard.mounted import signed_in
 from tests.dashboard.page import read, text_of
-from tests.dashboard.test_federation_pages import HTMX, admin, mount, origin, path_of, place, side, signed_in
+from tests.dashboard.test_federation_pages import HTMX, admin, mount, origin, path_of, place, side
 from tests.worlds import AT
 
 __all__ = ["_fresh_process", "admin", "computed", "mount", "place", "side", "site"]

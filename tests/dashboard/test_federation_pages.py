@@ -12,11 +12,9 @@ import pytest
 from django.conf import LazySettings
 from django.test import Client
 
-from apps.accounts.actor import SYSTEM
-from apps.accounts.models import AuditEvent, User
+from apps.accounts.models import AuditEvent
 from apps.federation.fetching import ask_for
 from apps.federation.models import Fetch, Mount, Publication, PublishedDocument, Reading
-from apps.policies.at_once import publish_operations
 from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.trees import load_tree
@@ -24,23 +22,13 @@ from apps.runs.services import work_run_now
 from apps.signing import SigningKey
 from tests.api.conftest import _fresh_process, computed, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site
+from tests.dashboard.mounted import LIMITS, NEW, hidden, new_side, signed_in, walk
 from tests.dashboard.page import Page, read, text_of
 from tests.federation.other_side import KEY, OtherSide, projects, serving
 from tests.worlds import AT
 
 HOUR = timedelta(hours=1)
 HTMX = {"HX-Request": "true"}
-NEW = "/federation/mount/"
-LIMITS = {
-    "every": "5", "max_age": "24", "most_points": "5", "most_entries": "10000", "most_levels": "32",
-    "stale_action": "keep",
-}  # fmt: skip
-
-
-def signed_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-    return client
 
 
 def codes_of(answer: Any, form: str = "form") -> dict[str, set[str]]:
@@ -75,26 +63,17 @@ def looks_of(page: Page) -> list[tuple[str | None, str | None]]:
     return [(each.attributes["data-state"], each.attributes["data-value"]) for each in page.items("look")]
 
 
-def hidden(answer: Any) -> dict[str, str]:
-    """What a form of the page carries along, as a browser would send it."""
-    pairs = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', answer.content.decode())
-    return {name: html.unescape(value) for name, value in pairs if name != "csrfmiddlewaretoken"}
-
-
 @pytest.fixture
 def side(settings: LazySettings) -> Iterator[OtherSide]:
     settings.FAIRSHARE_ISSUER = "site.example"
-    with serving(OtherSide(at=AT)) as found:
+    with serving(new_side(AT)) as found:
         settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{found.port}"]
-        found.publish(issuers=("project.example",))
         yield found
 
 
 @pytest.fixture
-def place(computed: Site) -> Site:  # noqa: F811
+def place(placed_site: Site, computed: Site) -> Site:  # noqa: F811
     """A site with an entry for VO-A."""
-    add = {"op": "add", "parent": "/", "name": "vo-a", "kind": "vo", "shares": 25}
-    publish_operations(policy_slug="grid", operations=[add], reason="granted", at=AT, actor=SYSTEM)
     return computed
 
 
@@ -104,21 +83,10 @@ def admin(place: Site) -> Client:
 
 
 @pytest.fixture
-def mount(place: Site, side: OtherSide, admin: Client) -> Mount:
+def mount(mounted_site: Site, place: Site, side: OtherSide) -> Mount:
     """Mounted by the pages, and looked at once."""
-    walk(admin, side)
-    made = Mount.objects.get()
-    work_run_now(ask_for(made, at=AT).pk)
-    made.refresh_from_db()
-    return made
-
-
-def walk(client: Client, side: OtherSide, **last: str) -> Any:
-    """Every step of the way, each form sent as the page before wrote it."""
-    seen = client.post(NEW, {"step": "look", "policy": "grid", "url": side.url, "token": "s3cret"})
-    chosen = client.post(NEW, {**hidden(seen), "step": "key", "told": KEY.public.fingerprint})
-    given = {**hidden(chosen), **LIMITS, "entry": "/vo-a", "reason": "We granted it.", "step": "place"}
-    return client.post(NEW, {**given, **last})
+    Mount.objects.update(url=side.url)
+    return Mount.objects.select_related("policy").get()
 
 
 def path_of(mount: Mount) -> str:

@@ -21,8 +21,9 @@ from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
 from tests.api.conftest import Caller, _fresh_process, computed, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site
+from tests.dashboard.mounted import signed_in
 from tests.dashboard.page import read, text_of
-from tests.dashboard.test_federation_pages import admin, mount, origin, path_of, place, side, signed_in  # noqa: F401
+from tests.dashboard.test_federation_pages import admin, mount, origin, path_of, place, side  # noqa: F401
 from tests.series_by_hand import HandMade, put_in_place
 from tests.worlds import AT
 

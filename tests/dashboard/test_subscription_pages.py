@@ -18,6 +18,7 @@ from tests.dashboard.test_federation_pages import codes_of
 from tests.federation.conftest import AT, feed, mounted, policy, subscription, vo
 from tests.federation.looks import look_at
 from tests.federation.other_side import KEY, P1, P2, OtherFeed
+from tests.federation.starts import tell_more
 
 __all__ = ["feed", "mounted", "policy", "subscription", "vo"]
 NEW = "/federation/usage/new/"
@@ -110,12 +111,9 @@ def test_wrong_addresses_are_refused_with_what_is_wrong(
 
 
 @pytest.fixture
-def told(subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch) -> Subscription:
+def told(vo_held: object, subscription: Subscription, feed: OtherFeed) -> Subscription:
     """An hour that counts, one that is more than 100 cores can run, and a job on 8 cores."""
-    feed.tell(
-        {AT - HOUR: {P1: 36_000}, AT - 2 * HOUR: {P1: 720_000}}, [(P2, AT - HOUR, 8)], capacity_cores=250.0
-    )  # fmt: skip
-    look_at(subscription, monkeypatch, AT)
+    tell_more(feed)
     return subscription
 
 

@@ -26,7 +26,7 @@ from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.services import make_source
-from tests.federation.conftest import AT
+from tests.federation.starts import AT
 
 Sums = dict[int, dict[UUID, tuple[float, ...]]]  # hour since 1970 → uid of the entry → amounts
 HOUR = timedelta(hours=1)
@@ -52,6 +52,7 @@ TREE = {
         ],
     }
 }  # fmt: skip
+PLACES = {"P_A1": "/VO-A/P-A1", "P_A2": "/VO-A/P-A2", "P_B1": "/VO-B/P-B1", "of_a": "/VO-A"}
 
 
 @dataclass
@@ -126,6 +127,19 @@ def make_teller(*, entry: str = "/VO-A", tree: dict[str, Any] = TREE, **given: A
     values = {"name": "vo-a", "capacity_cores": 100.0, **given}
     feed = make_feed(policy_slug="grid", entry=entry, at=AT, actor=COMMAND, **values)
     return Teller(policy, source, feed)
+
+
+def make_told_of() -> Teller:
+    """With jobs of everybody in the subtree, of one beside it, of one without a place, and of one at the VO itself."""
+    made = make_teller()
+    made.map(**PLACES)
+    made.job(1, "anna", "P-A1", ago_h=3, hours=2, cpus=4.0, gpus=1.0)
+    made.job(2, "bert", "P-A1", ago_h=2.5, cpus=0.3)
+    made.job(3, "carl", "P-A2", ago_h=30, hours=5)
+    made.job(4, "dora", "P-B1", ago_h=1)
+    made.job(5, "nobody", "P-Z", ago_h=1)
+    made.job(6, "zeno", "of-a", ago_h=1)
+    return made
 
 
 @dataclass

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 from django.conf import LazySettings
-from django.test import Client
+from django.test import Client, override_settings
 
 from apps.accounts.actor import COMMAND
 from apps.federation.keys import load_keys
@@ -24,13 +24,14 @@ from apps.policies.at_once import publish_operations
 from apps.policies.models import Policy
 from apps.policies.trees import load_tree
 from apps.usage.sums import make_peer_source
-from tests.federation.conftest import AT
 from tests.federation.feed_site import HOUR, Teller, make_teller
 from tests.federation.looks import Counted, cores_running, counted, look_at
 from tests.federation.other_side import OtherSide, serving
+from tests.federation.starts import AT, as_site
 
 Row = dict[str, Any]
 ISSUER, SITE = "site-b.example", "site-b"
+NOWHERE = OtherSide(at=AT, port=1)  # in a world: nobody is asked before a test has a server
 GROUPS = {"anna": "P-A1", "bert": "P-A1", "carl": "P-A2"}
 
 
@@ -154,30 +155,6 @@ class RestoredSite:
         same_sums = counted(follower.row) == self.expected(follower.row)
         return same_sums and cores_running(follower.row) == running
 
-    def subscribe_two(self) -> None:
-        self._be("site.example", "site-a")
-        _mount(self.teller.policy, "/VO-A")
-        fingerprint = load_keys(at=AT).key.public.fingerprint
-        first = subscribe(
-            policy_slug="grid", entry="/VO-A", url=self.side.url, issuer=ISSUER, feed="vo-a", fingerprint=fingerprint,
-            capacity_cores=100, reason="One grid.", at=AT, actor=COMMAND,
-        )  # fmt: skip
-        self.followers = [Follower(first), Follower(self._second(fingerprint))]
-
-    def _second(self, fingerprint: str) -> Subscription:
-        """For a policy of its own, which has mounted the same and not looked yet; `subscribe` takes nothing twice."""
-        services.make_policy(slug="other", name="Other", at=AT, actor=COMMAND)
-        tree = {"root": {"name": "other", "children": [{"name": "there", "kind": "vo", "shares": 1}]}}
-        services.publish_document(policy_slug="other", document=tree, reason="So.", at=AT, actor=COMMAND)
-        policy = Policy.objects.get(slug="other")
-        _mount(policy, "/there")
-        source = make_peer_source(slug="second", name="Second", origin=ISSUER, site=SITE, at=AT, actor=COMMAND)
-        uid: UUID = load_tree(policy).uuid(1)
-        return Subscription.objects.create(
-            policy=policy, entry_uid=uid, url=self.side.url, issuer=ISSUER, feed="vo-a", fingerprint=fingerprint,
-            capacity_cores=100, source=source, due_at=AT, made_at=AT,
-        )  # fmt: skip
-
     def _be(self, issuer: str, site: str) -> None:
         self.settings.FAIRSHARE_ISSUER, self.settings.FAIRSHARE_SITE = issuer, site
 
@@ -203,13 +180,42 @@ def _mount(policy: Policy, path: str) -> None:
     )  # fmt: skip
 
 
-@contextmanager
-def restored_site(settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[RestoredSite]:
-    with serving(OtherSide(at=AT)) as side:
-        settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{side.port}"]
-        settings.FAIRSHARE_ISSUER, settings.FAIRSHARE_SITE = ISSUER, SITE
+def make_restored() -> Teller:
+    """The site that tells, and two subscriptions to its feed: a world, to which each test gives its own address."""
+    with override_settings(FAIRSHARE_ISSUER=ISSUER, FAIRSHARE_SITE=SITE):
         teller = make_teller(is_open=True)
         teller.map(P_A1="/VO-A/P-A1", P_A2="/VO-A/P-A2")
-        made = RestoredSite(side, settings, monkeypatch, teller)
-        made.subscribe_two()
-        yield made
+    with override_settings(**as_site(NOWHERE)):
+        fingerprint = load_keys(at=AT).key.public.fingerprint
+        _mount(teller.policy, "/VO-A")
+        subscribe(
+            policy_slug="grid", entry="/VO-A", url=NOWHERE.url, issuer=ISSUER, feed="vo-a",
+            fingerprint=fingerprint, capacity_cores=100, reason="One grid.", at=AT, actor=COMMAND,
+        )  # fmt: skip
+        _subscribe_second(fingerprint)
+    return teller
+
+
+def _subscribe_second(fingerprint: str) -> None:
+    """For a policy of its own, which has mounted the same and not looked yet; `subscribe` takes nothing twice."""
+    services.make_policy(slug="other", name="Other", at=AT, actor=COMMAND)
+    tree = {"root": {"name": "other", "children": [{"name": "there", "kind": "vo", "shares": 1}]}}
+    services.publish_document(policy_slug="other", document=tree, reason="So.", at=AT, actor=COMMAND)
+    policy = Policy.objects.get(slug="other")
+    _mount(policy, "/there")
+    source = make_peer_source(slug="second", name="Second", origin=ISSUER, site=SITE, at=AT, actor=COMMAND)
+    uid: UUID = load_tree(policy).uuid(1)
+    Subscription.objects.create(
+        policy=policy, entry_uid=uid, url=NOWHERE.url, issuer=ISSUER, feed="vo-a", fingerprint=fingerprint,
+        capacity_cores=100, source=source, due_at=AT, made_at=AT,
+    )  # fmt: skip
+
+
+@contextmanager
+def restored_site(teller: Teller, settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[RestoredSite]:
+    with serving(OtherSide(at=AT)) as side:
+        for name, value in as_site(side).items():
+            setattr(settings, name, value)
+        Subscription.objects.update(url=side.url)
+        rows = Subscription.objects.select_related("policy", "source").order_by("pk")
+        yield RestoredSite(side, settings, monkeypatch, teller, [Follower(row) for row in rows])

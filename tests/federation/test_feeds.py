@@ -32,27 +32,18 @@ from apps.usage.services import make_source
 from apps.usage.sources import change_source, tag_of
 from apps.usage.undo import undo_import
 from tests.federation.conftest import AT
-from tests.federation.feed_site import HOUR, Reader, Teller, make_teller, opened
+from tests.federation.feed_site import HOUR, PLACES, Reader, Teller, make_teller, opened
 from tests.refusals import refused
 
 DAY = timedelta(days=1)
-PLACES = {"P_A1": "/VO-A/P-A1", "P_A2": "/VO-A/P-A2", "P_B1": "/VO-B/P-B1", "of_a": "/VO-A"}
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def teller(db: None, settings: LazySettings) -> Teller:
+def teller(feed_teller: Teller, settings: LazySettings) -> Teller:
     settings.FAIRSHARE_ISSUER = "site-a.example"
-    made = make_teller()
-    made.map(**PLACES)
-    made.job(1, "anna", "P-A1", ago_h=3, hours=2, cpus=4.0, gpus=1.0)
-    made.job(2, "bert", "P-A1", ago_h=2.5, cpus=0.3)
-    made.job(3, "carl", "P-A2", ago_h=30, hours=5)
-    made.job(4, "dora", "P-B1", ago_h=1)
-    made.job(5, "nobody", "P-Z", ago_h=1)
-    made.job(6, "zeno", "of-a", ago_h=1)
-    return made
+    return feed_teller
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from apps.usage.models import Source
 from apps.usage.proof import prove
 from tests.examples import examples
 from tests.federation.conftest import AT
-from tests.federation.feed_site import HOUR
+from tests.federation.feed_site import HOUR, Teller
 from tests.federation.looks import counted, everything
 from tests.federation.restored_site import Backup, Follower, Job, RestoredSite, restored_site
 
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def site(db: None, settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[RestoredSite]:
-    with restored_site(settings, monkeypatch) as made:
+def site(restored_feed: Teller, settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[RestoredSite]:
+    with restored_site(restored_feed, settings, monkeypatch) as made:
         yield made
 
 
@@ -247,7 +247,7 @@ _STEPS = st.lists(_CHANGES | _LOOKS | _LOOKS | _RESTORES | _DEEDS, min_size=4, m
 
 @pytest.mark.usefixtures("small_documents")
 @pytest.mark.timeout(600)
-@examples(25, suppress=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress=[HealthCheck.function_scoped_fixture], fewest=12)
 @given(steps=_STEPS)
 def test_whatever_happens_a_reader_has_what_the_feed_has_or_says_that_its_line_is_another_one(
     site: RestoredSite, steps: list[Any]

@@ -14,7 +14,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.errors import NotFound
 from apps.federation.grid import Grid, list_grid_entries, load_grid
-from apps.federation.models import HeldHour, Publication, PublishedDocument, Subscription, UsageFeed
+from apps.federation.models import HeldHour, Subscription
 from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.trees import load_tree
@@ -22,26 +22,11 @@ from apps.priorities import served
 from apps.priorities.models import Fallback, Snapshot
 from apps.usage.models import Source
 from apps.usage.services import make_source
+from tests.federation.grid_site import SETTINGS, TREE
 from tests.priorities.conftest import AS_OF, Site, as_alice, as_eva, make_site
 
 __all__ = ["as_alice", "as_eva", "make_site"]
 HOUR = timedelta(hours=1)
-SETTINGS = {"window": {"length_s": 10 * 86_400, "aging": "none"}}
-TREE: list[dict[str, Any]] = [
-    {
-        "name": "vo", "kind": "vo", "shares": 30, "scope": "global",
-        "children": [
-            {"name": "p1", "kind": "project", "shares": 50, "children": [{"name": "ada"}, {"name": "ben"}]},
-            {"name": "p2", "kind": "project", "shares": 50, "children": [{"name": "cleo"}]},
-        ],
-    },
-    {"name": "rest", "shares": 70, "children": [{"name": "zoe"}]},
-]  # fmt: skip
-AGO = {
-    "": (2, 30),
-    "east": (3, 300),
-    "west": (5,),
-}  # hours before AS_OF at which jobs ended; 300 h are out of the window
 
 
 @pytest.fixture(autouse=True)
@@ -50,46 +35,11 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def world(make_site: Callable[..., Site], settings: Any) -> Site:
+def world(grid_site: Site, settings: Any) -> Site:
     """A VO that is published, with usage of this site and of two others, one of them subscribed to."""
     settings.FAIRSHARE_SITE = "north"
     settings.FAIRSHARE_ISSUER = "vo.example"
-    made = make_site()
-    made.publish(TREE, SETTINGS)
-    made.map(made.rule("/", user_pattern="zoe", suffix="/rest/{user}"), made.rule("/vo", group_pattern="p*"))
-    peers = {
-        name: make_source(
-            slug=name, name=name, namespace="c1", origin=f"{name}.example", site=name.title(), at=AS_OF, actor=COMMAND
-        )
-        for name in ("east", "west")
-    }
-    for n, (name, hours_ago) in enumerate(AGO.items()):
-        for ago_h in hours_ago:
-            source = peers.get(name)
-            made.job("ada", "p1", 10 + n, ago_h=ago_h, source=source)
-            made.job("cleo", "p2", 3 * (n + 1), ago_h=ago_h, source=source)
-    made.job("zoe", "x", 40)
-    made.recompute()
-    tree = load_tree(made.policy)
-    vo = tree.uuid(tree.index_of_path("/vo") or 0)
-    publication = Publication.objects.create(policy=made.policy, entry_uid=vo, name="vo", made_at=AS_OF)
-    for version, age in ((40, 60), (41, 3)):
-        PublishedDocument.objects.create(
-            publication=publication, version=version, digest="d", content_digest="c", revision_number=1, n_entries=6,
-            issued_at=AS_OF - timedelta(minutes=age), expires_at=AS_OF + timedelta(days=7), key_fingerprint="0" * 64,
-            data=b"",
-        )  # fmt: skip
-    east = Subscription.objects.create(
-        policy=made.policy, entry_uid=vo, url="https://east.example/f", issuer="east.example", feed="vo",
-        fingerprint="0" * 64, source=peers["east"], capacity_cores=2.0, told_capacity_cores=20.0, enforced_version=40,
-        good_at=AS_OF - timedelta(minutes=4), max_age_s=3_600, made_at=AS_OF,
-    )  # fmt: skip
-    for ago_h, cpu_s in ((4, 90_000.0), (400, 50_000.0)):
-        HeldHour.objects.create(
-            subscription=east, hour_at=AS_OF - ago_h * HOUR, number=7, cpu_s=cpu_s, most_cpu_s=7_272.0, found_at=AS_OF
-        )
-    UsageFeed.objects.create(policy=made.policy, entry_uid=vo, name="vo", capacity_cores=4.0, made_at=AS_OF)
-    return made
+    return grid_site
 
 
 def by_hand(since: datetime, until: datetime) -> dict[tuple[str, str], float]:

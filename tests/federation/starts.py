@@ -1,0 +1,127 @@
+"""What most tests of the federation begin with, as worlds of tests/worlds.py: a grid, a mount in it, usage told there.
+
+The servers of the other side have another port in each test: the fixtures write it into the rows of a world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from django.test import override_settings
+
+from apps.accounts.actor import COMMAND
+from apps.federation.fetching import ask_for
+from apps.federation.models import Mount, Subscription
+from apps.federation.mounting import make_mount
+from apps.federation.publications import make_publication
+from apps.federation.subscribing import subscribe
+from apps.policies import services
+from apps.policies.at_once import publish_operations
+from apps.runs.services import work_run_now
+from tests.federation.other_side import KEY, P1, P2, OtherFeed, OtherSide, projects, serving
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+VO = {
+    "root": {
+        "name": "grid",
+        "children": [
+            {
+                "name": "VO-A",
+                "kind": "vo",
+                "shares": 30,
+                "scope": "global",
+                "children": [
+                    {"name": "P-A1", "kind": "project", "shares": 50, "children": [{"name": "anna", "kind": "user"}]},
+                    {"name": "P-A2", "kind": "project", "shares": 30, "children": []},
+                    {"name": "rest", "kind": "reserve", "shares": 20},
+                ],
+            },
+            {"name": "VO-B", "kind": "vo", "shares": 70, "children": []},
+        ],
+    }
+}
+
+
+def make_policy_of_vos() -> None:
+    with override_settings(FAIRSHARE_ISSUER="vo-a.example"):
+        services.make_policy(slug="grid", name="Grid", at=AT, actor=COMMAND)
+        services.publish_document(policy_slug="grid", document=VO, reason="The start.", at=AT, actor=COMMAND)
+
+
+def make_mounted() -> OtherSide:
+    """The authority of a VO, whose policy is mounted at /vo-a-here and in force."""
+    make_policy_of_vos()
+    with serving(OtherSide(at=AT)) as side, override_settings(**as_site(side)):
+        side.publish()
+        operation = {"op": "add", "parent": "/", "name": "vo-a-here", "kind": "vo", "shares": 30}
+        publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
+        made = make_mount(
+            policy_slug="grid", entry="/vo-a-here", url=side.url, issuer="vo-a.example", publication="vo-a",
+            fingerprint=KEY.public.fingerprint, reason="We granted VO-A 30 shares.", at=AT, actor=COMMAND,
+        )  # fmt: skip
+        assert work_run_now(ask_for(made, at=AT).pk).result["outcome"] == "landed"
+    return side
+
+
+def make_settled() -> OtherSide:
+    """Version 2 is in force, so that 1 is an old one; and as a site that publishes we could be part of a circle."""
+    with serving(make_mounted()) as side, override_settings(**as_site(side)):
+        Mount.objects.update(url=side.url, most_points=100)
+        make_publication(policy_slug="grid", entry="/VO-B", name="vo-b", at=AT, actor=COMMAND)
+        side.publish(projects(p1=51))
+        assert work_run_now(ask_for(Mount.objects.get(), at=AT).pk).result["outcome"] == "landed"
+    return side
+
+
+def make_subscribed() -> OtherSide:
+    """The same, and a subscription to what another site tells of that VO."""
+    side, feed = make_mounted(), OtherFeed(at=AT)
+    feed.port = side.port  # asks nobody yet
+    with override_settings(**as_site(feed)):
+        subscribe(
+            policy_slug="grid", entry="/vo-a-here", url=feed.url, issuer=feed.name, feed="vo-a",
+            fingerprint=KEY.public.fingerprint, capacity_cores=100, reason="One grid.", at=AT, actor=COMMAND,
+        )  # fmt: skip
+    return side
+
+
+def make_taken() -> OtherSide:
+    """The same, and all that `tell_two` tells was taken."""
+    side = make_subscribed()
+    with serving(OtherFeed(at=AT)) as feed, override_settings(**as_site(feed)):
+        row = Subscription.objects.get()
+        Subscription.objects.update(url=feed.url)
+        for _told in tell_two(feed):
+            assert work_run_now(ask_for(row, at=AT).pk).result["outcome"] == "landed"
+            row.refresh_from_db()
+    return side
+
+
+def tell_two(feed: OtherFeed) -> Iterator[bytes]:
+    """Numbers 1 and 2: the same bytes whenever they are told."""
+    for hours in ({AT - 2 * HOUR: {P1: 60.0}}, {AT - HOUR: {P1: 120.0}}):
+        yield feed.tell(hours)
+
+
+def make_held() -> OtherSide:
+    """A subscription to which `tell_more` was told."""
+    side = make_subscribed()
+    with serving(OtherFeed(at=AT)) as feed, override_settings(**as_site(feed)):
+        Subscription.objects.update(url=feed.url)
+        tell_more(feed)
+        assert work_run_now(ask_for(Subscription.objects.get(), at=AT).pk).result["outcome"] == "held"
+    return side
+
+
+def tell_more(feed: OtherFeed) -> None:
+    """An hour that counts, one that is more than 100 cores can run, and a job on 8 cores."""
+    hours = {AT - HOUR: {P1: 36_000.0}, AT - 2 * HOUR: {P1: 720_000.0}}
+    feed.tell(hours, [(P2, AT - HOUR, 8)], capacity_cores=250.0)
+
+
+def as_site(*others: OtherSide) -> dict[str, object]:
+    """Settings by which we are site.example, and may ask these others."""
+    allowed = [f"127.0.0.1:{other.port}" for other in others]
+    return {"FAIRSHARE_ISSUER": "site.example", "FAIRSHARE_SITE": "site-a", "FAIRSHARE_OUTBOUND_ALLOW": allowed}
