@@ -76,6 +76,7 @@ class Visit:
     base: str
     scripts: bool = True
     is_deep: bool = False
+    is_seen_elsewhere: bool = False  # the same journey is looked at with axe in another of its ways
     complaints: list[str] = field(default_factory=list)
 
     def go(self, path: str) -> Page:
@@ -120,10 +121,10 @@ class Visit:
         """Nothing serious, and nothing wider than the window; the theme is then as it was.
 
         Each width has its theme; `make test-all` looks at both. axe needs the timers of a page, so without scripts it
-        is the width alone.
+        is the width alone; so it is where another way of the same journey is looked at, except in `make test-all`.
         """
         assert self.overflow() <= 0, self.page.url
-        if not self.scripts:
+        if not self.scripts or (self.is_seen_elsewhere and not self.is_deep):
             return
         theme = self.page.evaluate("document.documentElement.dataset.theme ?? ''")
         width = (self.page.viewport_size or {"width": 0})["width"]

@@ -6,6 +6,25 @@ from typing import Protocol
 
 from playwright.sync_api import Page, expect
 
+STOPS = (
+    ":is(a[href], button, input:not([type=radio]), select, textarea, summary:first-of-type, [tabindex])"
+    ":not([tabindex='-1'], :disabled, [inert] *)"
+)
+ROWS = "tbody tr[role=row]"
+# From where the focus is: 0 where it is on the element, and never more than lead to it. Where a page has no focus, it
+# isn't known where a key begins; and after the last stop comes the top of the page.
+PRESSES = """(wanted, way) => {
+  const at = document.activeElement;
+  if (at === wanted) return 0;
+  if (!at || at === document.body) return 1;
+  const isAfter = (one, other) => Boolean(other.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING);
+  const isAhead = isAfter(wanted, at);
+  const between = [...document.querySelectorAll(way)].filter((each) => each !== wanted && isAfter(each, at)
+    && (!isAhead || isAfter(wanted, each))
+    && each.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true }));
+  return between.length + 1;
+}"""
+
 
 class Hand(Protocol):
     """Uses a control as somebody would who has this and nothing else."""
@@ -30,18 +49,18 @@ class Keys:
     """
 
     def press(self, page: Page, selector: str) -> None:
-        _tab_to(page, selector)
+        tab_to(page, selector)
         page.keyboard.press("Enter")
 
     def write(self, page: Page, selector: str, text: str) -> None:
         row = page.locator(selector).evaluate("each => each.tabIndex < 0 ? each.closest('tr[role=row]')?.id ?? '' : ''")
         if row:
-            _tab_to(page, "tbody tr[tabindex='0']")
+            tab_to(page, "tbody tr[tabindex='0']")
             page.keyboard.press("Home")
-            _go(page, f"#{row}", "ArrowDown")
+            _go(page, f"#{row}", "ArrowDown", ROWS)
             page.keyboard.press("F2")
         else:
-            _tab_to(page, selector)
+            tab_to(page, selector)
         page.keyboard.press("Control+a")
         page.keyboard.type(text)
 
@@ -49,15 +68,17 @@ class Keys:
 HANDS: dict[str, Hand] = {"mouse": Mouse(), "keys": Keys()}
 
 
-def _tab_to(page: Page, selector: str) -> None:
-    _go(page, selector, "Tab")
+def tab_to(page: Page, selector: str) -> None:
+    """With the Tab key alone, as far as it takes."""
+    _go(page, selector, "Tab", STOPS)
 
 
-def _go(page: Page, selector: str, key: str, most: int = 150) -> None:
+def _go(page: Page, selector: str, key: str, way: str, most: int = 150) -> None:
+    """Presses as often as surely leads nowhere past it, and asks then; to ask after each press takes twice as long."""
     wanted = page.locator(selector).first
     expect(wanted).to_be_visible()
-    for _ in range(most):
-        if wanted.evaluate("each => each === document.activeElement"):
-            return
-        page.keyboard.press(key)
-    raise AssertionError(f"{selector} is not reached by {key}")
+    while presses := wanted.evaluate(PRESSES, way):
+        most -= presses
+        assert most >= 0, f"{selector} is not reached by {key}"
+        for _ in range(presses):
+            page.keyboard.press(key)

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from django.conf import LazySettings
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from apps import clock
 from apps.accounts.actor import SYSTEM
@@ -17,10 +17,9 @@ from apps.federation.mounting import make_mount
 from apps.policies.at_once import publish_operations
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, at_widths
+from tests.browser.hands import tab_to
 from tests.dashboard.grid import SLUG, Grid
 from tests.federation.other_side import KEY, OtherSide, projects, serving
-
-MOST_TABS = 80
 
 
 @pytest.fixture
@@ -48,15 +47,6 @@ def mount(side: OtherSide) -> Mount:
     work_run_now(ask_for(made, at=at).pk)
     made.refresh_from_db()
     return made
-
-
-def tab_to(page: Page, selector: str) -> None:
-    """Only by the key, as somebody without a mouse comes there."""
-    for _ in range(MOST_TABS):
-        page.keyboard.press("Tab")
-        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
-            return
-    raise AssertionError(f"Tab doesn't come to {selector}")
 
 
 def test_the_way_to_a_mount_by_the_keyboard_alone(side: OtherSide, visit: Open) -> None:

@@ -16,6 +16,7 @@ from apps.policies.asking import ask_upward
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
 from tests.browser.conftest import Open, Visit, in_windows
+from tests.browser.hands import tab_to
 from tests.dashboard.grid import PASSWORD, SLUG, Grid
 
 
@@ -39,15 +40,6 @@ def page_of(grid: Grid, path: str = "/atlas") -> str:
 def node(grid: Grid, path: str) -> Any:
     tree = grid.tree
     return tree.node(tree.index_of_path(path) or 0)
-
-
-def tab_to(page: Page, selector: str, *, most: int = 120) -> None:
-    """With the Tab key alone, as far as it takes."""
-    for _ in range(most):
-        page.keyboard.press("Tab")
-        if page.evaluate("s => document.activeElement?.matches(s)", selector):
-            return
-    raise AssertionError(f"{selector} is not reached by Tab")
 
 
 def _click(page: Page, selector: str) -> None:
