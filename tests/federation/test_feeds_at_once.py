@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import pytest
@@ -64,7 +63,7 @@ def finished(readers: list[Reader]) -> dict[tuple[int, int], set[bytes]]:
     away again."""
     told: dict[tuple[int, int], set[bytes]] = {}
     for reader in readers:
-        for document, data in zip(list(reader.documents), list(reader.data), strict=False):
+        for document, data in zip(reader.documents, reader.data, strict=True):
             if not document.head.more:
                 told.setdefault((document.head.since, document.head.number), set()).add(data.split(b"\n")[0])
     return told
@@ -72,11 +71,10 @@ def finished(readers: list[Reader]) -> dict[tuple[int, int], set[bytes]]:
 
 def test_readers_and_writers_at_once(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed_states, "MOST_ROWS", 4)  # several documents a state
-    is_over, started = threading.Event(), list[Reader]()
+    is_over, patient = threading.Event(), Reader(teller.feed)
 
     def read() -> Reader:
         reader = Reader(teller.feed)
-        started.append(reader)
         while not is_over.is_set():
             reader.look()
         reader.follow()
@@ -90,6 +88,7 @@ def test_readers_and_writers_at_once(teller: Teller, monkeypatch: pytest.MonkeyP
             reader.look()
         return reader
 
+    patient.follow()  # before, between and after: three states, whether the others have a turn or not
     with ThreadPoolExecutor(7) as pool:
         readers: list[Future[Reader]] = [pool.submit(apart(read)) for _ in range(3)]
         readers.append(pool.submit(apart(read_from_the_beginning)))
@@ -98,13 +97,12 @@ def test_readers_and_writers_at_once(teller: Teller, monkeypatch: pytest.MonkeyP
         try:
             for writer in writers:
                 writer.result()
-            for n in range(50):  # where the readers had no turn meanwhile
-                if len(finished(started)) > 2:
-                    break
-                pool.submit(apart(partial(write, teller, f"y{n}"))).result()
+            patient.follow()
+            pool.submit(apart(lambda: write(teller, "y"))).result()
+            patient.follow()
         finally:
             is_over.set()
-        found = [reader.result() for reader in readers]
+        found = [*(reader.result() for reader in readers), patient]
     expected = teller.expected()
     told = finished(found)
     assert {key: len(contents) for key, contents in told.items() if len(contents) > 1} == {}
