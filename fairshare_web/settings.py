@@ -121,7 +121,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "apps.api.requests.AskOnceMiddleware",
+    "apps.api.requests.RequestCacheMiddleware",
     "apps.dashboard.errors.DomainErrorMiddleware",
     "axes.middleware.AxesMiddleware",  # last, by its own rule
 ]

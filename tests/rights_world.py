@@ -81,7 +81,7 @@ class Row:
     remakes: str = ""  # what has to be made anew for each actor, because the request uses it up
 
 
-def count_in_frame_once(patch: pytest.MonkeyPatch) -> None:
+def cache_navigation_counts(patch: pytest.MonkeyPatch) -> None:
     """For tests that only read: the counts beside the navigation are worked out once for each person and policy, not
     once for each of their pages."""
     kept: dict[Any, Any] = {}

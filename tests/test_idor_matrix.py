@@ -18,7 +18,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from apps.dashboard.forms.members import seen_tag
 from apps.priorities import served
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
-from tests.rights_world import BESIDES, JSON, SHARES, Row, World, count_in_frame_once
+from tests.rights_world import BESIDES, JSON, SHARES, Row, World, cache_navigation_counts
 
 ACTORS = (
     "anonymous",
@@ -1037,7 +1037,7 @@ PARTS = 8  # one world for many rows, and no test that takes minutes
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_each_actor_reads_what_the_rows_say(world: World, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    count_in_frame_once(monkeypatch)
+    cache_navigation_counts(monkeypatch)
     found = [line for row in READS[part::PARTS] for line in differences(world, row)]
     assert not found, "\n".join(found)
 

@@ -18,7 +18,7 @@ from apps.priorities import served
 from tests.api.small_site import AT, Site, build_site
 from tests.dashboard.grid import Grid, make_grid
 from tests.dashboard.mounted import make_mounted, make_placed
-from tests.federation import starts
+from tests.federation import worlds as federation_worlds
 from tests.federation.feed_site import Teller, make_told_of
 from tests.federation.grid_site import make_grid_site
 from tests.federation.other_side import OtherSide
@@ -120,42 +120,42 @@ def rights_world() -> World:
 
 @world
 def known_world() -> World:
-    """Where the numbers of each person are known again: for tests that look for them in every answer."""
+    """Each person's usage is unique, so that tests find it in any response."""
     return build_known_world()
 
 
 @world
 def vo_policy() -> None:
     """A grid with two VOs."""
-    starts.make_policy_of_vos()
+    federation_worlds.make_policy_of_vos()
 
 
 @partial(world, extends="vo_policy")
 def vo_mounted() -> OtherSide:
-    return starts.make_mounted()
+    return federation_worlds.make_mounted()
 
 
 @partial(world, extends="vo_mounted")
-def vo_settled() -> OtherSide:
-    """The second version is in force, and we publish too."""
-    return starts.make_settled()
+def vo_second_version() -> OtherSide:
+    """Version 2 of the mounted policy is active, and the site publishes too."""
+    return federation_worlds.make_second_version()
 
 
 @partial(world, extends="vo_mounted")
 def vo_subscribed() -> OtherSide:
-    return starts.make_subscribed()
+    return federation_worlds.make_subscribed()
 
 
 @partial(world, extends="vo_subscribed")
-def vo_taken() -> OtherSide:
-    """Two documents of usage were taken."""
-    return starts.make_taken()
+def vo_usage_accepted() -> OtherSide:
+    """Two usage documents are accepted."""
+    return federation_worlds.make_usage_accepted()
 
 
 @partial(world, extends="vo_subscribed")
-def vo_held() -> OtherSide:
-    """An hour that another site tells of is held."""
-    return starts.make_held()
+def vo_usage_held() -> OtherSide:
+    """An hour that another site reports is held."""
+    return federation_worlds.make_usage_held()
 
 
 @partial(world, extends="computed_site")
@@ -171,7 +171,7 @@ def mounted_site() -> Site:
 
 @world
 def feed_teller() -> Teller:
-    """A site with a feed of usage that nobody has asked for yet."""
+    """A site with a usage feed that has no readers yet."""
     with override_settings(FAIRSHARE_ISSUER="site-a.example"):
         return make_told_of()
 

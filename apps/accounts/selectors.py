@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.db.models import Q
 
 from apps.accounts.actor import Actor
-from apps.accounts.asked_once import ask_once
 from apps.accounts.models import Account, Token, User
+from apps.accounts.request_cache import once_per_request
 from apps.errors import NotFound
 
 
@@ -38,10 +38,10 @@ def list_accounts_of(user: User) -> list[Account]:
     """The accounts of a person: those tied to them, else those that carry their user name."""
     own = Q(person=user) | Q(person=None, user_name=user.username)
     accounts = Account.objects.filter(own).order_by("namespace", "group_name", "user_name", "id")
-    return list(ask_once(("accounts", user.pk), lambda: list(accounts)))
+    return list(once_per_request(("accounts", user.pk), lambda: list(accounts)))
 
 
 def groups_of(user: User) -> list[str]:
     """The names of a person's groups of sign-in."""
     names = user.groups.values_list("name", flat=True)
-    return list(ask_once(("groups", user.pk), lambda: list(names)))
+    return list(once_per_request(("groups", user.pk), lambda: list(names)))

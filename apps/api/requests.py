@@ -9,7 +9,7 @@ from collections.abc import Callable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-from apps.accounts.asked_once import answers_kept
+from apps.accounts.request_cache import cache_for_request
 
 HEADER = "X-Request-Id"
 _KEY = "HTTP_X_REQUEST_ID"
@@ -32,8 +32,8 @@ class RequestIdMiddleware:
         return response
 
 
-class AskOnceMiddleware:
-    """A request that only reads asks the database the same once."""
+class RequestCacheMiddleware:
+    """A GET or HEAD request runs the same query once."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -41,7 +41,7 @@ class AskOnceMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if request.method not in ("GET", "HEAD"):
             return self.get_response(request)
-        with answers_kept():
+        with cache_for_request():
             return self.get_response(request)
 
 

@@ -6,7 +6,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.urls import path, re_path
 from django.views.decorators.csrf import csrf_exempt
 
-from apps.api import description, docs, errors, federation_routes
+from apps.api import docs, errors, federation_routes, schema_view
 from apps.api.v1 import (
     adjustments,
     algorithms,
@@ -133,7 +133,7 @@ urlpatterns = [
     path("tokens", tokens.TokenListView.as_view(), name="tokens"),
     path("tokens/<int:token>/rotate", tokens.TokenRotationView.as_view(), name="token-rotate"),
     path("tokens/<int:token>/revoke", tokens.TokenRevocationView.as_view(), name="token-revoke"),
-    path("schema", description.DescriptionView.as_view(), name="schema"),
+    path("schema", schema_view.CachedSchemaView.as_view(), name="schema"),
     path("docs", docs.docs, name="docs"),
     re_path(r"^.*$", csrf_exempt(login_not_required(errors.not_found)), name="unmatched"),
 ]

@@ -16,7 +16,7 @@ from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
 from apps import clock
-from apps.accounts.asked_once import answers_kept
+from apps.accounts.request_cache import cache_for_request
 from apps.dashboard import presentation
 from apps.dashboard.actor import actor_of
 from apps.errors import DomainError
@@ -170,7 +170,7 @@ class Shell:
     def sections(self) -> list[Section]:
         if not self.user:
             return []
-        with answers_kept():  # also around the page of a request that has written
+        with cache_for_request():  # also around the page of a request that has written
             return self._sections()
 
     def _sections(self) -> list[Section]:

@@ -16,8 +16,8 @@ from django.db import connection
 from django.db.models import Q, QuerySet
 
 from apps.accounts.actor import Actor
-from apps.accounts.asked_once import ask_once
 from apps.accounts.models import Token, User
+from apps.accounts.request_cache import once_per_request
 from apps.accounts.selectors import groups_of
 from apps.errors import NotAllowed, NotFound
 from apps.policies.columns import Mask, TreeColumns
@@ -89,7 +89,7 @@ class Held(NamedTuple):
 
 def held_by(user: User, at: datetime) -> list[Held]:
     """What somebody holds at an instant in all policies: in one query, for a page asks for most of them."""
-    rows = ask_once(("grants", user.pk), lambda: list(_grants_ever(user).values_list(*Held._fields)))
+    rows = once_per_request(("grants", user.pk), lambda: list(_grants_ever(user).values_list(*Held._fields)))
     return [held for held in map(Held._make, rows) if held.expires_at is None or held.expires_at > at]
 
 

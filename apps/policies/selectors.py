@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from apps.accounts.actor import Actor
-from apps.accounts.asked_once import ask_once
+from apps.accounts.request_cache import once_per_request
 from apps.errors import NotFound
 from apps.policies.change_sets import Sight, missing_change_set, require_sight_of
 from apps.policies.columns import FIELDS
@@ -43,13 +43,13 @@ def list_policies(*, actor: Actor) -> list[Policy]:
     if actor.token is not None and actor.token.policy_slug:
         policies = policies.filter(slug=actor.token.policy_slug)
     bound = actor.token.policy_slug if actor.token is not None else ""
-    return list(ask_once(("policies", bound), lambda: list(policies)))
+    return list(once_per_request(("policies", bound), lambda: list(policies)))
 
 
 def get_policy(*, slug: str, actor: Actor, scope: str = READ) -> Policy:
     """The policy, or NotFound. `scope` is what a token must carry; what of the tree is seen, scope.py decides."""
     require_policy(actor, slug)
-    policy = ask_once(("policy", slug), Policy.objects.filter(slug=slug).first) if "\0" not in slug else None
+    policy = once_per_request(("policy", slug), Policy.objects.filter(slug=slug).first) if "\0" not in slug else None
     if policy is None:
         raise no_policy(slug)
     if scope == READ and actor.has_scope("policies:write"):
@@ -65,7 +65,7 @@ def get_revision(*, policy: Policy, at: int | datetime | None = None) -> Revisio
         found = revisions.filter(published_at__lte=at).first()
     elif at is None:
         number = policy.head_number
-        found = ask_once(("revision", policy.pk, number), revisions.filter(number=number).first)
+        found = once_per_request(("revision", policy.pk, number), revisions.filter(number=number).first)
     else:
         found = revisions.filter(number=at).first() if 0 < at < 2**31 else None
     if found is None:

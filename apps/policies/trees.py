@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from apps.accounts.asked_once import ask_once
+from apps.accounts.request_cache import once_per_request
 from apps.errors import NotFound
 from apps.policies.columns import Node, TreeColumns, unpack_tree
 from apps.policies.models import Entry, Policy, Revision
@@ -53,7 +53,7 @@ def load_tree(policy: Policy, number: int | None = None) -> TreeColumns:
     """The tree of a revision (None: the head), from its blob; NotFound when there is no such revision."""
     wanted = policy.head_number if number is None else number
     revisions = Revision.objects.filter(policy_id=policy.pk, number=wanted)
-    digest = ask_once(("tree", policy.pk, wanted), revisions.values_list("tree_digest", flat=True).first)
+    digest = once_per_request(("tree", policy.pk, wanted), revisions.values_list("tree_digest", flat=True).first)
     if digest is None:
         raise NotFound(f"Policy {policy.slug} has no revision {wanted}.")
     tree = remembered.get(digest)

@@ -19,10 +19,10 @@ from fnmatch import fnmatchcase
 from django.contrib.auth.models import Group
 from django.db import connection
 
-from apps.accounts.asked_once import ask_once
 from apps.accounts.intern import AccountKey, canonical
 from apps.accounts.models import Account, User
 from apps.accounts.people import clean_group
+from apps.accounts.request_cache import once_per_request
 from apps.policies.columns import TreeColumns
 from apps.policies.models import Policy
 from apps.policies.terms import Members
@@ -77,7 +77,7 @@ def with_namespaces(stored: Sequence[Rule], namespaces: Mapping[str, str]) -> li
 def load_rules(policy: Policy) -> tuple[Rule, ...]:
     """The policy's stored mapping rules in their order, without those of its tree."""
     rows = MappingRule.objects.filter(policy=policy).order_by("position").values(*_STORED)
-    return ask_once(("rules", policy.pk), lambda: tuple(Rule(**row) for row in rows))
+    return once_per_request(("rules", policy.pk), lambda: tuple(Rule(**row) for row in rows))
 
 
 def in_order(stored: Sequence[Rule], of_tree: Iterable[Rule]) -> tuple[Rule, ...]:

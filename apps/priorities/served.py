@@ -19,7 +19,7 @@ from typing import Any
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 
-from apps.accounts.asked_once import ask_once
+from apps.accounts.request_cache import once_per_request
 from apps.blobs import CorruptBlob
 from apps.errors import NotFound, Unavailable
 from apps.policies.models import Policy
@@ -95,7 +95,7 @@ class _Served:
     def current(self) -> State:
         """The state; in tests (poll interval 0) after a look by the caller itself."""
         if settings.FAIRSHARE_SNAPSHOT_POLL_S <= 0:
-            ask_once("look", self.look)
+            once_per_request("look", self.look)
         else:
             if self._pid != os.getpid():
                 self.start()

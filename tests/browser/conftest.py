@@ -76,7 +76,8 @@ class Visit:
     base: str
     scripts: bool = True
     is_deep: bool = False
-    is_seen_elsewhere: bool = False  # the same journey is looked at with axe in another of its ways
+    is_second: bool = False  # the same test looks at the same pages in another window with all rules
+    skips_axe: bool = False  # the same journey is looked at with axe in another of its ways
     complaints: list[str] = field(default_factory=list)
 
     def go(self, path: str) -> Page:
@@ -108,8 +109,8 @@ class Visit:
             self.page.evaluate(AXE)
         if theme:
             self.page.evaluate(SET_THEME, theme)
-        is_second = not self.is_deep and self.page.evaluate("innerWidth") == min(WIDTHS)
-        found: list[dict[str, Any]] = self.page.evaluate(RUN_AXE, BY_WINDOW if is_second else {})
+        rules = BY_WINDOW if self.is_second and not self.is_deep else {}
+        found: list[dict[str, Any]] = self.page.evaluate(RUN_AXE, rules)
         return [
             f"{rule['id']}: {node['target']} {node['failureSummary']}"
             for rule in found
@@ -124,7 +125,7 @@ class Visit:
         is the width alone; so it is where another way of the same journey is looked at, except in `make test-all`.
         """
         assert self.overflow() <= 0, self.page.url
-        if not self.scripts or (self.is_seen_elsewhere and not self.is_deep):
+        if not self.scripts or (self.skips_axe and not self.is_deep):
             return
         theme = self.page.evaluate("document.documentElement.dataset.theme ?? ''")
         width = (self.page.viewport_size or {"width": 0})["width"]
@@ -150,6 +151,7 @@ def visit(browser: Browser, live_server: Any, request: pytest.FixtureRequest) ->
     contexts: list[BrowserContext] = []
     visits: list[Visit] = []
     is_deep = bool(request.config.getoption("deep"))
+    is_second = getattr(request.node, "callspec", None) and request.node.callspec.params.get("width") == min(WIDTHS)
 
     def open_window(*, theme: str = "light", width: int = 1440, scripts: bool = True) -> Visit:
         context = browser.new_context(
@@ -158,7 +160,7 @@ def visit(browser: Browser, live_server: Any, request: pytest.FixtureRequest) ->
         context.add_init_script(FOCUS_WATCH)
         context.add_cookies([{"name": "theme", "value": theme, "url": live_server.url}])
         contexts.append(context)
-        made = Visit(context.new_page(), live_server.url, scripts, is_deep)
+        made = Visit(context.new_page(), live_server.url, scripts, is_deep, bool(is_second))
         made.page.set_default_timeout(30_000)  # a busy machine is no finding
         made.page.on("console", lambda message: _listen(made, message))
         made.page.on("pageerror", lambda error: made.complaints.append(f"script error: {error}"))

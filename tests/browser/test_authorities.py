@@ -39,7 +39,7 @@ def managers(grid: Grid) -> Grid:
 def signed_in(visit: Open, name: str, hand: str, *, scripts: bool) -> Visit:
     """Both hands lead through the same pages: axe looks at those of the mouse."""
     window = visit(scripts=scripts)
-    window.is_seen_elsewhere = hand != "mouse"
+    window.skips_axe = hand != "mouse"
     window.sign_in(name)
     return window
 

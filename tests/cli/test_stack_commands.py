@@ -32,7 +32,7 @@ from apps.cli.stack.paths import (
     socket_dir,
     write_once,
 )
-from tests.once import made_once
+from tests.shared_setup import set_up_once
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def first_command() -> FirstCommand:
         out, errors = process.communicate()
         return {"directory": var, "status": process.returncode, "out": out, "errors": errors}
 
-    return FirstCommand(**made_once("first-command", run))
+    return FirstCommand(**set_up_once("first-command", run))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tests.dashboard.test_federation_pages import codes_of
 from tests.federation.conftest import AT, feed, mounted, policy, subscription, vo
 from tests.federation.looks import look_at
 from tests.federation.other_side import KEY, P1, P2, OtherFeed
-from tests.federation.starts import tell_more
+from tests.federation.worlds import publish_excess
 
 __all__ = ["feed", "mounted", "policy", "subscription", "vo"]
 NEW = "/federation/usage/new/"
@@ -111,9 +111,9 @@ def test_wrong_addresses_are_refused_with_what_is_wrong(
 
 
 @pytest.fixture
-def told(vo_held: object, subscription: Subscription, feed: OtherFeed) -> Subscription:
+def told(vo_usage_held: object, subscription: Subscription, feed: OtherFeed) -> Subscription:
     """An hour that counts, one that is more than 100 cores can run, and a job on 8 cores."""
-    tell_more(feed)
+    publish_excess(feed)
     return subscription
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.stack import Stack, eventually
-from tests.once import made_once
+from tests.shared_setup import set_up_once
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class FirstStart:
 
 @pytest.fixture(scope="session")
 def first_start() -> FirstStart:
-    return FirstStart(**made_once("first-start", lambda place: asdict(_start_and_stop(place))))
+    return FirstStart(**set_up_once("first-start", lambda place: asdict(_start_and_stop(place))))
 
 
 def _start_and_stop(place: Path) -> FirstStart:

@@ -10,7 +10,7 @@ from django.conf import LazySettings
 from apps.federation.models import Mount, Subscription
 from apps.policies.models import Policy
 from tests.federation.other_side import OtherFeed, OtherSide, serving
-from tests.federation.starts import AT, VO, as_site
+from tests.federation.worlds import AT, VO, as_site
 
 __all__ = ["AT", "VO", "feed", "mounted", "policy", "subscription", "vo"]
 

@@ -26,7 +26,7 @@ from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.services import make_source
-from tests.federation.starts import AT
+from tests.federation.worlds import AT
 
 Sums = dict[int, dict[UUID, tuple[float, ...]]]  # hour since 1970 → uid of the entry → amounts
 HOUR = timedelta(hours=1)

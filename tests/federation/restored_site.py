@@ -27,7 +27,7 @@ from apps.usage.sums import make_peer_source
 from tests.federation.feed_site import HOUR, Teller, make_teller
 from tests.federation.looks import Counted, cores_running, counted, look_at
 from tests.federation.other_side import OtherSide, serving
-from tests.federation.starts import AT, as_site
+from tests.federation.worlds import AT, as_site
 
 Row = dict[str, Any]
 ISSUER, SITE = "site-b.example", "site-b"

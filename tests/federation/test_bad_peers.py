@@ -175,14 +175,14 @@ BAD = {
 
 @pytest.fixture
 def settled(vo: OtherSide, mounted: Mount) -> OtherSide:
-    """Version 2 is in force, so that 1 is an old one; and as a site that publishes we could be part of a circle."""
+    """Version 2 is active, version 1 outdated. The site also publishes, so a document could close a loop."""
     Mount.objects.update(most_points=100)
     make_publication(policy_slug="grid", entry="/VO-B", name="vo-b", at=AT, actor=COMMAND)
     return vo
 
 
 @pytest.fixture
-def second(vo_settled: object, vo: OtherSide) -> OtherSide:
+def second(vo_second_version: object, vo: OtherSide) -> OtherSide:
     """As `settled`, and the second version has landed."""
     return vo
 

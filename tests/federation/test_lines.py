@@ -18,7 +18,7 @@ from apps.signing import canonical, sign_document
 from tests.federation.conftest import AT
 from tests.federation.looks import counted, everything, look_at
 from tests.federation.other_side import KEY, P1, P2, OtherFeed
-from tests.federation.starts import tell_two
+from tests.federation.worlds import publish_two_hours
 
 HOUR = timedelta(hours=1)
 H9, H10, H11 = (AT - n * HOUR for n in (3, 2, 1))
@@ -29,9 +29,9 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def taken(vo_taken: object, subscription: Subscription, feed: OtherFeed) -> Subscription:
+def taken(vo_usage_accepted: object, subscription: Subscription, feed: OtherFeed) -> Subscription:
     """Numbers 1 and 2 were taken."""
-    assert len(list(tell_two(feed))) == 2
+    assert len(list(publish_two_hours(feed))) == 2
     assert (subscription.seen_number, subscription.seen_mark) == (2, feed.state(2).mark)
     return subscription
 

@@ -22,7 +22,7 @@ from apps.priorities import served
 from apps.priorities.models import Snapshot
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.privacy.known_site import ISSUER, JOBS
-from tests.rights_world import Row, World, count_in_frame_once
+from tests.rights_world import Row, World, cache_navigation_counts
 from tests.test_idor_matrix import ROWS, answer_text, routes
 from tests.worlds import AT
 
@@ -128,7 +128,7 @@ def _leaks(world: World, row: Row, actor: str, known_by: Marks) -> list[str]:
 def test_nobody_reads_what_colleagues_used_nor_who_they_are(
     known: World, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count_in_frame_once(monkeypatch)
+    cache_navigation_counts(monkeypatch)
     rows = [row for row in ROWS if row.route not in EXEMPT and row.method == "get"][part::PARTS]
     known_by = all_marks()
     found = [line for row in rows for actor in STRANGERS for line in _leaks(known, row, actor, known_by)]

@@ -1,4 +1,4 @@
-"""What most tests of the federation begin with, as worlds of tests/worlds.py: a grid, a mount in it, usage told there.
+"""Databases that most federation tests start from, for tests/worlds.py: a policy, a mount in it, a usage subscription.
 
 The servers of the other side have another port in each test: the fixtures write it into the rows of a world.
 """
@@ -51,7 +51,7 @@ def make_policy_of_vos() -> None:
 
 
 def make_mounted() -> OtherSide:
-    """The authority of a VO, whose policy is mounted at /vo-a-here and in force."""
+    """The policy of a VO is mounted at /vo-a-here, and its first version is active."""
     make_policy_of_vos()
     with serving(OtherSide(at=AT)) as side, override_settings(**as_site(side)):
         side.publish()
@@ -65,8 +65,8 @@ def make_mounted() -> OtherSide:
     return side
 
 
-def make_settled() -> OtherSide:
-    """Version 2 is in force, so that 1 is an old one; and as a site that publishes we could be part of a circle."""
+def make_second_version() -> OtherSide:
+    """Version 2 is active, version 1 outdated. The site also publishes, so a document could close a loop."""
     with serving(make_mounted()) as side, override_settings(**as_site(side)):
         Mount.objects.update(url=side.url, most_points=100)
         make_publication(policy_slug="grid", entry="/VO-B", name="vo-b", at=AT, actor=COMMAND)
@@ -76,7 +76,7 @@ def make_settled() -> OtherSide:
 
 
 def make_subscribed() -> OtherSide:
-    """The same, and a subscription to what another site tells of that VO."""
+    """With a subscription to the usage that another site reports for that VO."""
     side, feed = make_mounted(), OtherFeed(at=AT)
     feed.port = side.port  # asks nobody yet
     with override_settings(**as_site(feed)):
@@ -87,35 +87,35 @@ def make_subscribed() -> OtherSide:
     return side
 
 
-def make_taken() -> OtherSide:
-    """The same, and all that `tell_two` tells was taken."""
+def make_usage_accepted() -> OtherSide:
+    """With the documents of `publish_two_hours` accepted."""
     side = make_subscribed()
     with serving(OtherFeed(at=AT)) as feed, override_settings(**as_site(feed)):
         row = Subscription.objects.get()
         Subscription.objects.update(url=feed.url)
-        for _told in tell_two(feed):
+        for _document in publish_two_hours(feed):
             assert work_run_now(ask_for(row, at=AT).pk).result["outcome"] == "landed"
             row.refresh_from_db()
     return side
 
 
-def tell_two(feed: OtherFeed) -> Iterator[bytes]:
-    """Numbers 1 and 2: the same bytes whenever they are told."""
+def publish_two_hours(feed: OtherFeed) -> Iterator[bytes]:
+    """Usage documents 1 and 2; each call publishes the same bytes."""
     for hours in ({AT - 2 * HOUR: {P1: 60.0}}, {AT - HOUR: {P1: 120.0}}):
         yield feed.tell(hours)
 
 
-def make_held() -> OtherSide:
-    """A subscription to which `tell_more` was told."""
+def make_usage_held() -> OtherSide:
+    """With the document of `publish_excess` fetched: its excess hour is held."""
     side = make_subscribed()
     with serving(OtherFeed(at=AT)) as feed, override_settings(**as_site(feed)):
         Subscription.objects.update(url=feed.url)
-        tell_more(feed)
+        publish_excess(feed)
         assert work_run_now(ask_for(Subscription.objects.get(), at=AT).pk).result["outcome"] == "held"
     return side
 
 
-def tell_more(feed: OtherFeed) -> None:
+def publish_excess(feed: OtherFeed) -> None:
     """An hour that counts, one that is more than 100 cores can run, and a job on 8 cores."""
     hours = {AT - HOUR: {P1: 36_000.0}, AT - 2 * HOUR: {P1: 720_000.0}}
     feed.tell(hours, [(P2, AT - HOUR, 8)], capacity_cores=250.0)

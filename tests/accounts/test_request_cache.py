@@ -1,4 +1,4 @@
-"""A request that only reads asks the same once; what writes asks each time."""
+"""A read-only request runs the same query once; other code runs it each time."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from apps.accounts.asked_once import answers_kept, ask_once
 from apps.accounts.models import User
+from apps.accounts.request_cache import cache_for_request, once_per_request
 from apps.policies.models import Grant, Policy
 from tests.dashboard.grid import Grid
 
 
-def test_an_answer_is_kept_until_the_outer_block_ends() -> None:
+def test_a_result_is_cached_until_the_outer_block_ends() -> None:
     asked: list[int] = []
 
     def ask() -> int:
         asked.append(len(asked))
         return len(asked)
 
-    assert [ask_once("key", ask) for _ in range(2)] == [1, 2]
-    with answers_kept():
-        with answers_kept():
-            assert ask_once("key", ask) == 3
-        assert ask_once("key", ask) == 3
-        assert ask_once("another", ask) == 4
-    assert ask_once("key", ask) == 5
+    assert [once_per_request("key", ask) for _ in range(2)] == [1, 2]
+    with cache_for_request():
+        with cache_for_request():
+            assert once_per_request("key", ask) == 3
+        assert once_per_request("key", ask) == 3
+        assert once_per_request("another", ask) == 4
+    assert once_per_request("key", ask) == 5
 
 
-def test_a_page_asks_for_groups_grants_policies_and_trees_once(closed_grid: Grid, client: Client) -> None:
+def test_a_page_queries_groups_grants_policies_and_trees_once(closed_grid: Grid, client: Client) -> None:
     client.force_login(User.objects.create_user("zoe"), backend="django.contrib.auth.backends.ModelBackend")
     client.get("/")
     with CaptureQueriesContext(connection) as asked:
@@ -44,7 +44,7 @@ def test_a_page_asks_for_groups_grants_policies_and_trees_once(closed_grid: Grid
     assert repeated == []
 
 
-def test_a_grant_is_seen_by_the_next_request_at_once(closed_grid: Grid, client: Client) -> None:
+def test_the_next_request_sees_a_new_grant(closed_grid: Grid, client: Client) -> None:
     zoe, policy = User.objects.create_user("zoe"), Policy.objects.get()
     client.force_login(zoe, backend="django.contrib.auth.backends.ModelBackend")
     page = f"/policy/{policy.slug}/n/{closed_grid.uid('/atlas')}/atlas/"

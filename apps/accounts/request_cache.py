@@ -1,0 +1,38 @@
+"""Query results that a read-only request needs several times (groups, grants, policies, trees), kept for that request.
+
+Requests that write don't cache: their own changes may alter the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_cache: ContextVar[dict[Hashable, Any] | None] = ContextVar("query results of this request", default=None)
+
+
+@contextmanager
+def cache_for_request() -> Iterator[None]:
+    """Cache until the outermost such block of this thread ends."""
+    if _cache.get() is not None:
+        yield
+        return
+    token = _cache.set({})
+    try:
+        yield
+    finally:
+        _cache.reset(token)
+
+
+def once_per_request(key: Hashable, query: Callable[[], T]) -> T:
+    """The result of `query`, cached under `key` inside `cache_for_request`. Callers don't modify it."""
+    cached = _cache.get()
+    if cached is None:
+        return query()
+    if key not in cached:
+        cached[key] = query()
+    found: T = cached[key]
+    return found
