@@ -177,7 +177,7 @@ def world_of_test(
     yield world
     with django_db_blocker.unblock():
         databases.use(databases.empty)
-        databases.drop(name)
+        databases.give_back(name, world.database)
 
 
 def commits(request: pytest.FixtureRequest) -> bool:

@@ -1,8 +1,9 @@
 """Databases of one test process: a migrated one, worlds that are made once, and copies for tests that commit.
 
 The schema is restored from a dump, which the first run after a change of migrations makes. A test in a transaction uses
-the database of its world and rolls back; a test that commits gets a copy, which is dropped after it. The number series
-of every database begin elsewhere, so that nothing that a process caches by a row's id is taken for another row.
+the database of its world and rolls back; a test that commits gets a copy under a name of its own, which is reset and
+renamed for the next one. The number series of every database begin elsewhere, so that nothing that a process caches by
+a row's id is taken for another row.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from psycopg import sql
 
 from apps.cli.stack.paths import REPOSITORY
 from apps.cli.stack.postgres import find_binaries
+from tests.database_reset import Baseline, may_reset
 
 _IDS_OF_A_WORLD = 1_000_000
 _IDS_OF_A_COPY = 10_000
@@ -52,6 +54,8 @@ class Databases:
         self._schemas = schemas
         self._worlds: dict[str, World] = {}
         self._copies = 0
+        self._baselines: dict[str, Baseline] = {}  # by the database that was copied
+        self._spares: dict[str, str] = {}
 
     # --- Made and dropped ---------------------------------------------------------------------------------------------
     def prepare(self) -> None:
@@ -86,10 +90,28 @@ class Databases:
         connections.close_all()  # a template may have no connections
         self._copies += 1
         name = f"{self.empty}_copy{self._copies}"
-        self._create(name, template=database)
-        self._renumber(name, 1_001 * _IDS_OF_A_WORLD + self._copies * _IDS_OF_A_COPY)
+        if spare := self._spares.pop(database, None):
+            self._rename(spare, name)
+        else:
+            self._create(name, template=database)
+        with self._connect({**self.settings, "NAME": name}) as connection:
+            connection.execute(_NEW_SERIES, [1_001 * _IDS_OF_A_WORLD + self._copies * _IDS_OF_A_COPY])
+            if may_reset(connection):
+                connection.execute("SELECT pg_stat_reset()")  # what is counted from now on is the test's
+                if database not in self._baselines:
+                    self._baselines[database] = Baseline(connection)
         self.use(name)
         return name
+
+    def give_back(self, name: str, database: str) -> None:
+        """A copy that a test is done with, for the next test that copies the same database."""
+        from django.db import connections
+
+        connections.close_all()
+        if self._is_restored(name, database):
+            self._spares[database] = name
+        else:
+            self.drop(name)
 
     def drop(self, database: str) -> None:
         from django.db import connections
@@ -99,7 +121,7 @@ class Databases:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))
 
     def drop_all(self) -> None:
-        for name in [*(world.database for world in self._worlds.values()), self.empty]:
+        for name in [*self._spares.values(), *(world.database for world in self._worlds.values()), self.empty]:
             self.drop(name)
 
     def use(self, database: str) -> None:
@@ -118,6 +140,23 @@ class Databases:
             if template != "template1":  # the server's own, where others may be at work
                 connection.execute(_NOBODY_ELSE, [template])
             connection.execute(statement.format(sql.Identifier(database), sql.Identifier(template)))
+
+    def _is_restored(self, name: str, database: str) -> bool:
+        if database not in self._baselines:
+            return False
+        with self._connect(self._maintenance) as maintenance:
+            maintenance.execute(_NOBODY_ELSE, [name])  # a session that ends writes down what it has counted
+        with (
+            self._connect({**self.settings, "NAME": name}) as copied,
+            self._connect({**self.settings, "NAME": database}) as source,
+        ):
+            return self._baselines[database].restore(copied, source)
+
+    def _rename(self, database: str, name: str) -> None:
+        statement = sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(database), sql.Identifier(name))
+        with self._connect(self._maintenance) as connection:
+            connection.execute(_NOBODY_ELSE, [database])
+            connection.execute(statement)
 
     def _renumber(self, database: str, first: int) -> None:
         with self._connect({**self.settings, "NAME": database}) as connection:

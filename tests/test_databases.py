@@ -1,0 +1,69 @@
+"""A test that commits begins with the rows of its world, whatever the test before it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import pytest_django
+from django.db import connection
+
+from tests import worlds
+from tests.databases import Databases
+
+Rows = dict[str, list[tuple[object, ...]]]
+
+
+@pytest.fixture
+def source(
+    databases: Databases, django_db_blocker: pytest_django.DjangoDbBlocker, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", worlds.AT.isoformat())
+    with django_db_blocker.unblock():
+        yield databases.world("small_site", worlds.small_site).database
+        databases.use(databases.empty)
+
+
+@pytest.fixture
+def copies(databases: Databases, source: str) -> Iterator[list[str]]:
+    """A copy, and whatever the test makes after it."""
+    names = [databases.copy(source)]
+    yield names
+    for name in names:
+        databases.drop(name)
+
+
+def rows() -> Rows:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
+        found: Rows = {}
+        for (table,) in cursor.fetchall():
+            cursor.execute(f'SELECT t::text FROM "{table}" t ORDER BY 1')
+            found[table] = cursor.fetchall()
+        return found
+
+
+CHANGES = {
+    "inserts": "INSERT INTO auth_group (id, name) VALUES (1, 'x')",
+    "updates": "UPDATE policies_policy SET name = 'x'",
+    "deletes": "SET session_replication_role = replica; DELETE FROM policies_entry",
+    "empties": "SET session_replication_role = replica; TRUNCATE usage_record, policies_entry CASCADE",
+    "makes a table": "CREATE TABLE x (a int)",
+    "drops a column": "ALTER TABLE usage_record DROP COLUMN job",
+    "changes many rows": "INSERT INTO auth_group (id, name) SELECT g, g FROM generate_series(1, 30000) g",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_a_test_did_the_next_copy_has_the_rows_of_the_world(
+    databases: Databases, source: str, copies: list[str], change: str
+) -> None:
+    before = rows()
+    assert before["policies_entry"], "the world is empty"
+    with connection.cursor() as cursor:
+        cursor.execute(CHANGES[change])
+    assert rows() != before
+    databases.give_back(copies[0], source)
+    copies.append(databases.copy(source))
+    assert rows() == before
+    assert copies[0] != copies[1]
