@@ -83,7 +83,7 @@ class Row:
 
 
 def cache_navigation_counts(patch: pytest.MonkeyPatch) -> None:
-    """For tests that only read: the counts beside the navigation are worked out once for each person and policy, not
+    """For tests of who is let in: the counts beside the navigation are worked out once for each person and policy, not
     once for each of their pages."""
     kept: dict[Any, Any] = {}
 
@@ -116,7 +116,7 @@ class World:
 
     def __init__(self, site: Site) -> None:
         self.site, self.made = site, 0
-        self._unused = ""  # made anew, and whoever asked since was refused
+        self.unused = ""  # made anew, and whoever asked since was refused
         whole: dict[str, Any] = {"policy_slug": "grid"}
         self.texts = {
             "narrow": site.token("priorities:read", **whole),
@@ -169,10 +169,10 @@ class World:
         return client.cookies[settings.SESSION_COOKIE_NAME].value
 
     def ask(self, row: Row, actor: str) -> Any:
-        if row.remakes in self.makers and self._unused != row.remakes:
+        if row.remakes in self.makers and self.unused != row.remakes:
             self.objects[row.remakes] = self.makers[row.remakes]()
         answer = self._send(row, actor)
-        self._unused = row.remakes if answer.status_code in REFUSALS else ""
+        self.unused = row.remakes if answer.status_code in REFUSALS else ""
         return answer
 
     def _send(self, row: Row, actor: str) -> Any:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
 
@@ -53,6 +54,18 @@ def forget_process() -> None:
     served.forget()
     for kept in _caches(len(sys.modules)):
         kept.clear()
+
+
+@contextmanager
+def remembered() -> Iterator[None]:
+    """What a process keeps in memory is afterwards what it was: for changes that are rolled back within one test."""
+    kept = [(cache, OrderedDict(cache)) for cache in _caches(len(sys.modules))]
+    yield
+    tokens.clear()
+    served.forget()
+    for cache, contents in kept:
+        cache.clear()
+        cache.update(contents)
 
 
 @lru_cache(maxsize=1)
