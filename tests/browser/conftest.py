@@ -37,7 +37,10 @@ addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
 """
 SET_THEME = "theme => { document.documentElement.dataset.theme = theme; }"
 # Findings alone: what passed is most of a report, and nobody reads it.
-RUN_AXE = "rules => axe.run({ resultTypes: ['violations'], preload: false, ...rules }).then((it) => it.violations)"
+RUN_AXE = """([context, rules]) =>
+  axe.run(context, { resultTypes: ["violations"], preload: false, ...rules }).then((it) => it.violations)"""
+# Navigation and bar are the same around every page: tests/pages looks at them.
+WITHOUT_FRAME = {"exclude": [[".app > .nav"], [".app > .topbar"]]}
 # What a theme or a width changes; all else is the same page as in another window.
 BY_WINDOW = {"runOnly": ["color-contrast", "link-in-text-block", "scrollable-region-focusable"]}
 THEMES = ("light", "dark")
@@ -77,6 +80,7 @@ class Visit:
     scripts: bool = True
     is_deep: bool = False
     is_second: bool = False  # the same test looks at the same pages in another window with all rules
+    sees_frame: bool = False  # axe looks at what is around every page, too
     skips_axe: bool = False  # the same journey is looked at with axe in another of its ways
     complaints: list[str] = field(default_factory=list)
 
@@ -110,7 +114,8 @@ class Visit:
         if theme:
             self.page.evaluate(SET_THEME, theme)
         rules = BY_WINDOW if self.is_second and not self.is_deep else {}
-        found: list[dict[str, Any]] = self.page.evaluate(RUN_AXE, rules)
+        context = {"include": [["html"]]} | ({} if self.sees_frame or self.is_deep else WITHOUT_FRAME)
+        found: list[dict[str, Any]] = self.page.evaluate(RUN_AXE, [context, rules])
         return [
             f"{rule['id']}: {node['target']} {node['failureSummary']}"
             for rule in found

@@ -49,7 +49,10 @@ def test_what_a_page_says(world: World, part: int, snapshot: SnapshotAssertion) 
     for name, path, _row in pages_of(world, part):
         answer = client.get(path)
         assert answer.status_code == 200, path
-        assert lines_of(answer.content.decode(), "title", "main") == snapshot(name=name)
+        html = answer.content.decode()
+        assert lines_of(html, "title", "main") == snapshot(name=name)
+        for form in Page(html).all("main form"):  # each works without scripts
+            assert {"action", "method"} & form.attributes.keys(), (path, form.html)
 
 
 def test_what_is_around_every_page(world: World, snapshot: SnapshotAssertion) -> None:
