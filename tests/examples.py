@@ -17,7 +17,7 @@ from hypothesis.vendor.pretty import RepresentationPrinter
 
 FIXED, DEEP = "fixed", "deep"
 _ORDINARY = 100
-_FEWEST = 25  # as far as a test asks for so many
+_FEWEST = 20  # as far as a test asks for so many
 _TIMED = (HealthCheck.too_slow,)  # a busy machine is no finding
 
 
@@ -71,5 +71,5 @@ def new_uid() -> UUID:
 
 def _count(count: int, profile: str, fewest: int = _FEWEST) -> int:
     if profile == FIXED:
-        return max(count // 4, min(count, fewest))
+        return max(count // 5, min(count, fewest))
     return 4 * count if profile == DEEP else count

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import pytest_django
 from django.db import connection
+from psycopg import sql
 
 from tests import worlds
 from tests.databases import Databases
@@ -38,7 +39,7 @@ def rows() -> Rows:
         cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
         found: Rows = {}
         for (table,) in cursor.fetchall():
-            cursor.execute(f'SELECT t::text FROM "{table}" t ORDER BY 1')
+            cursor.execute(sql.SQL("SELECT t::text FROM {} t ORDER BY 1").format(sql.Identifier(table)))
             found[table] = cursor.fetchall()
         return found
 

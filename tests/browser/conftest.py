@@ -44,18 +44,18 @@ WITHOUT_FRAME = {"exclude": [[".app > .nav"], [".app > .topbar"]]}
 # What a theme or a width changes; all else is the same page as in another window.
 BY_WINDOW = {"runOnly": ["color-contrast", "link-in-text-block", "scrollable-region-focusable"]}
 THEMES = ("light", "dark")
-WIDTHS = (1440, 390)
-_THEME_AT = {1440: "light", 390: "dark"}
-# A wide window in the light theme and a narrow one in the dark; the others are for `make test-all`.
+WIDE, NARROW = 1440, 390
+# Opened wide and in the light theme: axe and the width are then also looked at narrow and in the dark one. To open
+# pages in the other windows is for `make test-all`.
 in_windows = pytest.mark.parametrize(
     ("width", "theme"),
     [
-        pytest.param(width, theme, marks=() if _THEME_AT[width] == theme else pytest.mark.deep)
-        for width in WIDTHS
+        pytest.param(width, theme, marks=() if (width, theme) == (WIDE, "light") else pytest.mark.deep)
+        for width in (WIDE, NARROW)
         for theme in THEMES
     ],
 )
-at_widths = pytest.mark.parametrize("width", [1440, 390, pytest.param(1024, marks=pytest.mark.deep)])
+at_widths = pytest.mark.parametrize("width", [WIDE, *(pytest.param(n, marks=pytest.mark.deep) for n in (NARROW, 1024))])
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ class Visit:
     base: str
     scripts: bool = True
     is_deep: bool = False
-    is_second: bool = False  # the same test looks at the same pages in another window with all rules
+    narrows: bool = False  # what axe looks at, it also looks at as a narrow window in the dark theme
     sees_frame: bool = False  # axe looks at what is around every page, too
     skips_axe: bool = False  # the same journey is looked at with axe in another of its ways
     complaints: list[str] = field(default_factory=list)
@@ -113,7 +113,9 @@ class Visit:
             self.page.evaluate(AXE)
         if theme:
             self.page.evaluate(SET_THEME, theme)
-        rules = BY_WINDOW if self.is_second and not self.is_deep else {}
+        return self._run_axe({}) + (self._findings_of_the_narrow() if self.narrows else [])
+
+    def _run_axe(self, rules: dict[str, Any]) -> list[str]:
         context = {"include": [["html"]]} | ({} if self.sees_frame or self.is_deep else WITHOUT_FRAME)
         found: list[dict[str, Any]] = self.page.evaluate(RUN_AXE, [context, rules])
         return [
@@ -123,18 +125,31 @@ class Visit:
             for node in rule["nodes"]
         ]
 
+    def _findings_of_the_narrow(self) -> list[str]:
+        theme = self.page.evaluate("document.documentElement.dataset.theme ?? ''")
+        self.resize(NARROW)
+        self.page.evaluate(SET_THEME, "dark")
+        pixels = self.overflow()
+        found = self._run_axe(BY_WINDOW) + ([f"{pixels} pixels wider than a window of {NARROW}"] if pixels > 0 else [])
+        self.page.evaluate(SET_THEME, theme)
+        self.resize(WIDE)
+        return [f"narrow and dark: {finding}" for finding in found]
+
     def look(self) -> None:
         """Nothing serious, and nothing wider than the window; the theme is then as it was.
 
-        Each width has its theme; `make test-all` looks at both. axe needs the timers of a page, so without scripts it
+        In one theme; `make test-all` looks at both. axe needs the timers of a page, so without scripts it
         is the width alone; so it is where another way of the same journey is looked at, except in `make test-all`.
         """
         assert self.overflow() <= 0, self.page.url
+        if self.narrows and not self.scripts:
+            self.resize(NARROW)
+            assert self.overflow() <= 0, self.page.url
+            self.resize(WIDE)
         if not self.scripts or (self.skips_axe and not self.is_deep):
             return
         theme = self.page.evaluate("document.documentElement.dataset.theme ?? ''")
-        width = (self.page.viewport_size or {"width": 0})["width"]
-        for each in THEMES if self.is_deep else (_THEME_AT.get(width, "light"),):
+        for each in THEMES if self.is_deep else ("light",):
             assert self.axe(each) == [], (self.page.url, each)
         self.page.evaluate(SET_THEME, theme)
 
@@ -156,7 +171,8 @@ def visit(browser: Browser, live_server: Any, request: pytest.FixtureRequest) ->
     contexts: list[BrowserContext] = []
     visits: list[Visit] = []
     is_deep = bool(request.config.getoption("deep"))
-    is_second = getattr(request.node, "callspec", None) and request.node.callspec.params.get("width") == min(WIDTHS)
+    callspec = getattr(request.node, "callspec", None)
+    narrows = not is_deep and callspec is not None and callspec.params.get("width") == WIDE
 
     def open_window(*, theme: str = "light", width: int = 1440, scripts: bool = True) -> Visit:
         context = browser.new_context(
@@ -165,7 +181,7 @@ def visit(browser: Browser, live_server: Any, request: pytest.FixtureRequest) ->
         context.add_init_script(FOCUS_WATCH)
         context.add_cookies([{"name": "theme", "value": theme, "url": live_server.url}])
         contexts.append(context)
-        made = Visit(context.new_page(), live_server.url, scripts, is_deep, bool(is_second))
+        made = Visit(context.new_page(), live_server.url, scripts, is_deep, narrows)
         made.page.set_default_timeout(30_000)  # a busy machine is no finding
         made.page.on("console", lambda message: _listen(made, message))
         made.page.on("pageerror", lambda error: made.complaints.append(f"script error: {error}"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.browser.conftest import WIDTHS, Open
+from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid
 
 CHARGES = f"/policy/{SLUG}/charges/"
@@ -18,17 +18,17 @@ def test_my_priority_leads_to_a_jobs_arithmetic_without_scripts(grid: Grid, visi
     assert page.is_visible("[data-testid=no-class-rule]")
 
 
-def test_a_job_is_found_by_name_and_its_page_is_clean_and_fits(grid: Grid, visit: Open) -> None:
-    for width in WIDTHS:
-        window = visit(width=width)
-        window.sign_in()
-        page = window.go(CHARGES)
-        assert page.get_attribute("#charge_rows [data-testid=no-charges]", "data-state") == "own"
-        window.look()
-        page.fill("#charge-account", "carol")
-        page.click(".charge-search button[type=submit]")
-        page.wait_for_selector("#charge_rows tbody a")
-        window.look()
-        page.click("#charge_rows tbody a")
-        page.wait_for_selector("#verdict")
-        window.look()
+@at_widths
+def test_a_job_is_found_by_name_and_its_page_is_clean_and_fits(grid: Grid, visit: Open, width: int) -> None:
+    window = visit(width=width)
+    window.sign_in()
+    page = window.go(CHARGES)
+    assert page.get_attribute("#charge_rows [data-testid=no-charges]", "data-state") == "own"
+    window.look()
+    page.fill("#charge-account", "carol")
+    page.click(".charge-search button[type=submit]")
+    page.wait_for_selector("#charge_rows tbody a")
+    window.look()
+    page.click("#charge_rows tbody a")
+    page.wait_for_selector("#verdict")
+    window.look()

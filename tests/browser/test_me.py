@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from apps.accounts.models import User
-from tests.browser.conftest import WIDTHS, Open, Visit, at_widths
+from tests.browser.conftest import Open, Visit, at_widths
 from tests.browser.hands import HANDS, Hand
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.test_me import second_account
@@ -74,12 +74,12 @@ def test_all_of_it_works_without_scripts(grid: Grid, visit: Open) -> None:
     window.look()
 
 
-def test_somebody_without_a_place_has_a_page_that_says_what_to_do(grid: Grid, visit: Open) -> None:
+@at_widths
+def test_somebody_without_a_place_has_a_page_that_says_what_to_do(grid: Grid, visit: Open, width: int) -> None:
     User.objects.create_user("zoe")
-    for width in WIDTHS:
-        window = visit(width=width)
-        window.sign_in("zoe")
-        page = window.go(PAGE)
-        assert page.get_attribute("#verdict", "data-key") == "unmapped"
-        window.look()
-        shoot(window, f"me-unmapped-{width}")
+    window = visit(width=width)
+    window.sign_in("zoe")
+    page = window.go(PAGE)
+    assert page.get_attribute("#verdict", "data-key") == "unmapped"
+    window.look()
+    shoot(window, f"me-unmapped-{width}")

@@ -8,11 +8,12 @@ from apps.accounts.models import User
 from apps.policies.models import Grant, Policy
 from apps.priorities import served
 from apps.priorities.models import Snapshot
-from tests.browser.conftest import WIDTHS, Open
+from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid
 
 
-def test_what_is_not_told_says_so_with_the_reason(grid: Grid, visit: Open) -> None:
+@at_widths
+def test_what_is_not_told_says_so_with_the_reason(grid: Grid, visit: Open, width: int) -> None:
     Policy.objects.filter(slug=SLUG).update(visibility=Policy.Visibility.PATH)
     Snapshot.objects.update(computed_at=grid.at - timedelta(days=1))  # the last of a day that is over
     served.forget()
@@ -20,14 +21,13 @@ def test_what_is_not_told_says_so_with_the_reason(grid: Grid, visit: Open) -> No
         policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid("/"), user=User.objects.create_user("vera"),
         role="viewer", verbs=["view_aggregate"], reason="sums", created_at=grid.at,
     )  # fmt: skip
-    for width in WIDTHS:
-        window = visit(width=width)
-        window.sign_in("vera")
-        page = window.go(f"/policy/{SLUG}/")
-        assert page.get_attribute("[data-testid=sums-only]", "data-state") == "told"
-        assert page.is_visible(f"#e-{grid.uid('/atlas')} [data-testid=not-shown]")
-        assert "alice" not in page.inner_text("main")
-        window.look()
-        page = window.go(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/")
-        assert page.is_visible("#verdict ~ p [data-testid=why-not-shown]")
-        window.look()
+    window = visit(width=width)
+    window.sign_in("vera")
+    page = window.go(f"/policy/{SLUG}/")
+    assert page.get_attribute("[data-testid=sums-only]", "data-state") == "told"
+    assert page.is_visible(f"#e-{grid.uid('/atlas')} [data-testid=not-shown]")
+    assert "alice" not in page.inner_text("main")
+    window.look()
+    page = window.go(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/")
+    assert page.is_visible("#verdict ~ p [data-testid=why-not-shown]")
+    window.look()

@@ -301,7 +301,7 @@ def test_unused_share_goes_to_active_siblings_in_proportion(variants: list[Setti
     drawn = Drawn([-1, 0, 0, 1, 1, 1, 2], [1, 1, 1, 5, 3, 2, 1], [0.0] * 7, [False] * 7, [False] * 7)
     for chosen in variants:
         usage = np.array([0, 0, 0, 1.0, 1.0, 0.0, 400.0])
-        for _ in range(800):
+        for _ in range(400):
             priority = solve(replace(drawn, usage=usage.tolist()), chosen)["priority"]
             usage[3 if priority[3] >= priority[4] else 4] += 1.0
         assert usage[3] / (usage[3] + usage[4]) == pytest.approx(5 / 8, abs=0.004), chosen
