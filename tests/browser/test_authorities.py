@@ -19,7 +19,8 @@ from tests.dashboard.grid import SLUG, Grid
 
 # mouse and keyboard with scripts; without them both come down to the same forms and links
 WAYS = pytest.mark.parametrize(
-    ("hand", "scripts"), [("mouse", True), ("keys", True), ("mouse", False), ("keys", False)]
+    ("hand", "scripts"),
+    [("mouse", True), ("keys", True), ("mouse", False), pytest.param("keys", False, marks=pytest.mark.deep)],
 )
 FOCUSED = "document.activeElement.id || document.activeElement.tagName"
 
