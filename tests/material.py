@@ -42,10 +42,15 @@ def traces_dir() -> Path:
 @pytest.fixture(scope="session")
 def chromium_path() -> str:
     """The browser of the system: CHROME_BIN, else the first of BROWSERS."""
-    found = os.environ.get("CHROME_BIN") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    if not found:
-        missing("no Chromium", "apt-get install chromium-headless-shell, or set CHROME_BIN")
-    return str(found)
+    return find_browser()
+
+
+def find_browser() -> str:
+    named = os.environ.get("CHROME_BIN")
+    if named and not shutil.which(named):
+        missing(f"CHROME_BIN names {named}, which is no program here", "unset it, or name a Chromium")
+    found = next(filter(None, map(shutil.which, [named] if named else BROWSERS)), None)
+    return found or missing("no Chromium", "apt-get install chromium-headless-shell, or set CHROME_BIN")
 
 
 def untested(skipped: list[pytest.TestReport]) -> Counter[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.material import GOLDEN, REPOSITORY, missing
+from tests.material import GOLDEN, REPOSITORY, find_browser, missing
 
 LARGEST = 2_500_000  # bytes of golden data altogether
 
@@ -27,6 +27,19 @@ def test_missing_material_fails_where_everything_is_required(monkeypatch: pytest
     monkeypatch.setenv("FAIRSHARE_REQUIRE_ALL", "1")
     with pytest.raises(pytest.fail.Exception, match="no browser; install one"):
         missing("no browser", "install one")
+
+
+@pytest.mark.parametrize(
+    ("named", "told"), [("/nowhere/chromium", "CHROME_BIN names /nowhere/chromium"), ("", "no Chromium")]
+)
+def test_a_browser_that_is_not_there_is_missing_with_the_remedy(
+    named: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FAIRSHARE_REQUIRE_ALL", raising=False)
+    monkeypatch.setenv("CHROME_BIN", named)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(pytest.skip.Exception, match=told):
+        find_browser()
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
