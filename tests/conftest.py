@@ -100,7 +100,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported stays: the garbage collector needn't look through it again and again."""
+    """Exclude imported modules from garbage collection: they stay until the process ends."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
@@ -185,7 +185,7 @@ def world_of_test(
     yield world
     with django_db_blocker.unblock():
         databases.use(databases.empty)
-        databases.give_back(name, world.database)
+        databases.release_copy(name, world.database)
 
 
 def commits(request: pytest.FixtureRequest) -> bool:

@@ -1,4 +1,4 @@
-"""A copied database made again what it was: cheaper than another copy, for most tests change a few rows."""
+"""Reset of a copied database to the rows of its source: cheaper than a new copy, for most tests change few rows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ import psycopg
 from psycopg import sql
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-_MOST_ROWS = 20_000  # more are deleted slower than a database is copied
-# Counted by PostgreSQL: rows of transactions that were rolled back, too. A table that is emptied gets another file.
+_MOST_ROWS = 20_000  # deleting more takes longer than a new copy
+# PostgreSQL counts changed rows, also of rolled-back transactions. TRUNCATE gives a table another file.
 _TABLES = """
 SELECT c.oid::bigint, c.oid::regclass::text, c.relfilenode::bigint,
     COALESCE(s.n_tup_ins + s.n_tup_upd + s.n_tup_del, 0)
 FROM pg_class c LEFT JOIN pg_stat_user_tables s ON s.relid = c.oid
 WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
 """
-_RELATIONS = "SELECT oid::bigint, relname, relkind FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
+_SCHEMA = """
+SELECT oid::bigint, concat_ws(' ', relname, relkind, relnatts) FROM pg_class
+WHERE relnamespace = 'public'::regnamespace
+UNION ALL SELECT oid::bigint, concat_ws(' ', tgname, tgenabled) FROM pg_trigger
+UNION ALL SELECT oid::bigint, concat_ws(' ', conname, convalidated) FROM pg_constraint
+ORDER BY 1, 2
+"""
 _COLUMNS = """
 SELECT attname FROM pg_attribute
 WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
@@ -24,21 +30,21 @@ WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attgenerat
 
 
 def may_reset(connection: Connection) -> bool:
-    """Only a superuser may, which the user of a given DATABASE_URL needn't be."""
+    """Whether the user is a superuser; that of a given DATABASE_URL may not be."""
     return connection.execute("SELECT usesuper FROM pg_user WHERE usename = current_user").fetchone() == (True,)
 
 
 class Baseline:
-    """What a database holds before tests change it. Rows of a table are read when a test changed it first."""
+    """Schema and rows of a database before tests change it. Rows of a table are read once a test has changed it."""
 
     def __init__(self, copied: Connection) -> None:
-        self._relations = copied.execute(_RELATIONS).fetchall()
+        self._schema = copied.execute(_SCHEMA).fetchall()
         self._files = {oid: file for oid, _, file, _ in copied.execute(_TABLES)}
         self._rows: dict[str, tuple[sql.Composed, bytes]] = {}
 
     def restore(self, copied: Connection, source: Connection) -> bool:
-        """Give the copy the rows of its source back. False where that takes longer than a new copy, or isn't enough."""
-        if copied.execute(_RELATIONS).fetchall() != self._relations:
+        """Copy the rows of the source back. False if a new copy is needed: another schema, or too many changed rows."""
+        if copied.execute(_SCHEMA).fetchall() != self._schema:
             return False
         tables = copied.execute(_TABLES).fetchall()
         if sum(n_rows for *_, n_rows in tables) > _MOST_ROWS:

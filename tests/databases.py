@@ -1,9 +1,9 @@
 """Databases of one test process: a migrated one, worlds that are made once, and copies for tests that commit.
 
 The schema is restored from a dump, which the first run after a change of migrations makes. A test in a transaction uses
-the database of its world and rolls back; a test that commits gets a copy under a name of its own, which is reset and
-renamed for the next one. The number series of every database begin elsewhere, so that nothing that a process caches by
-a row's id is taken for another row.
+the database of its world and rolls back; a test that commits gets a copy, which is reset and renamed for the next one.
+The number series of every database begin elsewhere, so that nothing that a process caches by a row's id is taken for
+another row.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Databases:
         self._worlds: dict[str, World] = {}
         self._copies = 0
         self._baselines: dict[str, Baseline] = {}  # by the database that was copied
-        self._spares: dict[str, str] = {}
+        self._spares: dict[str, str] = {}  # a reset copy, by the database that was copied
 
     # --- Made and dropped ---------------------------------------------------------------------------------------------
     def prepare(self) -> None:
@@ -97,18 +97,18 @@ class Databases:
         with self._connect({**self.settings, "NAME": name}) as connection:
             connection.execute(_NEW_SERIES, [1_001 * _IDS_OF_A_WORLD + self._copies * _IDS_OF_A_COPY])
             if may_reset(connection):
-                connection.execute("SELECT pg_stat_reset()")  # what is counted from now on is the test's
+                connection.execute("SELECT pg_stat_reset()")  # count the changes of the next test only
                 if database not in self._baselines:
                     self._baselines[database] = Baseline(connection)
         self.use(name)
         return name
 
-    def give_back(self, name: str, database: str) -> None:
-        """A copy that a test is done with, for the next test that copies the same database."""
+    def release_copy(self, name: str, database: str) -> None:
+        """Reset a copy for the next test that copies the same database, or drop it."""
         from django.db import connections
 
         connections.close_all()
-        if self._is_restored(name, database):
+        if self._reset_copy(name, database):
             self._spares[database] = name
         else:
             self.drop(name)
@@ -141,11 +141,11 @@ class Databases:
                 connection.execute(_NOBODY_ELSE, [template])
             connection.execute(statement.format(sql.Identifier(database), sql.Identifier(template)))
 
-    def _is_restored(self, name: str, database: str) -> bool:
+    def _reset_copy(self, name: str, database: str) -> bool:
         if database not in self._baselines:
             return False
         with self._connect(self._maintenance) as maintenance:
-            maintenance.execute(_NOBODY_ELSE, [name])  # a session that ends writes down what it has counted
+            maintenance.execute(_NOBODY_ELSE, [name])  # a session reports its counters when it ends
         with (
             self._connect({**self.settings, "NAME": name}) as copied,
             self._connect({**self.settings, "NAME": database}) as source,

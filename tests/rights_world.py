@@ -63,7 +63,7 @@ BESIDES = (
     "rex",  # manager of /physics, until yesterday
     "exa",  # manager of /physics in the past, with a draft that is still open
 )
-REFUSALS = (302, 401, 403, 404)  # 302: to the form of the sign-in
+REFUSALS = (302, 401, 403, 404)  # 302: redirect to the sign-in form
 UIDS = {"physics": "/physics", "bob": "/physics/bob", "alice": "/physics/alice"}
 SHARES = {"op": "set_shares", "entry": "/physics/bob", "shares": 3}
 
@@ -79,12 +79,13 @@ class Row:
     readers: str = ""
     headers: dict[str, str] = field(default_factory=dict)
     besides: str = ""  # "vera 200 dora 403": further people who get something of their own
-    remakes: str = ""  # what the request uses up: it is made anew for the next actor after one who was let in
+    remakes: str = (
+        ""  # the maker of what an allowed request consumes: it is called again after one
+    )
 
 
 def cache_navigation_counts(patch: pytest.MonkeyPatch) -> None:
-    """For tests of who is let in: the counts beside the navigation are worked out once for each person and policy, not
-    once for each of their pages."""
+    """Compute the counts in the navigation once per user and policy, not once per page: for tests of access rights."""
     kept: dict[Any, Any] = {}
 
     def once(name: str) -> property:
@@ -116,7 +117,7 @@ class World:
 
     def __init__(self, site: Site) -> None:
         self.site, self.made = site, 0
-        self.unused = ""  # made anew, and whoever asked since was refused
+        self.fresh = ""  # the maker whose object no request has consumed yet
         whole: dict[str, Any] = {"policy_slug": "grid"}
         self.texts = {
             "narrow": site.token("priorities:read", **whole),
@@ -169,10 +170,10 @@ class World:
         return client.cookies[settings.SESSION_COOKIE_NAME].value
 
     def ask(self, row: Row, actor: str) -> Any:
-        if row.remakes in self.makers and self.unused != row.remakes:
+        if row.remakes in self.makers and self.fresh != row.remakes:
             self.objects[row.remakes] = self.makers[row.remakes]()
         answer = self._send(row, actor)
-        self.unused = row.remakes if answer.status_code in REFUSALS else ""
+        self.fresh = row.remakes if answer.status_code in REFUSALS else ""
         return answer
 
     def _send(self, row: Row, actor: str) -> Any:

@@ -1,4 +1,4 @@
-"""A test that commits begins with the rows of its world, whatever the test before it did."""
+"""A test that commits starts with the rows of its world, whatever the previous test changed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def source(
 
 @pytest.fixture
 def copies(databases: Databases, source: str) -> Iterator[list[str]]:
-    """A copy, and whatever the test makes after it."""
+    """The copies of the test, the first one already made."""
     names = [databases.copy(source)]
     yield names
     for name in names:
@@ -41,6 +41,8 @@ def rows() -> Rows:
         for (table,) in cursor.fetchall():
             cursor.execute(sql.SQL("SELECT t::text FROM {} t ORDER BY 1").format(sql.Identifier(table)))
             found[table] = cursor.fetchall()
+        cursor.execute("SELECT tgname, tgenabled FROM pg_trigger ORDER BY 1")
+        found["triggers"] = cursor.fetchall()
         return found
 
 
@@ -50,6 +52,8 @@ CHANGES = {
     "deletes": "SET session_replication_role = replica; DELETE FROM policies_entry",
     "empties": "SET session_replication_role = replica; TRUNCATE usage_record, policies_entry CASCADE",
     "makes a table": "CREATE TABLE x (a int)",
+    "adds a column": "ALTER TABLE usage_record ADD COLUMN x int",
+    "disables a trigger": "ALTER TABLE accounts_auditevent DISABLE TRIGGER USER",
     "drops a column": "ALTER TABLE usage_record DROP COLUMN job",
     "changes many rows": "INSERT INTO auth_group (id, name) SELECT g, g FROM generate_series(1, 30000) g",
 }
@@ -64,7 +68,7 @@ def test_whatever_a_test_did_the_next_copy_has_the_rows_of_the_world(
     with connection.cursor() as cursor:
         cursor.execute(CHANGES[change])
     assert rows() != before
-    databases.give_back(copies[0], source)
+    databases.release_copy(copies[0], source)
     copies.append(databases.copy(source))
     assert rows() == before
     assert copies[0] != copies[1]

@@ -21,7 +21,7 @@ from apps.dashboard.forms.members import seen_tag
 from apps.priorities import served
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.rights_world import BESIDES, JSON, SHARES, Row, World, cache_navigation_counts
-from tests.worlds import remembered
+from tests.worlds import restore_caches
 
 ACTORS = (
     "anonymous",
@@ -1054,19 +1054,19 @@ def test_each_actor_writes_what_the_row_says(world: World, part: int, monkeypatc
     cache_navigation_counts(monkeypatch)
     found = []
     for row in WRITES[part :: 2 * PARTS]:
-        with rolled_back(world):
+        with roll_back(world):
             found += differences(world, row)
     assert not found, "\n".join(found)
 
 
 @contextmanager
-def rolled_back(world: World) -> Iterator[None]:
-    """What a row did is undone: in the database, in the world, and in what the process remembers."""
+def roll_back(world: World) -> Iterator[None]:
+    """Undo the changes of a row: in the database, in the world and in the caches of the process."""
     made, objects = world.made, dict(world.objects)
-    with transaction.atomic(), remembered():
+    with transaction.atomic(), restore_caches():
         yield
         transaction.set_rollback(True)
-    world.made, world.objects, world.unused = made, objects, ""
+    world.made, world.objects, world.fresh = made, objects, ""
 
 
 @pytest.mark.parametrize("actor", [actor for actor in ACTORS if actor != "admin"])

@@ -57,8 +57,8 @@ def forget_process() -> None:
 
 
 @contextmanager
-def remembered() -> Iterator[None]:
-    """What a process keeps in memory is afterwards what it was: for changes that are rolled back within one test."""
+def restore_caches() -> Iterator[None]:
+    """Restore the caches of the process afterwards: for changes that are rolled back within one test."""
     kept = [(cache, OrderedDict(cache)) for cache in _caches(len(sys.modules))]
     yield
     tokens.clear()

@@ -39,14 +39,14 @@ SET_THEME = "theme => { document.documentElement.dataset.theme = theme; }"
 # Findings alone: what passed is most of a report, and nobody reads it.
 RUN_AXE = """([context, rules]) =>
   axe.run(context, { resultTypes: ["violations"], preload: false, ...rules }).then((it) => it.violations)"""
-# Navigation and bar are the same around every page: tests/pages looks at them.
+# Navigation and top bar are the same on every page: tests/pages checks them.
 WITHOUT_FRAME = {"exclude": [[".app > .nav"], [".app > .topbar"]]}
 # What a theme or a width changes; all else is the same page as in another window.
 BY_WINDOW = {"runOnly": ["color-contrast", "link-in-text-block", "scrollable-region-focusable"]}
 THEMES = ("light", "dark")
 WIDE, NARROW = 1440, 390
-# Opened wide and in the light theme: axe and the width are then also looked at narrow and in the dark one. To open
-# pages in the other windows is for `make test-all`.
+# Pages open in a wide window with the light theme; axe and the width are then also checked in a narrow window with the
+# dark theme. `make test-all` opens pages in each combination.
 in_windows = pytest.mark.parametrize(
     ("width", "theme"),
     [
@@ -79,9 +79,9 @@ class Visit:
     base: str
     scripts: bool = True
     is_deep: bool = False
-    narrows: bool = False  # what axe looks at, it also looks at as a narrow window in the dark theme
-    sees_frame: bool = False  # axe looks at what is around every page, too
-    skips_axe: bool = False  # the same journey is looked at with axe in another of its ways
+    checks_narrow: bool = False  # axe also checks the page in a narrow window with the dark theme
+    checks_frame: bool = False  # axe also checks the navigation and the top bar
+    skips_axe: bool = False  # another variant of the same journey runs axe
     complaints: list[str] = field(default_factory=list)
 
     def go(self, path: str) -> Page:
@@ -113,10 +113,10 @@ class Visit:
             self.page.evaluate(AXE)
         if theme:
             self.page.evaluate(SET_THEME, theme)
-        return self._run_axe({}) + (self._findings_of_the_narrow() if self.narrows else [])
+        return self._run_axe({}) + (self._check_narrow() if self.checks_narrow else [])
 
     def _run_axe(self, rules: dict[str, Any]) -> list[str]:
-        context = {"include": [["html"]]} | ({} if self.sees_frame or self.is_deep else WITHOUT_FRAME)
+        context = {"include": [["html"]]} | ({} if self.checks_frame or self.is_deep else WITHOUT_FRAME)
         found: list[dict[str, Any]] = self.page.evaluate(RUN_AXE, [context, rules])
         return [
             f"{rule['id']}: {node['target']} {node['failureSummary']}"
@@ -125,7 +125,7 @@ class Visit:
             for node in rule["nodes"]
         ]
 
-    def _findings_of_the_narrow(self) -> list[str]:
+    def _check_narrow(self) -> list[str]:
         theme = self.page.evaluate("document.documentElement.dataset.theme ?? ''")
         self.resize(NARROW)
         self.page.evaluate(SET_THEME, "dark")
@@ -136,13 +136,13 @@ class Visit:
         return [f"narrow and dark: {finding}" for finding in found]
 
     def look(self) -> None:
-        """Nothing serious, and nothing wider than the window; the theme is then as it was.
+        """No serious finding of axe, and nothing wider than the window. The theme stays.
 
-        In one theme; `make test-all` looks at both. axe needs the timers of a page, so without scripts it
-        is the width alone; so it is where another way of the same journey is looked at, except in `make test-all`.
+        `make test-all` checks both themes. Only the width is checked without scripts, because axe needs the timers of
+        the page, and where another variant of the same journey runs axe.
         """
         assert self.overflow() <= 0, self.page.url
-        if self.narrows and not self.scripts:
+        if self.checks_narrow and not self.scripts:
             self.resize(NARROW)
             assert self.overflow() <= 0, self.page.url
             self.resize(WIDE)
@@ -172,7 +172,7 @@ def visit(browser: Browser, live_server: Any, request: pytest.FixtureRequest) ->
     visits: list[Visit] = []
     is_deep = bool(request.config.getoption("deep"))
     callspec = getattr(request.node, "callspec", None)
-    narrows = not is_deep and callspec is not None and callspec.params.get("width") == WIDE
+    checks_narrow = not is_deep and callspec is not None and callspec.params.get("width") == WIDE
 
     def open_window(*, theme: str = "light", width: int = 1440, scripts: bool = True) -> Visit:
         context = browser.new_context(
@@ -181,7 +181,7 @@ def visit(browser: Browser, live_server: Any, request: pytest.FixtureRequest) ->
         context.add_init_script(FOCUS_WATCH)
         context.add_cookies([{"name": "theme", "value": theme, "url": live_server.url}])
         contexts.append(context)
-        made = Visit(context.new_page(), live_server.url, scripts, is_deep, narrows)
+        made = Visit(context.new_page(), live_server.url, scripts, is_deep, checks_narrow)
         made.page.set_default_timeout(30_000)  # a busy machine is no finding
         made.page.on("console", lambda message: _listen(made, message))
         made.page.on("pageerror", lambda error: made.complaints.append(f"script error: {error}"))

@@ -38,7 +38,7 @@ def managers(grid: Grid) -> Grid:
 
 
 def signed_in(visit: Open, name: str, hand: str, *, scripts: bool) -> Visit:
-    """Both hands lead through the same pages: axe looks at those of the mouse."""
+    """Mouse and keyboard lead through the same pages: axe checks those of the mouse."""
     window = visit(scripts=scripts)
     window.skips_axe = hand != "mouse"
     window.sign_in(name)

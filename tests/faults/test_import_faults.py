@@ -164,8 +164,8 @@ def _frozen(stack: Stack) -> list[int]:
 
 
 PLACES = ["usage.ingest.after_replacing:kill", "usage.ingest.before_commit:kill:3", "usage.import.after_ingest:kill"]
-# There tests/usage/test_imports.py kills a process without the stack around it.
-MORE_PLACES = [
+# At these tests/usage/test_imports.py kills a process, without the whole stack.
+DEEP_PLACES = [
     "usage.ingest.after_keys:kill:2",
     "usage.ingest.after_copy:kill:2",
     "usage.ingest.after_buckets:kill:2",
@@ -174,7 +174,7 @@ MORE_PLACES = [
 ]
 
 
-@pytest.mark.parametrize("fault", [*PLACES, *(pytest.param(place, marks=pytest.mark.deep) for place in MORE_PLACES)])
+@pytest.mark.parametrize("fault", [*PLACES, *(pytest.param(place, marks=pytest.mark.deep) for place in DEEP_PLACES)])
 def test_a_worker_killed_anywhere_is_replaced_and_the_import_ends_exactly(stack: Stack, log: Path, fault: str) -> None:
     slug = fault.split(":", maxsplit=1)[0].replace(".", "-")
     _arm(stack, fault)

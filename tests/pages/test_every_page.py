@@ -71,16 +71,20 @@ def _status(row: Row, actor: str) -> str:
 
 
 PAGES = [row for row in ROWS if is_page(row)]
-# Files to load, in the place of a page.
-FILE = re.compile(r"\.\w+$|/<slug:format>/$")
+DOWNLOAD = re.compile(r"\.\w+$|/<slug:format>/$")
 
 
 def pages_of(world: World, part: int) -> Iterator[tuple[str, str, Row]]:
-    """Name, address and row of this part's pages; files and redirects are none."""
+    """Name, address and row of the pages of this part."""
     for number, row in enumerate(PAGES):
-        if number % PARTS == part and _status(row, "admin") == "200" and not FILE.search(row.route):
+        if number % PARTS == part and is_opened(row):
             name = re.sub(r"[^a-z0-9]+", "-", re.sub(r"<\w+:(\w+)>", r"\1", row.route or "overview")).strip("-")
             yield f"{number:03d}-{name or 'overview'}", row.path.format(**world.objects), row
+
+
+def is_opened(row: Row) -> bool:
+    """Whether the response is a page, not a download or a redirect."""
+    return _status(row, "admin") == "200" and not DOWNLOAD.search(row.route)
 
 
 def sign_in(window: Visit, world: World, actor: str) -> None:
@@ -102,21 +106,21 @@ def photograph(page: Page, name: str) -> None:
 
 def test_there_are_as_many_pages_as_there_were() -> None:
     """A filter that loses pages by mistake would make everything below true of nothing."""
-    assert len(PAGES) > 80
+    assert sum(map(is_opened, PAGES)) > 80
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_page_is_accessible_as_wide_as_its_window_and_walked_by_tab(world: World, visit: Open, part: int) -> None:
     """One visit a page: axe in the light theme at the widest window and in the dark one at the narrowest."""
     window = visit(width=WIDTHS[0])
-    window.narrows = True
+    window.checks_narrow = True
     sign_in(window, world, "admin")
     for number, (name, path, _row) in enumerate(pages_of(world, part)):
         page = window.go(path)
-        window.sees_frame = number == 0
+        window.checks_frame = number == 0
         assert page.locator("h1").count() == 1, path
         assert page.evaluate(TWICE) == [], f"{path}: ids that two elements have"
-        walk_by_tab(page, path, with_frame=window.sees_frame or window.is_deep)
+        walk_by_tab(page, path, with_frame=window.checks_frame or window.is_deep)
         for width in WIDTHS:
             window.resize(width)
             assert window.overflow() <= 0, (path, width)
@@ -144,7 +148,7 @@ def test_a_page_that_is_opened_in_a_theme_at_a_width_is_accessible(
 @pytest.mark.deep
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_page_fits_its_window_without_scripts(world: World, visit: Open, part: int) -> None:
-    """That it says all of it without scripts is told by its texts, which are those of the answer."""
+    """Its text without scripts is that of the response, which test_texts.py compares."""
     window = visit(width=1440, scripts=False)
     sign_in(window, world, "admin")
     for _name, path, _row in pages_of(world, part):
@@ -156,7 +160,7 @@ def test_a_page_fits_its_window_without_scripts(world: World, visit: Open, part:
 def walk_by_tab(page: Page, path: str, *, with_frame: bool) -> None:
     """Tab comes to every control, each of them seen, and out again; the first leads past the navigation.
 
-    with_frame: through the navigation, too; else the walk takes that first way, as people do.
+    with_frame: through the navigation, too; else the skip link is followed.
     """
     page.evaluate(WATCH)
     if page.evaluate("document.activeElement !== document.body"):  # the page begins at its answer: once round
@@ -165,6 +169,7 @@ def walk_by_tab(page: Page, path: str, *, with_frame: bool) -> None:
     skip = page.evaluate(WALKED)
     assert len(skip) == 1, f"{path}: Tab comes to nothing"
     assert "skip" in skip[0]["what"], (path, skip[0]["what"])
+    assert skip[0]["seen"], (path, skip[0]["what"])
     if not with_frame:
         page.keyboard.press("Enter")
         assert page.evaluate("document.activeElement.id") == "main", path
