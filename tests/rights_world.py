@@ -79,9 +79,7 @@ class Row:
     readers: str = ""
     headers: dict[str, str] = field(default_factory=dict)
     besides: str = ""  # "vera 200 dora 403": further people who get something of their own
-    remakes: str = (
-        ""  # the maker of what an allowed request consumes: it is called again after one
-    )
+    remakes: str = ""  # the maker of what an allowed request consumes: it is called again after one
 
 
 def cache_navigation_counts(patch: pytest.MonkeyPatch) -> None:
