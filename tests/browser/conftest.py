@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page
 
 from apps.accounts.models import User
 from tests.dashboard.grid import PASSWORD, Grid
@@ -109,21 +109,37 @@ class Visit:
 
     def axe(self, theme: str = "") -> list[str]:
         """Serious and critical findings, each with where it is; the page stays in the theme that is given."""
-        if not self.page.evaluate("typeof axe === 'object'"):
-            self.page.evaluate(AXE)
+        self._load_axe()
         if theme:
             self.page.evaluate(SET_THEME, theme)
         return self._run_axe({}) + (self._check_narrow() if self.checks_narrow else [])
 
     def _run_axe(self, rules: dict[str, Any]) -> list[str]:
         context = {"include": [["html"]]} | ({} if self.checks_frame or self.is_deep else WITHOUT_FRAME)
-        found: list[dict[str, Any]] = self.page.evaluate(RUN_AXE, [context, rules])
+        found = self._evaluate_axe([context, rules])
         return [
             f"{rule['id']}: {node['target']} {node['failureSummary']}"
             for rule in found
             if rule["impact"] in {"serious", "critical"}
             for node in rule["nodes"]
         ]
+
+    def _load_axe(self) -> bool:
+        """Whether this document had no axe yet."""
+        is_new = not self.page.evaluate("typeof axe === 'object'")
+        if is_new:
+            self.page.evaluate(AXE)
+        return is_new
+
+    def _evaluate_axe(self, arguments: list[Any]) -> list[dict[str, Any]]:
+        """A click's navigation may replace the document while axe runs in it: then axe checks the new document."""
+        try:
+            return list(self.page.evaluate(RUN_AXE, arguments))
+        except Error:
+            self.page.wait_for_load_state()
+            if not self._load_axe():
+                raise
+            return list(self.page.evaluate(RUN_AXE, arguments))
 
     def _check_narrow(self) -> list[str]:
         theme = self.page.evaluate("document.documentElement.dataset.theme ?? ''")
