@@ -125,7 +125,8 @@ class Visit:
         ]
 
     def _load_axe(self) -> bool:
-        """Whether this document had no axe yet."""
+        """Whether this document had no axe yet; a click waits for the beginning of the next page only."""
+        self.page.wait_for_load_state()
         is_new = not self.page.evaluate("typeof axe === 'object'")
         if is_new:
             self.page.evaluate(AXE)

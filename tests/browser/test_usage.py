@@ -20,6 +20,7 @@ from tests.dashboard.grid import Grid
 HEADER = "; UnixStartTime: 1700000000\n"
 SEND = "#upload button[type=submit]"
 TAKE = "section[aria-labelledby=decide] button[name=take]"
+POLL_MS = 2000  # the longest interval of an import's pages
 
 
 @pytest.fixture
@@ -52,6 +53,7 @@ def choose(page: Page, log: Path) -> None:
 def test_a_dry_run_is_read_confirmed_and_imported_while_the_page_follows(grid: Grid, visit: Open, log: Path) -> None:
     window = visit()
     window.sign_in("admin")
+    window.page.clock.install()
     page = window.go("/usage/sources/")
     page.click("main a[href='/usage/import/']")
     expect(page.locator("#id_new_source")).to_be_hidden()
@@ -68,7 +70,7 @@ def test_a_dry_run_is_read_confirmed_and_imported_while_the_page_follows(grid: G
     page.on("request", lambda request: asked.append(request.url))
     page.locator("#next-rejected").click()
     expect(page.locator("#rejected tbody tr")).to_have_count(15)
-    page.wait_for_timeout(2500)  # longer than the interval of the poll, which must have stopped
+    page.clock.run_for(3 * POLL_MS)
     assert [url for url in asked if "_progress" in url] == []
 
     assert "200" in page.inner_text(TAKE)
@@ -164,6 +166,7 @@ def running(done: int) -> Import:
 def test_progress_moves_is_announced_by_quarters_and_keeps_the_focus(grid: Grid, visit: Open, log: Path) -> None:
     window = visit()
     window.sign_in("admin")
+    window.page.clock.install()
     page = window.go("/usage/import/")
     choose(page, log)
     page.click(SEND)
@@ -178,7 +181,7 @@ def test_progress_moves_is_announced_by_quarters_and_keeps_the_focus(grid: Grid,
     expect(page.locator("#stop")).to_be_focused()
     page.click("[data-pause]")
     running(80)
-    page.wait_for_timeout(2500)  # longer than the interval of the poll, which must rest now
+    page.clock.run_for(3 * POLL_MS)
     expect(bar).to_have_attribute("aria-valuenow", "62")
     page.click("[data-pause]")
     expect(bar).to_have_attribute("aria-valuenow", "80")
