@@ -11,7 +11,7 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 MUTANTS_STAMP := $(VENV)/.mutants-$(firstword $(shell cksum requirements-mutants.lock))
 PIP_MUTANTS = $(subst requirements.lock,requirements-mutants.lock,$(PIP))
 
-.PHONY: help setup debian run test test-fast test-all test-faults test-federation mutants planted bench bench-large lint
+.PHONY: help setup debian run test test-fast test-all test-faults test-federation mutants planted bench bench-large image lint
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make test-federation  a grid of nine real instances, for a simulated day without faults and with them"
 	@echo "make bench   the measured ratios make bench-large   those that take long"
 	@echo "make mutants share of 200 seeded mistakes that the suite notices; make planted: of twenty chosen ones"
+	@echo "make image   build the container image and try it"
 	@echo "make setup   install into $(VENV)"
 
 setup: $(STAMP)
@@ -70,6 +71,10 @@ test-faults: setup
 	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-1000000} FUZZ_LINES=$${FUZZ_LINES:-10000} \
 		$(PYTEST) tests/faults/test_import_faults.py tests/usage/test_fuzz.py $(TESTS)
 
+# Builds the image and runs it against a PostgreSQL and a Redis; needs root on Debian. Five minutes.
+image:
+	@sh docker/rehearse
+
 # Nine instances as real processes, 288 rounds a day, three days; the table of shares is printed at the end.
 test-federation: setup
 	@$(PY) -m pytest -s -v --deep tests/ring/test_whole_day.py $(TESTS)
@@ -99,3 +104,4 @@ lint: setup
 	@$(VENV)/bin/lint-imports --no-logo
 	@$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	@$(PY) manage.py check --fail-level WARNING
+	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker/compose.yaml

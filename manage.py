@@ -9,7 +9,7 @@ import sys
 # Read files and print numbers: need no instance, no secrets, no directory to write in.
 ENGINE_ALONE = ("compute", "jobs", "simulate")
 # Only start other processes: loading all applications would make each start a second longer.
-STARTERS = ("up", "with_stack")
+STARTERS = ("up", "with_stack", "serve")
 
 
 def main() -> None:

@@ -42,20 +42,22 @@ def manage(*arguments: str) -> tuple[str, ...]:
     return python(str(REPOSITORY / "manage.py"), *arguments)
 
 
-def web(port: int) -> Definition:
-    command = python("-m", "granian", "--interface", "wsgi", "--host", HOST, "--port", str(port), "--no-ws")
+def web(port: int, host: str = HOST) -> Definition:
+    command = python("-m", "granian", "--interface", "wsgi", "--host", host, "--port", str(port), "--no-ws")
     command += ("--workers", "1", "--respawn-failed-workers", "--workers-kill-timeout", "10")
     command += ("--blocking-threads", str(_WEB_THREADS), "--log-level", "error")
     return Definition("web", (*command, "fairshare_web.wsgi:application"))
 
 
 def workers(port: int) -> list[Definition]:
-    """Single processes, not a pool: a pool process killed while it holds the queue's lock stops all the others."""
+    return [worker(f"worker-{number}", f"worker-{number}-{port}@%h") for number in range(1, _WORKERS + 1)]
+
+
+def worker(name: str, node: str) -> Definition:
+    """A single process, not a pool: a pool process killed while it holds the queue's lock stops all the others."""
     # Gossip, mingling and heartbeats would fill the file broker with messages nobody needs.
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-    command = python(*_CELERY, "worker", "--loglevel", "WARNING", "--pool", "solo", *quiet)
-    names = [f"worker-{number}" for number in range(1, _WORKERS + 1)]
-    return [Definition(name, (*command, "-n", f"{name}-{port}@%h")) for name in names]
+    return Definition(name, python(*_CELERY, "worker", "--loglevel", "WARNING", "--pool", "solo", *quiet, "-n", node))
 
 
 def beat() -> Definition:

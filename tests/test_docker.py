@@ -1,0 +1,87 @@
+"""docker/: the image's packages follow the lock, compose hands in what the settings read, `serve` starts each role."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import call_command
+
+from fairshare_web import settings as settings_module
+from tests.material import REPOSITORY
+
+DOCKER = REPOSITORY / "docker"
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ROLES = {"prepare": "apps.cli.stack.prepare", "web": "granian", "worker": "worker", "beat": "beat"}
+
+
+def pins(name: str) -> dict[str, set[str]]:
+    """Each `name==version` of a lock file, with its hashes."""
+    blocks = re.split(r"\n(?=[a-zA-Z])", (REPOSITORY / name).read_text(encoding="utf-8"))
+    return {block.split(maxsplit=1)[0]: set(re.findall(r"sha256:\w+", block)) for block in blocks if "==" in block}
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[\[~=<> ]", each, maxsplit=1)[0].lower() for each in requirements}
+
+
+@pytest.mark.parametrize("lock", ["requirements-run.lock", "requirements-fast.lock"])
+def test_the_image_installs_what_the_tests_ran_with(lock: str) -> None:
+    every = pins("requirements.lock")
+    found = pins(lock)
+    assert found
+    assert {pin: hashes for pin, hashes in found.items() if every.get(pin) != hashes} == {}
+
+
+def test_the_image_has_each_package_that_the_project_names() -> None:
+    installed = {pin.split("==")[0].lower() for pin in pins("requirements-run.lock")}
+    assert names(PROJECT["dependencies"]) - installed == set()
+    assert names(PROJECT["optional-dependencies"]["fast"]) <= {
+        pin.split("==")[0].lower() for pin in pins("requirements-fast.lock")
+    }
+
+
+def test_the_build_gets_only_what_the_dockerfile_copies() -> None:
+    copied = re.findall(r"^COPY (?!--)(.+) \S+$", (DOCKER / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    wanted = {name for line in copied for name in line.split()}
+    kept = {line[1:] for line in (REPOSITORY / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert wanted == kept
+    assert [name for name in wanted if not (REPOSITORY / name).exists()] == []
+
+
+def services() -> Iterator[tuple[str, dict[str, Any]]]:
+    document = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
+    return iter(document["services"].items())
+
+
+def test_compose_names_settings_that_exist() -> None:
+    read = Path(settings_module.__file__).read_text(encoding="utf-8")
+    named = {name for _, each in services() if "serve" in each.get("command", []) for name in each["environment"]}
+    assert {name for name in named if name.removesuffix("_FILE") not in read} == set()
+
+
+def test_compose_asks_for_each_of_its_variables_in_the_example() -> None:
+    asked = set(re.findall(r"\$\{(\w+)", (DOCKER / "compose.yaml").read_text(encoding="utf-8")))
+    told = set(re.findall(r"^(\w+)=", (DOCKER / ".env.example").read_text(encoding="utf-8"), re.MULTILINE))
+    assert asked - told == {"FAIRSHARE_IMAGE"}  # the image that `docker compose build` makes, by default
+    assert told - asked == set()
+
+
+def test_compose_runs_each_role_once_without_a_writable_root() -> None:
+    ours = {name: each for name, each in services() if "serve" in each.get("command", [])}
+    assert {each["command"][1] for each in ours.values()} == set(ROLES) == set(ours)
+    assert all(each["read_only"] and each["user"] == "10001:10001" for each in ours.values())
+    assert all("ports" not in each for name, each in services() if name != "caddy")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_serve_becomes_the_process_of_its_role(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[str, ...]] = []
+    monkeypatch.setattr("os.execv", lambda _path, arguments: started.append(tuple(arguments)))
+    call_command("serve", role)
+    assert ROLES[role] in started[0]
