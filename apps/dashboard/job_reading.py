@@ -32,6 +32,7 @@ from apps.engine.jobs.printed.follow import (
     fitting_weights,
     follow_grid_engine,
     follow_slurm,
+    name_terms,
     priorities,
 )  # fmt: skip
 from apps.engine.jobs.printed.rows import ASIDE, PENDING
@@ -206,7 +207,7 @@ def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variant
         )
         for each in in_line[:MOST_ROWS]
     ]  # fmt: skip
-    notes = [_weights_told(weights, is_given=given is not None, is_found=fitting is not None), _doubted(followed)]
+    notes = [_weights_told(weights, is_given=given is not None, is_found=fitting is not None), *_doubted(followed)]
     notes += [*moved_notes(places, beside), *_left_out(variants, chosen)]
     return JobTable(
         algorithm.label, algorithm.formula, algorithm.reference, _waiting(places), columns, rows, _("Printed priority"),
@@ -240,7 +241,7 @@ def _table_of_slurm(printed: Printed) -> JobTable:
     )
     return JobTable(
         algorithm.label, algorithm.formula, algorithm.reference, _waiting(places), columns, rows, _("Printed priority"),
-        n_jobs=len(followed), notes=[_doubted(followed), *([ask] if missing else [])],
+        n_jobs=len(followed), notes=[*_doubted(followed), *([ask] if missing else [])],
     )  # fmt: skip
 
 
@@ -282,12 +283,26 @@ def _weights_told(weights: Mapping[str, float], *, is_given: bool, is_found: boo
     return Note("weights_installed", text % told)
 
 
-def _doubted(followed: Sequence[Followed]) -> Note:
+def _doubted(followed: Sequence[Followed]) -> list[Note]:
+    """How many rows don't follow, and how much of each priority comes from terms that the listing has no column for."""
     n = sum(bool(each.doubts) for each in followed)
-    if not n:
-        return Note("all_follow", _("Every printed priority follows from what is printed beside it."))
-    text = ngettext("%s row does not follow: see its line.", "%s rows do not follow: see their lines.", n) % n
-    return Note("doubted", text)
+    notes = _not_listed([each for each in followed if each.not_listed])
+    if n:
+        text = ngettext("%s row does not follow: see its line.", "%s rows do not follow: see their lines.", n) % n
+        return [Note("doubted", text), *notes]
+    return notes or [Note("all_follow", _("Every printed priority follows from what is printed beside it."))]
+
+
+def _not_listed(rows: Sequence[Followed]) -> list[Note]:
+    if not rows:
+        return []
+    low, high = min(each.left for each in rows), max(each.left for each in rows)
+    told = {"low": _short(low), "high": _short(high), "terms": name_terms(rows[0].not_listed)}
+    if high - low < 2e-5:  # the last printed digit
+        text = _("%(low)s of each priority is %(terms)s, which this listing doesn’t show.") % told
+    else:
+        text = _("%(low)s to %(high)s of each priority is %(terms)s, which this listing doesn’t show.") % told
+    return [Note("not_listed", f"{text} {_('Paste qstat -ext -urg -pri to see every term.')}")]
 
 
 def _left_out(variants: Sequence[str], chosen: Sequence[str]) -> list[Note]:

@@ -19,6 +19,7 @@ from apps.dashboard.job_tables import MOST_ROWS, JobTable
 from apps.engine.jobs import get_job_algorithm
 from apps.errors import FieldProblem, Invalid, TooLarge
 from tests.dashboard.page import read
+from tests.engine.jobs.test_printed import URG_OF_2011
 
 GE_CASE: dict[str, Any] = {
     "config": {"weight_ticket": 0.5, "weight_tickets_functional": 1000, "weight_user": 1, "weight_priority": 0.2},
@@ -57,6 +58,17 @@ def test_a_listing_of_qstat_follows_from_weights_found_in_its_rows(golden_dir: P
     held = next(row for row in table.rows if row.state == "hqw")
     (line,) = held.lines
     assert re.findall(r"hqw|\d+", line) == ["0", "hqw"]
+
+
+def test_a_listing_without_every_term_says_how_much_of_each_priority_it_leaves_open(golden_dir: Path) -> None:
+    table = read_table(URG_OF_2011, None, [])
+    assert [note.key for note in table.notes] == ["weights_installed", "not_listed"]
+    assert re.findall(r"0\.\d+", table.notes[1].text) == ["0.25"]
+    assert not any(row.doubts for row in table.rows)
+    weights = {"weight_urgency": 0.3, "weight_ticket": 0.5, "weight_priority": 0.2}
+    table = read_table(sample(golden_dir, "gridengine/samples/qstat-urg.txt"), weights, [])
+    assert [note.key for note in table.notes] == ["weights_given", "not_listed"]
+    assert re.findall(r"0\.\d+", table.notes[1].text) == ["0.15049", "0.6"]
 
 
 def test_the_same_listing_in_xml_gives_the_same_table(golden_dir: Path) -> None:

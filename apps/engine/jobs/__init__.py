@@ -22,7 +22,7 @@ __all__ = [
     "solve_job_case",
 ]
 
-_GRID_ENGINE_MARKS = ("weight_ticket", "weight_tickets_functional")
+_GRID_ENGINE_MARKS = ("preset", "weight_ticket", "weight_tickets_functional")
 _ALGORITHMS: dict[str, JobAlgorithm] = {
     algorithm.name: algorithm for algorithm in (GRID_ENGINE, SLURM_MULTIFACTOR, SAM)
 }

@@ -40,7 +40,8 @@ class Variant:
 class JobAlgorithm:
     """A way from jobs to their order. `solve` is pure: parsed JSON in, JSON-ready out, EngineError with the place.
 
-    formula and reference are for people; fields, terms and variants are what pages draw from.
+    formula and reference are for people; fields, terms and variants are what pages draw from. condition: what must hold
+    at the site for the order to have its effect, as a sentence.
     """
 
     name: str
@@ -51,3 +52,4 @@ class JobAlgorithm:
     terms: tuple[Term, ...]
     solve: Callable[[Mapping[str, Any]], dict[str, Any]]
     variants: tuple[Variant, ...] = ()
+    condition: str = ""

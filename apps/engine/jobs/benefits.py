@@ -1,29 +1,54 @@
-"""What a job is worth to its group: named functions of a job's fields; packages add more (`fairshare.benefits`)."""
+"""What a job is worth to its group: named functions of a job's fields and their weighted sums.
+
+Packages add more functions (`fairshare.benefits`).
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
-from apps.engine.case_text import shown
+from apps.engine.case_text import RepeatedKeys, shown
 from apps.engine.errors import BadParameter
 from apps.engine.installed import Installed, load_installed, require_name, require_texts, told_why
+from apps.engine.jobs.reading import plain, read_number
 
+PLACE = "algorithm.benefit"
 ENTRY_POINT_GROUP = "fairshare.benefits"
 
 
 @dataclass(frozen=True)
 class Benefit:
-    """One benefit function B(j): `needs` are the job's fields it reads, `of` takes them as doubles ≥ 0."""
+    """One benefit function B(j, g(j)): `needs` are the job's fields it reads.
+
+    `of(job)` or `of(job, group)` gets these fields as doubles ≥ 0, and the name of the job's group, and returns a
+    number ≥ 0. is_held: a group has it while the job runs; else it is cumulative.
+    """
 
     name: str
     label: str
     formula: str
     unit: str
     needs: tuple[str, ...]
-    of: Callable[[Mapping[str, float]], float]
+    of: Callable[..., float]
+    is_held: bool = False
+
+    def value(self, job: Mapping[str, float], group: str) -> float:
+        """B(j, g(j)) of one job."""
+        return float(self.of(job, group) if self._takes_group else self.of(job))
+
+    @cached_property
+    def _takes_group(self) -> bool:
+        """Whether `of` requires two arguments; a second one with a default is the function's own."""
+        try:
+            parameters = inspect.signature(self.of).parameters.values()
+        except (TypeError, ValueError):  # a callable that doesn't say what it takes
+            return False
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return sum(each.kind in positional and each.default is each.empty for each in parameters) > 1
 
 
 def _product(name: str, label: str, unit: str, *needs: str) -> Benefit:
@@ -41,6 +66,7 @@ _OURS = (
     _product("node_s", "Node time", "node-seconds", "nodes", "run_s"),
     _product("mem_gb_s", "Memory held", "GB-seconds", "mem_gb", "run_s"),
     _product("data_gb", "Data delivered", "GB", "data_gb"),
+    replace(_product("processes", "Processes running at once", "processes", "processes"), is_held=True),
 )
 _BUILT_IN = {benefit.name: benefit for benefit in _OURS}
 
@@ -63,7 +89,7 @@ def _check_benefit(name: str, given: object) -> Benefit:
     require_name(given, name)
     require_texts(given, ("label", "formula", "unit"))
     try:
-        value = float(given.of(dict.fromkeys(given.needs, 1.0)))
+        value = given.value(dict.fromkeys(given.needs, 1.0), "group")
     except Exception as error:  # whatever a package does in its functions
         raise ValueError(f"it can't be applied: {type(error).__name__}: {error}") from error
     if not 0 <= value < math.inf:
@@ -71,11 +97,40 @@ def _check_benefit(name: str, given: object) -> Benefit:
     return given
 
 
-def get_benefit(name: object) -> Benefit:
+def read_benefit(given: object) -> Benefit:
+    """The function that a case names, or the weighted sum of those it names: {"cpu_s": 2, "data_gb": 3}."""
+    return _weighted(given) if isinstance(given, dict) else get_benefit(given)
+
+
+def _weighted(given: Mapping[str, object]) -> Benefit:
+    """Σ weight · benefit, each benefit in its own unit. Functions with weight 0 need no fields."""
+    if isinstance(given, RepeatedKeys):
+        raise BadParameter("given twice", place=f"{PLACE}.{given.repeated}")
+    weights = {name: float(read_number(given, name, PLACE, minimum=0.0)) for name in given}
+    parts = [(weights[name], get_benefit(name, place=f"{PLACE}.{name}")) for name in given]
+    parts = [(weight, benefit) for weight, benefit in parts if weight > 0]
+    if not parts:
+        raise BadParameter("no benefit has a weight; numbers ≥ 0, at least one above 0, are allowed", place=PLACE)
+    if len({benefit.is_held for _, benefit in parts}) > 1:
+        held = next(benefit.name for _, benefit in parts if benefit.is_held)
+        message = f"{held} counts while jobs run and the others for ever; sums of one kind are allowed"
+        raise BadParameter(message, place=f"{PLACE}.{held}")
+    return Benefit(
+        name=" + ".join(f"{plain(weight)} {benefit.name}" for weight, benefit in parts),
+        label="Weighted sum",
+        formula=" + ".join(f"{plain(weight)} · ({benefit.formula})" for weight, benefit in parts),
+        unit="weighted units",
+        needs=tuple(dict.fromkeys(need for _, benefit in parts for need in benefit.needs)),
+        of=lambda job, group: sum(weight * benefit.value(job, group) for weight, benefit in parts),
+        is_held=parts[0][1].is_held,
+    )
+
+
+def get_benefit(name: object, place: str = PLACE) -> Benefit:
     """The benefit function of this name; BadParameter when there is none."""
     found = all_benefits().get(name) if isinstance(name, str) else None
     if found is None:
         allowed = ", ".join(all_benefits())
         why = told_why(brought_benefits(), name) if isinstance(name, str) else ""
-        raise BadParameter(f"unknown benefit {shown(name)}; allowed are {allowed}{why}", place="algorithm.benefit")
+        raise BadParameter(f"unknown benefit {shown(name)}; allowed are {allowed}{why}", place=place)
     return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from apps.engine.case_text import RepeatedKeys, shown
@@ -11,6 +12,12 @@ from apps.engine.errors import BadCase
 
 _REQUIRED = object()
 _LONGEST_ID = 400
+_MOST_ALLOWED = 40  # names in a message
+# What a case may say about itself: kept beside its input by whoever measured or published it, read by nobody.
+REMARKS = frozenset(
+    ("comment", "description", "intermediate", "kind", "note", "pending_order", "prj_ok", "section", "source",
+     "tolerance", "totals")
+)  # fmt: skip
 
 
 def read_number(
@@ -69,6 +76,16 @@ def read_table(given: Mapping[str, Any], name: str, *, is_required: bool = False
     return value
 
 
+def read_list(given: Mapping[str, Any], name: str) -> list[Any]:
+    """A list; empty where it is absent."""
+    value = given.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise BadCase(f"{shown(value)} can't be used; a list is allowed", place=name)
+    return value
+
+
 def read_jobs(case: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Id, place and fields of every job, in order; ids are given back as text."""
     jobs = case.get("jobs")
@@ -92,11 +109,37 @@ def read_jobs(case: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any
         yield text, f"jobs.{text}", job
 
 
-def refuse_unknown(given: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
-    """Names that nobody reads are mistakes where every name has a meaning."""
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise BadCase(f"unknown name {shown(min(unknown))}; allowed are {', '.join(known)}", place=place)
+def refuse_unknown(
+    given: Mapping[str, Any], known: Collection[str], place: str, *, without_effect: Collection[str] = ()
+) -> None:
+    """Refuse the first name that has no meaning here, with the nearest one that has.
+
+    known: names that are read. without_effect: names that the scheduler knows and this computation doesn't need.
+    """
+    unknown = [name for name in given if name not in known and name not in without_effect]
+    if not unknown:
+        return
+    name = min(unknown)
+    near = get_close_matches(name, [*known, *without_effect], n=1)
+    names = sorted(known)[:_MOST_ALLOWED]
+    allowed = f"the nearest allowed name is {near[0]}" if near else f"allowed are {', '.join(names)}"
+    raise BadCase(f"unknown name {shown(name)}; {allowed}", place=place)
+
+
+def refuse_unknown_in_case(case: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse unknown names of a case's top level. Remarks, results that were kept (`expected…`) and notes may stay."""
+    inputs = [name for name in case if not (is_remark(name) or name.startswith("expected"))]
+    refuse_unknown(dict.fromkeys(inputs), ("id", "algorithm", *known), "case")
+
+
+def is_remark(name: str) -> bool:
+    """Whether a name says something about a case, an owner or a job and is no input."""
+    return name in REMARKS or name.endswith("_note")
+
+
+def refuse_unknown_fields(entry: Mapping[str, Any], known: Collection[str], place: str) -> None:
+    """Refuse unknown names of an owner, a job or a node; remarks may stay."""
+    refuse_unknown(dict.fromkeys(name for name in entry if not is_remark(name)), known, place)
 
 
 def refuse_repeated(given: Mapping[str, Any], place: str) -> None:

@@ -10,9 +10,21 @@ from typing import Any
 from apps.engine.case_text import shown
 from apps.engine.errors import BadCase
 from apps.engine.jobs.base import CaseField, JobAlgorithm, Term
-from apps.engine.jobs.benefits import Benefit, get_benefit
-from apps.engine.jobs.reading import plain, read_jobs, read_number, read_table, refuse_unknown
+from apps.engine.jobs.benefits import Benefit, all_benefits, read_benefit
+from apps.engine.jobs.reading import (
+    plain,
+    read_jobs,
+    read_number,
+    read_table,
+    refuse_unknown,
+    refuse_unknown_fields,
+    refuse_unknown_in_case,
+)
 
+NO_AGING = (
+    "The queue must start jobs by the priority they are given alone: one that ages waiting jobs lets those at the back "
+    "overtake, and groups miss their shares."
+)
 TIE = 1e-12  # relative: decimal benefits would otherwise miss an exact equality
 _LATER = "later"
 _AT_ONCE = "at_once"
@@ -54,23 +66,35 @@ class Ledger:
 
 def solve(case: Mapping[str, Any]) -> dict[str, Any]:
     """One case as the contract has it: decisions in order, each booked at once unless `booked` is "later"."""
+    refuse_unknown_in_case(case, _TOP)
     classes = _read_classes(case)
+    function = _read_function(case)
     shares = _read_weights(case, "shares", classes, is_required=True)
-    received = _read_weights(case, "benefit", classes)
+    received = _read_received(case, classes, function)
     is_booked = _read_booking(case)
-    jobs = _read_jobs(case, classes)
-    unit = _unit([*received.values(), *(benefit for _, _, benefit in jobs)])
+    jobs = _read_jobs(case, classes, function)
+    unit = _unit([*received.values(), *(job.benefit for job in jobs)])
     had = {group: amount / unit for group, amount in received.items()}
     ledger = Ledger(shares=_parts(shares), received=had, total=math.fsum(had.values()))
     answers: dict[str, Any] = {}
-    for job_id, group, benefit in jobs:
-        if group in classes.groups:
-            answers[job_id] = _priority_answer(group, classes.groups[group])
+    for job in jobs:
+        if job.group in classes.groups:
+            answers[job.id] = _priority_answer(job.group, classes.groups[job.group])
             continue
-        answers[job_id] = _fair_answer(ledger, classes, group, benefit, unit)
+        answers[job.id] = _fair_answer(ledger, classes, job, unit)
         if is_booked:
-            ledger.book(group, benefit / unit)
-    return {"id": case.get("id"), "jobs": answers}
+            ledger.book(job.group, job.benefit / unit)
+    return {"id": case.get("id"), "jobs": answers, "notes": [NO_AGING]}
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One arrival. source: how its benefit was worked out, where a function did."""
+
+    id: str
+    group: str
+    benefit: float
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,6 +130,23 @@ def _read_weights(
     return {group: weight for group, weight in found.items() if group not in classes.groups}
 
 
+def _read_function(case: Mapping[str, Any]) -> Benefit | None:
+    """The benefit function that the case names; None where jobs give their benefit."""
+    algorithm = case.get("algorithm") or {}
+    refuse_unknown(algorithm, ("name", "benefit"), "algorithm")
+    named = algorithm.get("benefit")
+    return None if named is None else read_benefit(named)
+
+
+def _read_received(case: Mapping[str, Any], classes: _Classes, function: Benefit | None) -> dict[str, float]:
+    """What groups have received so far, or hold now where the benefit counts while a job runs."""
+    name, other = ("running", "benefit") if function is not None and function.is_held else ("benefit", "running")
+    if case.get(other) is not None:
+        what = "counts while jobs run" if name == "running" else "is cumulative"
+        raise BadCase(f"can't be used, because the benefit {what}; {name} is allowed in its place", place=other)
+    return _read_weights(case, name, classes)
+
+
 def _read_booking(case: Mapping[str, Any]) -> bool:
     booked = case.get("booked")
     if booked not in (None, _AT_ONCE, _LATER):
@@ -113,32 +154,36 @@ def _read_booking(case: Mapping[str, Any]) -> bool:
     return booked != _LATER
 
 
-def _read_jobs(case: Mapping[str, Any], classes: _Classes) -> list[tuple[str, str, float]]:
-    """Id, group and benefit of every job in order of arrival; nobody books a priority job's, so it may be absent."""
-    algorithm = case.get("algorithm") or {}
-    refuse_unknown(algorithm, ("name", "benefit"), "algorithm")
-    named = algorithm.get("benefit")
-    function = None if named is None else get_benefit(named)
-    found: list[tuple[str, str, float]] = []
+def _read_jobs(case: Mapping[str, Any], classes: _Classes, function: Benefit | None) -> list[_Job]:
+    """Every job in order of arrival; the benefit of a priority job isn't booked, so it may be absent."""
+    fields = {"id", "group", "benefit", *(need for each in all_benefits().values() for need in each.needs)}
+    found: list[_Job] = []
     for job_id, place, job in read_jobs(case):
+        refuse_unknown_fields(job, fields, place)
         group = job.get("group")
         if not isinstance(group, str) or not group:
             what = "is missing" if group is None else f"{shown(group)} can't be used"
             raise BadCase(f"{what}; the name of a group is allowed", place=f"{place}.group")
         is_booked = group not in classes.groups or job.get("benefit") is not None
-        found.append((job_id, group, _read_benefit(job, place, function) if is_booked else 0.0))
+        benefit, source = _read_benefit(job, group, place, function) if is_booked else (0.0, "")
+        found.append(_Job(job_id, group, benefit, source))
     return found
 
 
-def _read_benefit(job: Mapping[str, Any], place: str, function: Benefit | None) -> float:
-    """The job's own number, else that of the function the case names, from the job's fields."""
+def _read_benefit(job: Mapping[str, Any], group: str, place: str, function: Benefit | None) -> tuple[float, str]:
+    """The job's own number, else that of the function the case names, from the job's fields and its group."""
     if function is None or job.get("benefit") is not None:
-        return float(read_number(job, "benefit", place, minimum=0.0))
+        return float(read_number(job, "benefit", place, minimum=0.0)), ""
     given = {name: float(read_number(job, name, place, minimum=0.0)) for name in function.needs}
-    benefit = function.of(given)
+    try:
+        benefit = function.value(given, group)
+    except Exception as error:  # whatever a package does in its functions
+        problem = f"the benefit {function.name} can't be computed: {type(error).__name__}: {error}"
+        raise BadCase(problem, place=f"{place}.benefit") from error
     if not (math.isfinite(benefit) and benefit >= 0):
         raise BadCase(f"{function.formula} gives no finite number ≥ 0", place=f"{place}.benefit")
-    return benefit
+    fields = ", ".join(f"{name} {plain(value)}" for name, value in given.items())
+    return benefit, f"benefit {plain(benefit)} ({function.formula}{f'; {fields}' if fields else ''})"
 
 
 def _unit(amounts: list[float]) -> float:
@@ -165,7 +210,8 @@ def _priority_answer(group: str, priority: float) -> dict[str, Any]:
     }
 
 
-def _fair_answer(ledger: Ledger, classes: _Classes, group: str, benefit: float, unit: float) -> dict[str, Any]:
+def _fair_answer(ledger: Ledger, classes: _Classes, job: _Job, unit: float) -> dict[str, Any]:
+    group, benefit = job.group, job.benefit
     is_front, fraction = ledger.decide(group, benefit / unit)
     priority = classes.front if is_front else classes.back
     share = ledger.shares.get(group, 0.0)
@@ -182,6 +228,7 @@ def _fair_answer(ledger: Ledger, classes: _Classes, group: str, benefit: float, 
             if ledger.total + benefit / unit > 0
             else "fraction after 1 (there is no benefit at all yet)",
             f"priority {plain(priority)} ({where} the share of {group}, {plain(share)})",
+            *([job.source] if job.source else []),
         ],
     }
 
@@ -194,13 +241,20 @@ def _number(value: float) -> float | int:
 _FIELDS = (
     CaseField("shares", "Shares", "an object of groups and numbers ≥ 0; normalised to sum 1"),
     CaseField("benefit", "Received so far", "an object of groups and numbers ≥ 0", default={}),
+    CaseField("running", "Running now", "as benefit, in its place where the function counts what runs", default={}),
     CaseField("priority_groups", "Priority groups", "an object of groups and priorities above p_front", default={}),
     CaseField("p_front", "Priority of the front", "a finite number", default=1),
     CaseField("p_back", "Priority of the back", "a finite number below p_front", default=0),
     CaseField("booked", "Booked", f'"{_AT_ONCE}" or "{_LATER}"', default=_AT_ONCE),
-    CaseField("algorithm.benefit", "Benefit function", "the name of one; else each job gives its benefit"),
+    CaseField(
+        "algorithm.benefit",
+        "Benefit function",
+        'the name of one, or weights such as {"cpu_s": 2, "data_gb": 3}; else each job gives its benefit',
+    ),
     CaseField("jobs", "Jobs", "a list with id, group and benefit (or what the benefit function needs)"),
 )
+
+_TOP = tuple(field.name for field in _FIELDS if "." not in field.name)
 
 SAM = JobAlgorithm(
     name="sam",
@@ -210,4 +264,5 @@ SAM = JobAlgorithm(
     fields=_FIELDS,
     terms=(Term("fraction_after", "Fraction after"),),
     solve=solve,
+    condition=NO_AGING,
 )

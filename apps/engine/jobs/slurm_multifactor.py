@@ -16,6 +16,8 @@ from apps.engine.jobs.reading import (
     read_number,
     read_table,
     refuse_unknown,
+    refuse_unknown_fields,
+    refuse_unknown_in_case,
 )
 
 LOWEST, HIGHEST = 1, 4294967295  # 0 is kept for held jobs; priorities travel in 32 bits
@@ -68,6 +70,7 @@ def bound_priority(total: float) -> int:
 def solve(case: Mapping[str, Any]) -> dict[str, Any]:
     """One case as the contract has it: every job's terms, their sum and the lines that add up to it."""
     refuse_unknown(case.get("algorithm") or {}, ("name",), "algorithm")
+    refuse_unknown_in_case(case, ("weights", "max_age_s", "favor_small", "cluster", "jobs"))
     table = read_table(case, "weights", is_required=True)
     refuse_unknown(table, FACTORS, "weights")
     weights = {
@@ -98,6 +101,7 @@ def _read_cluster(case: Mapping[str, Any]) -> Cluster | None:
     if case.get("cluster") is None:
         return None
     table = read_table(case, "cluster")
+    refuse_unknown(table, ("cpus", "nodes"), "cluster")
     cpus, nodes = (float(read_number(table, name, "cluster", minimum=1.0)) for name in ("cpus", "nodes"))
     return Cluster(cpus=cpus, nodes=nodes)
 
@@ -147,6 +151,7 @@ def _part(amount: float, whole: float, favors_small: bool) -> str:
 
 def _answer(settings: _Settings, job: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Terms rounded as `sprio -l` prints them (half to even), the priority from the exact ones."""
+    refuse_unknown_fields(job, ("id", *FACTORS, "age_s", "cpus", "nodes", "site", "nice"), place)
     factors = _read_factors(settings, job, place)
     site, nice = (
         read_integer(job, name, place, default=0, minimum=-MOST_STEPS, maximum=MOST_STEPS) for name in ("site", "nice")

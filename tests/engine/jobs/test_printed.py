@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from apps.engine.errors import BadCase
 from apps.engine.jobs.printed import read_printed
 from apps.engine.jobs.printed.follow import (
+    INSTALLED_WEIGHTS,
     fitting_weights,
     follow_grid_engine,
     follow_slurm,
@@ -58,6 +59,36 @@ def test_each_switch_alone_is_read_with_what_it_prints(samples: Path, name: str)
         assert (job.user, job.state) == (whole[job.job].user, whole[job.job].state)
         assert job.numbers.items() <= whole[job.job].numbers.items()
     assert not any(each.doubts for each in follow_grid_engine(part, WEIGHTS))
+
+
+URG_OF_2011 = """job-ID prior nurg urg rrcontr wtcontr dlcontr name user state submit/start at deadline queue slots
+ 66622 0.25000 0.00000 1000 1000 0 0 j ann qw 04/06/2011 10:00:00 1
+ 67652 0.46429 0.42857 4000 4000 0 0 j ann qw 04/06/2011 10:00:00 4
+ 63285 0.75000 1.00000 8000 8000 0 0 j bob qw 04/06/2011 10:00:00 8
+"""
+
+
+def test_what_urg_does_not_list_is_left_of_each_priority() -> None:
+    rows = follow_grid_engine(read_printed(URG_OF_2011).jobs, INSTALLED_WEIGHTS)
+    assert [(row.left, row.not_listed, row.doubts) for row in rows] == [(0.25, ("ntckts",), ())] * 3
+    assert rows[2].lines[0] == ("priority 0.75000 as printed = 0.5 × 1 (urgency) + 0.25 (tickets: not in this listing)")
+
+
+def test_more_than_the_terms_that_are_not_listed_can_give_is_doubted() -> None:
+    weights = {"weight_urgency": 0.5, "weight_ticket": 0.2, "weight_priority": 0.0}
+    rows = follow_grid_engine(read_printed(URG_OF_2011).jobs, weights)
+    assert [len(row.doubts) for row in rows] == [1, 1, 1]
+    assert "0.25000 of it would be tickets" in rows[0].doubts[0]
+    too_heavy = follow_grid_engine(
+        read_printed(URG_OF_2011).jobs, {**weights, "weight_urgency": 0.9, "weight_ticket": 1.0}
+    )
+    assert [bool(row.doubts) for row in too_heavy] == [False, False, True]  # 0.9 × 1 is more than 0.75
+
+
+def test_terms_without_a_weight_leave_nothing_open(samples: Path) -> None:
+    jobs = read_printed((samples / "gridengine/samples/qstat-ext.txt").read_text()).jobs
+    rows = follow_grid_engine(jobs, {"weight_urgency": 0.0, "weight_ticket": 1.0, "weight_priority": 0.0})
+    assert {row.not_listed for row in rows} == {()}
 
 
 def test_text_and_xml_say_the_same(samples: Path) -> None:

@@ -4,40 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from apps.engine.case_text import read_id, shown
 from apps.engine.errors import BadCase
-from apps.engine.jobs.gridengine.config import LARGEST, LARGEST_USAGE, Config, read_config, read_object
+from apps.engine.jobs.gridengine.config import LARGEST, Config, read_config, read_object
 from apps.engine.jobs.gridengine.nodes import Node, read_share_tree
+from apps.engine.jobs.gridengine.owners import Kind, Owner, Owners
 from apps.engine.jobs.reading import (
     finite,
     read_integer,
     read_jobs,
+    read_list,
     read_number,
     refuse_repeated,
     refuse_unknown,
+    refuse_unknown_fields,
+    refuse_unknown_in_case,
 )
 
 State = Literal["pending", "running", "held", "suspended"]
-Kind = Literal["user", "project", "department"]
-KINDS: tuple[Kind, ...] = ("user", "project", "department")
 LOWEST_POSIX, HIGHEST_POSIX = -1023, 1024
 _MOST_SLOTS = 1_000_000_000
-_MOST_LISTED = 12  # names in a message
-
-
-@dataclass(eq=False, frozen=True)
-class Owner:
-    """A user, project or department: functional shares, override tickets and usage by resource."""
-
-    kind: Kind
-    name: str
-    fshare: float = 0.0
-    oticket: float = 0.0
-    usage: Mapping[str, float] = field(default_factory=dict)
-    project_usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+_TOP = ("config", "users", "projects", "departments", "usage_age_s", "sharetree", "hidden_jobs", "jobs")
+_OF_JOB = (
+    "id", "user", "project", "department", "state", "posix_priority", "override_tickets", "job_share", "requests",
+    "slots", "submitted_s_ago", "wait_time_s", "deadline_in_s",
+    "soft_requests", "submission_order", "tasks",  # without effect on any number
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,7 +69,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Case:
-    """What one computation needs. jobs are in the order of their numbers; hidden_urgencies widen the range alone."""
+    """What one computation needs. jobs are in the order of their numbers; hidden_urgencies widen the range alone.
+
+    registered: users without an entry who have jobs. deleted: automatic users who were idle for too long.
+    """
 
     id: str | int | float | None
     config: Config
@@ -84,6 +82,8 @@ class Case:
     root: Node | None
     jobs: tuple[Job, ...]
     hidden_urgencies: tuple[float, ...]
+    registered: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
 
     def in_state(self, state: State) -> list[Job]:
         return [job for job in self.jobs if job.state == state]
@@ -94,70 +94,31 @@ def read_case(given: Mapping[str, Any]) -> Case:
     algorithm = given.get("algorithm")
     if isinstance(algorithm, dict):
         refuse_unknown(algorithm, ("name",), "algorithm")
-    owners = {kind: _read_owners(given, kind) for kind in KINDS}
+    refuse_unknown_in_case(given, _TOP)
+    config = read_config(given)
+    owners = Owners(given, config)
+    users, projects = owners.listed["user"], owners.listed["project"]
+    jobs = _read_all_jobs(given, owners)
     return Case(
         id=read_id(given.get("id")),
-        config=read_config(given),
-        users=owners["user"],
-        projects=owners["project"],
+        config=config,
+        users=users,
+        projects=projects,
         usage_age_s=read_number(given, "usage_age_s", "", default=0.0, minimum=0.0, maximum=LARGEST),
-        root=read_share_tree(given.get("sharetree"), is_project=owners["project"].keys() - owners["user"].keys()),
-        jobs=_read_all_jobs(given, owners),
+        root=read_share_tree(given.get("sharetree"), is_project=projects.keys() - users.keys()),
+        jobs=jobs,
         hidden_urgencies=_read_hidden(given),
+        registered=tuple(owners.registered),
+        deleted=tuple(owners.deleted),
     )
 
 
-def _read_owners(given: Mapping[str, Any], kind: Kind) -> dict[str, Owner]:
-    """Users, projects or departments by name."""
-    plural = f"{kind}s"
-    owners: dict[str, Owner] = {}
-    for index, entry in enumerate(_read_list(given, plural)):
-        place = f"{plural}[{index}]"
-        if not isinstance(entry, dict):
-            raise BadCase(f"{shown(entry)} can't be used; an object with a name is allowed", place=place)
-        refuse_repeated(entry, place)
-        name = _read_name(entry, "name", place)
-        if name is None:
-            raise BadCase("is missing; text that isn't empty is allowed", place=f"{place}.name")
-        if name in owners:
-            raise BadCase(f"two {plural} have the name {shown(name)}; names must differ", place=f"{place}.name")
-        place = f"{plural}.{name}"
-        fshare, oticket = (
-            read_number(entry, key, place, default=0.0, minimum=0.0, maximum=LARGEST) for key in ("fshare", "oticket")
-        )
-        by_project = read_object(entry, "project_usage", place)
-        owners[name] = Owner(
-            kind, name, fshare, oticket,
-            usage=_read_usage(read_object(entry, "usage", place), f"{place}.usage"),
-            project_usage={
-                project: _read_usage(read_object(by_project, project, f"{place}.project_usage"),
-                                     f"{place}.project_usage.{project}")
-                for project in by_project
-            },
-        )  # fmt: skip
-    return owners
-
-
-def _read_usage(table: Mapping[str, Any], place: str) -> dict[str, float]:
-    return {name: read_number(table, name, place, default=0.0, minimum=0.0, maximum=LARGEST_USAGE) for name in table}
-
-
-def _read_all_jobs(given: Mapping[str, Any], owners: Mapping[Kind, dict[str, Owner]]) -> tuple[Job, ...]:
+def _read_all_jobs(given: Mapping[str, Any], owners: Owners) -> tuple[Job, ...]:
     """Jobs in the order of their numbers: no result depends on the order of the text."""
-    found = dict(owners)
-    unlisted: dict[tuple[Kind, str], Owner] = {}
     jobs = []
     for index, (job_id, place, entry) in enumerate(read_jobs(given)):
-        mine: dict[Kind, Owner] = {}
-        for kind in KINDS:
-            name = _read_name(entry, kind, place)
-            if name is None:
-                continue
-            if kind == "project" and found[kind] and name not in found[kind]:
-                listed = ", ".join([*found[kind]][:_MOST_LISTED]) + (" …" if len(found[kind]) > _MOST_LISTED else "")
-                raise BadCase(f"unknown project {shown(name)}; allowed are {listed}", place=f"{place}.project")
-            mine[kind] = found[kind].get(name) or unlisted.setdefault((kind, name), Owner(kind, name))
-        jobs.append(_read_job(job_id, place, entry, mine, index))
+        refuse_unknown_fields(entry, _OF_JOB, place)
+        jobs.append(_read_job(job_id, place, entry, owners.of_job(entry, place), index))
     return tuple(sorted(jobs, key=lambda job: job.number))
 
 
@@ -219,26 +180,11 @@ def _read_request(name: str, value: object, place: str) -> Request:
 def _read_hidden(given: Mapping[str, Any]) -> tuple[float, ...]:
     """Urgencies of jobs that are known by nothing else."""
     found = []
-    for index, entry in enumerate(_read_list(given, "hidden_jobs")):
+    for index, entry in enumerate(read_list(given, "hidden_jobs")):
         place = f"hidden_jobs[{index}]"
         if not isinstance(entry, dict):
             raise BadCase(f"{shown(entry)} can't be used; an object with urg is allowed", place=place)
         refuse_repeated(entry, place)
+        refuse_unknown_fields(entry, ("id", "urg"), place)
         found.append(read_number(entry, "urg", place, minimum=-1e100, maximum=1e100))
     return tuple(found)
-
-
-def _read_list(given: Mapping[str, Any], name: str) -> list[Any]:
-    value = given.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise BadCase(f"{shown(value)} can't be used; a list is allowed", place=name)
-    return value
-
-
-def _read_name(entry: Mapping[str, Any], key: str, place: str) -> str | None:
-    value = entry.get(key)
-    if value is not None and (not isinstance(value, str) or not value):
-        raise BadCase(f"{shown(value)} can't be used; text that isn't empty is allowed", place=f"{place}.{key}")
-    return value

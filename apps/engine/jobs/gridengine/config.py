@@ -9,12 +9,13 @@ from typing import Any, Literal
 
 from apps.engine.case_text import shown
 from apps.engine.errors import BadCase
-from apps.engine.jobs.reading import finite, read_integer, read_number, read_table
+from apps.engine.jobs.reading import finite, read_integer, read_number, read_table, refuse_unknown
 
 LARGEST = 1e15  # of shares, tickets and weights: far beyond 32 bits, and products of three stay finite
 LARGEST_USAGE = 1e300
 AMENDMENTS = ("exclude_running", "default_zero", "linear_urgency", "even_split")
 AS_SHIPPED = "8.1.9"
+OF_2011 = "6.2"
 PLACE = "config"
 Policy = Literal["O", "F", "S"]
 POLICIES: tuple[Policy, ...] = ("O", "F", "S")
@@ -32,7 +33,29 @@ DEFAULTS = {
     "weight_job": 0.25,
     "compensation_factor": 5.0,
     "halftime": 168.0,
+    "auto_user_fshare": 0.0,
+    "auto_user_oticket": 0.0,
+    "auto_user_delete_time": 86400.0,
 }
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    AS_SHIPPED: DEFAULTS,
+    OF_2011: DEFAULTS
+    | {"weight_urgency": 0.1, "weight_ticket": 0.01, "weight_priority": 1.0, "weight_waiting_time": 0.0}
+    | {"urgency": {"slots": 1000.0}},
+}
+MOST_FUNCTIONAL_JOBS = 200
+OTHER_NAMES = (
+    "preset", "policy_hierarchy", "share_override_tickets", "share_functional_shares",
+    "max_functional_jobs_to_schedule", "usage_weight_list", "halflife_decay_list", "urgency", "variant",
+)  # fmt: skip
+# Names of sched_conf and sge_conf that decide when and where jobs run, not their priorities.
+WITHOUT_EFFECT = (
+    "algorithm", "auto_user_default_project", "default_duration", "enforce_user", "flush_finish_sec",
+    "flush_submit_sec", "job_load_adjustments", "load_adjustment_decay_time", "load_formula",
+    "max_pending_tasks_per_job", "max_reservation", "maxujobs", "params",
+    "queue_sort_method", "report_pjob_tickets", "reprioritize_interval",
+    "schedd_job_info", "schedule_interval",
+)  # fmt: skip
 _MOST_JOBS = 1_000_000_000
 
 
@@ -56,6 +79,9 @@ class Config:
     share_override_tickets: bool
     share_functional_shares: bool
     max_functional_jobs: int
+    auto_user_fshare: float
+    auto_user_oticket: float
+    auto_user_delete_time_s: float  # 0: never
     urgency: Mapping[str, float]
     amendments: frozenset[str]
 
@@ -69,9 +95,10 @@ class Config:
 def read_config(case: Mapping[str, Any]) -> Config:
     """The `config` of a case; BadCase with the place for what can't be meant."""
     given = read_table(case, PLACE)
+    refuse_unknown(given, (*DEFAULTS, *OTHER_NAMES), PLACE, without_effect=WITHOUT_EFFECT)
+    preset = _read_preset(given.get("preset"))
     number = {
-        name: read_number(given, name, PLACE, default=default, minimum=0.0, maximum=LARGEST)
-        for name, default in DEFAULTS.items()
+        name: read_number(given, name, PLACE, default=preset[name], minimum=0.0, maximum=LARGEST) for name in DEFAULTS
     }
     return Config(
         weight_ticket=number["weight_ticket"],
@@ -90,11 +117,23 @@ def read_config(case: Mapping[str, Any]) -> Config:
         share_override_tickets=_read_flag(given, "share_override_tickets"),
         share_functional_shares=_read_flag(given, "share_functional_shares"),
         max_functional_jobs=read_integer(
-            given, "max_functional_jobs_to_schedule", PLACE, default=200, minimum=0, maximum=_MOST_JOBS
+            given, "max_functional_jobs_to_schedule", PLACE, default=MOST_FUNCTIONAL_JOBS, minimum=0, maximum=_MOST_JOBS
         ),
-        urgency=_read_urgency(given),
+        auto_user_fshare=number["auto_user_fshare"],
+        auto_user_oticket=number["auto_user_oticket"],
+        auto_user_delete_time_s=number["auto_user_delete_time"],
+        urgency=_read_urgency(given, preset.get("urgency", {})),
         amendments=read_variant(given.get("variant")),
     )
+
+
+def _read_preset(value: object) -> Mapping[str, Any]:
+    """What settings are that the case leaves out: as 8.1.9 installs them, or as 6.2 did."""
+    found = PRESETS.get(AS_SHIPPED if value is None else value) if isinstance(value, str | None) else None
+    if found is None:
+        allowed = ", ".join(f'"{name}"' for name in PRESETS)
+        raise BadCase(f"unknown preset {shown(value)}; allowed are {allowed}", place=f"{PLACE}.preset")
+    return found
 
 
 def read_variant(value: object) -> frozenset[str]:
@@ -131,8 +170,10 @@ def _read_flag(given: Mapping[str, Any], name: str) -> bool:
     return words[key]
 
 
-def _read_urgency(given: Mapping[str, Any]) -> dict[str, float]:
+def _read_urgency(given: Mapping[str, Any], default: Mapping[str, float]) -> Mapping[str, float]:
     """Urgency of each resource, negative ones too; a resource that isn't named has none."""
+    if given.get("urgency") is None:
+        return default
     table = read_object(given, "urgency", PLACE)
     return _read_numbers(table, f"{PLACE}.urgency", minimum=-LARGEST)
 

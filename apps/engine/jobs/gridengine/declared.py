@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.engine.jobs.base import CaseField, Term, Variant
-from apps.engine.jobs.gridengine.config import AS_SHIPPED, DEFAULTS
+from apps.engine.jobs.gridengine.config import AS_SHIPPED, DEFAULTS, MOST_FUNCTIONAL_JOBS, PRESETS
 
 _LABELS = {
     "weight_ticket": "Weight of tickets",
@@ -19,11 +19,17 @@ _LABELS = {
     "weight_job": "Functional weight of job shares",
     "compensation_factor": "Compensation factor",
     "halftime": "Half-life of usage",
+    "auto_user_fshare": "Functional shares of automatic users",
+    "auto_user_oticket": "Override tickets of automatic users",
+    "auto_user_delete_time": "Idle automatic users are deleted after",
 }
-_UNITS = {"weight_deadline": "s", "halftime": "h", "weight_waiting_time": "1/s"}
+_UNITS = {"weight_deadline": "s", "halftime": "h", "weight_waiting_time": "1/s", "auto_user_delete_time": "s"}
 _AMOUNTS = 'an object of names and numbers, or text such as "cpu=1,mem=0.5"'
 
+_PRESETS = ", ".join(f'"{name}"' for name in PRESETS)
+
 FIELDS = (
+    CaseField("config.preset", "Settings left out are those of", f"one of {_PRESETS}", default=AS_SHIPPED),
     *(
         CaseField(f"config.{name}", _LABELS[name], "a number ≥ 0", default=default, unit=_UNITS.get(name, ""))
         for name, default in DEFAULTS.items()
@@ -31,12 +37,17 @@ FIELDS = (
     CaseField("config.policy_hierarchy", "Policy hierarchy", 'letters of "OFS", or "NONE"', default="OFS"),
     CaseField("config.share_override_tickets", "Override tickets are shared", "true or false", default=True),
     CaseField("config.share_functional_shares", "Functional shares are shared", "true or false", default=True),
-    CaseField("config.max_functional_jobs_to_schedule", "Pending jobs looked at", "an integer ≥ 0", default=200),
+    CaseField(
+        "config.max_functional_jobs_to_schedule",
+        "Pending jobs looked at",
+        "an integer ≥ 0",
+        default=MOST_FUNCTIONAL_JOBS,
+    ),
     CaseField("config.usage_weight_list", "Weights of usage", _AMOUNTS, default={"cpu": 1}),
     CaseField("config.halflife_decay_list", "Half-lives by resource", _AMOUNTS, default="none", unit="min"),
     CaseField("config.urgency", "Urgency of resources", "an object of resources and numbers", default={}),
     CaseField("config.variant", "Reading", f'"{AS_SHIPPED}", or amendments joined by +', default=AS_SHIPPED),
-    CaseField("users", "Users", "a list with name, fshare, oticket, usage and project_usage", default=[]),
+    CaseField("users", "Users", "a list with name, fshare, oticket, usage, project_usage and idle_s", default=[]),
     CaseField("projects", "Projects", "a list with name, fshare, oticket and usage", default=[]),
     CaseField("departments", "Departments", "a list with name, fshare and oticket", default=[]),
     CaseField("usage_age_s", "Age of the usage", "a number ≥ 0", default=0, unit="s"),

@@ -10,9 +10,10 @@ import numpy as np
 
 from apps.engine.arrays import FloatArray
 from apps.engine.jobs.gridengine.amounts import Amount, total_of
-from apps.engine.jobs.gridengine.case import Job, Kind, Owner
+from apps.engine.jobs.gridengine.case import Job
 from apps.engine.jobs.gridengine.config import Config
 from apps.engine.jobs.gridengine.line import Line
+from apps.engine.jobs.gridengine.owners import Kind, Owner
 from apps.engine.jobs.reading import plain
 
 OWNERS: tuple[Kind, ...] = ("user", "department", "project")  # in the order the scheduler adds them up, the job last
@@ -44,6 +45,14 @@ def rescaled(weights: Mapping[str, float], categories: set[str]) -> dict[str, fl
     kept = {name: weights[name] if name in categories else 0.0 for name in (*OWNERS, JOB)}
     total = sum(kept.values())
     return {name: weight / total if total > 0 else 0.0 for name, weight in kept.items()}
+
+
+@dataclass(frozen=True)
+class Functional:
+    """Functional tickets of pending jobs, and those beyond `max_functional_jobs_to_schedule`, by number."""
+
+    of: Mapping[Job, Amount]
+    beyond: tuple[Job, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ def share_running(running: Sequence[Job], config: Config) -> dict[Job, Amount]:
     return {job: deal.amount(job, sums.active if is_shared else {}) for job in running}
 
 
-def share_pending_evenly(running: Sequence[Job], pending: Sequence[Job], config: Config) -> dict[Job, Amount]:
+def share_pending_evenly(running: Sequence[Job], pending: Sequence[Job], config: Config) -> Functional:
     """The amendment: an owner's part of T, by the shares of all owners with jobs, divided evenly by all their jobs."""
     jobs = [*running, *pending]
     divisor = Counter(owner for job in jobs for owner in job.owners.values())
@@ -91,12 +100,12 @@ def share_pending_evenly(running: Sequence[Job], pending: Sequence[Job], config:
     sums[JOB] = sum(job.job_share for job in jobs)
     weights = rescaled(config.category_weights, {name for name, total in sums.items() if total > 0})
     deal = _Deal(config, weights, sums)
-    return {job: deal.amount(job, divisor) for job in pending}
+    return Functional({job: deal.amount(job, divisor) for job in pending})
 
 
 def share_pending(
     running: Sequence[Job], pending: Sequence[Job], config: Config, earlier: Mapping[Job, float] | None
-) -> dict[Job, Amount]:
+) -> Functional:
     """The scheduler's way: the job that would get most starts next, in thought, and its tickets are final.
 
     earlier: tickets of policies before this one where it is in the hierarchy; they count in the comparison. After
@@ -110,7 +119,10 @@ def share_pending(
             amounts.update(greedy.last_candidates())
         job, amount = greedy.activate(group)
         amounts[job] = amount
-    return amounts
+    beyond = {job for group in greedy.line.left() for job in group}
+    if config.max_functional_jobs == 0:
+        amounts.update(dict.fromkeys(beyond, Amount(0.0, "0 (max_functional_jobs_to_schedule is 0)")))
+    return Functional(amounts, tuple(job for job in pending if job in beyond))
 
 
 class _Greedy:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from apps.engine.case_text import RepeatedKeys, shown
 from apps.engine.errors import BadCase
 from apps.engine.jobs.gridengine.config import LARGEST
-from apps.engine.jobs.reading import read_number
+from apps.engine.jobs.reading import read_number, refuse_unknown_fields
 from apps.engine.tree import MAX_DEPTH
 
 DEFAULT = "default"  # the leaf whose shares every user without a leaf of their own gets
@@ -76,6 +76,7 @@ def _read_node(entry: object, place: str, is_project: Container[str]) -> Node:
         raise BadCase(f"{shown(entry)} can't be used; an object with name and shares is allowed", place=place)
     if isinstance(entry, RepeatedKeys):
         raise BadCase("given twice", place=f"{place}.{entry.repeated}")
+    refuse_unknown_fields(entry, ("name", "shares", "type", "children"), place)
     name, kind = entry.get("name"), entry.get("type")
     if not isinstance(name, str) or not name:
         what = "is missing" if name is None else f"{shown(name)} can't be used"

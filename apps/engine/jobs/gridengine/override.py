@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from apps.engine.jobs.gridengine.amounts import Amount, total_of
-from apps.engine.jobs.gridengine.case import KINDS, Job, Owner
+from apps.engine.jobs.gridengine.case import Job
 from apps.engine.jobs.gridengine.line import Line
+from apps.engine.jobs.gridengine.owners import KINDS, Owner
 from apps.engine.jobs.reading import plain
 
 

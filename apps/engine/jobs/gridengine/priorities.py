@@ -9,6 +9,7 @@ from apps.engine.jobs.gridengine.amounts import Amount
 from apps.engine.jobs.gridengine.case import Case, Job
 from apps.engine.jobs.gridengine.config import Config
 from apps.engine.jobs.gridengine.normalise import Rules
+from apps.engine.jobs.gridengine.notes import about_all
 from apps.engine.jobs.gridengine.tickets import Tickets, deal
 from apps.engine.jobs.gridengine.urgency import Urgency, find_urgency
 from apps.engine.jobs.reading import plain
@@ -54,6 +55,7 @@ def answer(case: Case) -> dict[str, Any]:
         "id": case.id,
         "jobs": {job.id: row for job, row in rows.items()},
         "pending_order": [job.id for job in _in_order(rows)],
+        **about_all(case, dealt),
     }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from apps.engine.jobs.gridengine import functional, override, sharetree
 from apps.engine.jobs.gridengine.amounts import Amount
 from apps.engine.jobs.gridengine.case import Case, Job
+from apps.engine.jobs.gridengine.functional import Functional
 from apps.engine.jobs.gridengine.sharetree import ShareTree
 from apps.engine.jobs.reading import plain
 
@@ -31,10 +32,14 @@ class Tickets:
 
 @dataclass(frozen=True)
 class Dealt:
-    """Final tickets of every pending and running job, and the most that any running job had in either pass."""
+    """Final tickets of every pending and running job, and the most that any running job had in either pass.
+
+    beyond: pending jobs that `max_functional_jobs_to_schedule` left out of the functional policy, by number.
+    """
 
     of: Mapping[Job, Tickets]
     running_peaks: tuple[float, ...]
+    beyond: tuple[Job, ...] = ()
 
 
 def deal(case: Case) -> Dealt:
@@ -48,7 +53,8 @@ def deal(case: Case) -> Dealt:
         for by_tree in (_tree_of_running(tree, running, pending), _tree_of_running(tree, running, []))
     ]
     peaks = tuple(tickets.total.value for found in passes for tickets in found.values())
-    return Dealt({**passes[1], **_deal_to_pending(case, tree, running, pending)}, peaks)
+    of_pending, beyond = _deal_to_pending(case, tree, running, pending)
+    return Dealt({**passes[1], **of_pending}, peaks, beyond)
 
 
 def _functional_of_running(case: Case, running: Sequence[Job]) -> Amounts:
@@ -70,30 +76,35 @@ _NO_TREE = Amount(0.0, "0 (no share tree, or its tickets are switched off)")
 
 def _deal_to_pending(
     case: Case, tree: ShareTree | None, running: Sequence[Job], pending: Sequence[Job]
-) -> dict[Job, Tickets]:
-    """Policy after policy; those in the hierarchy see the tickets of those before them and pass theirs on."""
+) -> tuple[dict[Job, Tickets], tuple[Job, ...]]:
+    """Policy after policy; those in the hierarchy see the tickets of those before them and pass theirs on.
+
+    Also the jobs beyond the limit of the functional policy.
+    """
     earlier = dict.fromkeys(pending, 0.0)
     dealt: dict[str, Amounts] = {}
+    beyond: tuple[Job, ...] = ()
     for policy, is_linked in case.config.policies:
         before = earlier if is_linked else None
         if policy == "O":
             is_shared = case.config.share_override_tickets
             dealt[policy] = override.share_pending(running, pending, before, is_shared=is_shared)
         elif policy == "F":
-            dealt[policy] = _functional_of_pending(case, running, pending, before)
+            functional_tickets = _functional_of_pending(case, running, pending, before)
+            dealt[policy], beyond = functional_tickets.of, functional_tickets.beyond
         else:
             dealt[policy] = _tree_of_pending(tree, running, pending, before)
         if is_linked:
             earlier = {job: earlier[job] + dealt[policy][job].value for job in pending}
-    return {job: Tickets(dealt["O"][job], dealt["F"][job], dealt["S"][job]) for job in pending}
+    return {job: Tickets(dealt["O"][job], dealt["F"][job], dealt["S"][job]) for job in pending}, beyond
 
 
 def _functional_of_pending(
     case: Case, running: Sequence[Job], pending: Sequence[Job], earlier: Mapping[Job, float] | None
-) -> Amounts:
+) -> Functional:
     config = case.config
     if config.functional_tickets <= 0:
-        return dict.fromkeys(pending, _NO_FUNCTIONAL)
+        return Functional(dict.fromkeys(pending, _NO_FUNCTIONAL))
     if "even_split" in config.amendments:
         return functional.share_pending_evenly(running, pending, config)
     return functional.share_pending(running, pending, config, earlier)

@@ -26,7 +26,11 @@ VARIANTS = ("exclude_running", "default_zero", "linear_urgency")  # those that n
 
 @dataclass(frozen=True)
 class Followed:
-    """One job taken apart. terms: weighted, by name; values: normalised; doubts: what doesn't follow, in words."""
+    """One job taken apart. terms: weighted, by name; values: normalised; doubts: what doesn't follow, in words.
+
+    not_listed: terms with a weight that the listing has no column for; left: the part of the printed priority that is
+    theirs.
+    """
 
     job: PrintedJob
     terms: Mapping[str, float]
@@ -35,6 +39,8 @@ class Followed:
     printed: float
     lines: tuple[str, ...]
     doubts: tuple[str, ...] = ()
+    not_listed: tuple[str, ...] = ()
+    left: float = 0.0
 
 
 def follow_grid_engine(jobs: Sequence[PrintedJob], weights: Mapping[str, float]) -> list[Followed]:
@@ -55,17 +61,37 @@ def _follow_job(job: PrintedJob, weights: Mapping[str, float], rebuilt: Mapping[
     }
     terms = {name: weights[weight] * values[name] for name, weight in TERMS if name in values}
     total = sum(terms.values())
-    lines = _lines(job, weights, values, total)
-    return Followed(job, terms, values, total, printed, tuple(lines), tuple(_doubts(job, weights, rebuilt, total)))
+    not_listed = tuple(name for name, weight in TERMS if name not in values and weights[weight])
+    left = round(printed - total, 5) if not_listed else 0.0
+    lines = _lines(job, weights, values, total, not_listed)
+    doubts = [*_doubts(job, weights, rebuilt, total), *_doubts_of_rest(job, weights, total, not_listed)]
+    return Followed(job, terms, values, total, printed, tuple(lines), tuple(doubts), not_listed, left)
 
 
-def _lines(job: PrintedJob, weights: Mapping[str, float], values: Mapping[str, float], total: float) -> list[str]:
+def name_terms(names: Sequence[str]) -> str:
+    """Labels of terms in a sentence."""
+    return " and ".join(LABELS[name] for name in names)
+
+
+def _lines(
+    job: PrintedJob,
+    weights: Mapping[str, float],
+    values: Mapping[str, float],
+    total: float,
+    not_listed: Sequence[str],
+) -> list[str]:
     """`what number = calculation`, as cases are explained, with what was printed as it was printed."""
+    printed = job.numbers["prior"]
     parts = " + ".join(
         f"{plain(weights[weight])} × {plain(values[name])} ({LABELS[name]})" for name, weight in TERMS if name in values
     )
+    if not_listed:
+        rest = f"{plain(round(printed - total, 5))} ({name_terms(not_listed)}: not in this listing)"
+        first = f"priority {printed:.5f} as printed = {f'{parts} + ' if parts else ''}{rest}"
+    else:
+        first = f"priority {total:.7g} = {parts or 'nothing that is printed'}; printed {printed:.5f}"
     return [
-        f"priority {total:.7g} = {parts or 'nothing that is printed'}; printed {job.numbers['prior']:.5f}",
+        first,
         *(
             f"{label} {plain(job.numbers[name])} = "
             + " + ".join(f"{plain(job.numbers[part])} ({word})" for part, word in parts.items())
@@ -89,6 +115,22 @@ def _doubts(
                 f"{name} is printed as {job.numbers[name]:.5f}, and these rows give {value:.5f}: "
                 "jobs that aren't listed, or another variant, set the range"
             )
+
+
+def _doubts_of_rest(
+    job: PrintedJob, weights: Mapping[str, float], total: float, not_listed: Sequence[str]
+) -> Iterable[str]:
+    """Terms that aren't listed can give from 0 to the sum of their weights."""
+    if not not_listed:
+        return
+    left = job.numbers["prior"] - total
+    most = sum(weights[weight] for name, weight in TERMS if name in not_listed)
+    unsure = _STEP * (1.0 + sum(map(abs, weights.values()))) + 1e-9
+    if not -unsure <= left <= most + unsure:
+        yield (
+            f"prior is printed as {job.numbers['prior']:.5f}: {left:.5f} of it would be {name_terms(not_listed)}, and "
+            f"these weights allow 0 to {plain(most)}: the scheduler has other weights"
+        )
 
 
 def normalise(jobs: Sequence[PrintedJob], variant: Iterable[str] = ()) -> dict[str, dict[str, tuple[float, float]]]:

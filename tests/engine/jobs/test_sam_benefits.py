@@ -1,0 +1,190 @@
+"""Benefits of SAM's queue: weighted sums, functions of the job's group, and processes that run at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.engine.errors import EngineError
+from apps.engine.jobs import benefits, get_job_algorithm, solve_job_case
+from apps.engine.jobs.benefits import Benefit, all_benefits, read_benefit
+from tests.examples import examples
+from tests.oracles_jobs import sam_queue
+
+CASE: dict[str, Any] = {"shares": {"g1": 0.5, "g2": 0.5}, "jobs": []}
+AMOUNTS = st.integers(min_value=0, max_value=1000)
+
+
+def solved(benefit: object, /, *jobs: dict[str, Any], **case: Any) -> dict[str, Any]:
+    given = {**CASE, **case, "algorithm": {"name": "sam", "benefit": benefit}, "jobs": list(jobs)}
+    found: dict[str, Any] = solve_job_case(given)
+    return found
+
+
+def refused_at(benefit: object, /, *jobs: dict[str, Any], **case: Any) -> str:
+    with pytest.raises(EngineError) as refused:
+        solved(benefit, *jobs, **case)
+    return refused.value.place
+
+
+def job(name: str = "j", group: str = "g1", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "group": group, **fields}
+
+
+# Weighted sums
+
+
+def test_a_weighted_sum_adds_each_benefit_times_its_weight() -> None:
+    one = job(cpus=2, run_s=3, data_gb=5)
+    answer = solved({"cpu_s": 2, "data_gb": 3}, one, benefit={"g1": 23, "g2": 73})["jobs"]["j"]
+    assert answer["fraction_after"] == (23 + 27) / (96 + 27)
+    assert answer["explain"][-1].startswith("benefit 27 (")
+    assert "2 · (cpus · run_s) + 3 · (data_gb)" in answer["explain"][-1]
+
+
+def test_a_sum_of_one_benefit_with_weight_one_is_that_benefit() -> None:
+    jobs = [job(str(n), "g1" if n % 2 else "g2", cpus=n, run_s=10 + n) for n in range(6)]
+    named, summed = (solved(benefit, *jobs)["jobs"] for benefit in ("cpu_s", {"cpu_s": 1}))
+    assert [each["fraction_after"] for each in named.values()] == [each["fraction_after"] for each in summed.values()]
+
+
+def test_fields_of_a_benefit_without_weight_are_not_asked_for() -> None:
+    assert solved({"jobs": 1, "gpu_s": 0}, job())["jobs"]["j"]["queue"] == "back"
+    assert refused_at({"jobs": 1, "gpu_s": 1}, job()) == "jobs.j.gpus"
+
+
+@pytest.mark.parametrize(
+    ("benefit", "place"),
+    [
+        ({}, "algorithm.benefit"),
+        ({"cpu_s": 0}, "algorithm.benefit"),
+        ({"cpu_s": -1}, "algorithm.benefit.cpu_s"),
+        ({"cpu_s": "2"}, "algorithm.benefit.cpu_s"),
+        ({"cpu_s": True}, "algorithm.benefit.cpu_s"),
+        ({"cpu_s": float("nan")}, "algorithm.benefit.cpu_s"),
+        ({"cpu_s": {"g1": 1}}, "algorithm.benefit.cpu_s"),
+        ({"cpu": 1}, "algorithm.benefit.cpu"),
+        ({"cpu_s": 1, "processes": 1}, "algorithm.benefit.processes"),
+        (["cpu_s"], "algorithm.benefit"),
+        (7, "algorithm.benefit"),
+    ],
+)
+def test_weights_that_cannot_be_meant_are_refused_with_their_place(benefit: object, place: str) -> None:
+    assert refused_at(benefit, job(cpus=1, run_s=1, processes=1)) == place
+
+
+def test_a_sum_beyond_the_largest_number_is_refused() -> None:
+    assert refused_at({"cpu_s": 1e308, "wall_s": 1}, job(cpus=9, run_s=9)) == "jobs.j.benefit"
+
+
+@examples(60)
+@given(
+    weights=st.tuples(AMOUNTS, AMOUNTS).filter(any),
+    arrivals=st.lists(st.tuples(st.sampled_from("ab"), AMOUNTS, AMOUNTS), max_size=8),
+    shares=st.tuples(AMOUNTS, AMOUNTS),
+)
+def test_the_slow_twin_in_fractions_decides_alike(
+    weights: tuple[int, int], arrivals: list[tuple[str, int, int]], shares: tuple[int, int]
+) -> None:
+    jobs = [job(str(n), group, run_s=run_s, data_gb=data_gb) for n, (group, run_s, data_gb) in enumerate(arrivals)]
+    parts = dict(zip("ab", shares, strict=True))
+    found = solved(dict(zip(("wall_s", "data_gb"), weights, strict=True)), *jobs, shares=parts)["jobs"]
+    worth = [(group, weights[0] * run_s + weights[1] * data_gb) for group, run_s, data_gb in arrivals]
+    expected = sam_queue(parts, {}, set(), worth, is_booked=True)
+    assert [each["queue"] for each in found.values()] == [queue for queue, _ in expected]
+    for each, (_, exact) in zip(found.values(), expected, strict=True):
+        assert Fraction(each["fraction_after"]).limit_denominator(10**12) == pytest.approx(exact)
+
+
+# Processes that run at once
+
+
+def test_processes_are_compared_with_those_that_run_now() -> None:
+    jobs = [job("a", processes=2), job("b", "g2", processes=2), job("c", processes=8)]
+    found = solved("processes", *jobs, running={"g1": 2, "g2": 8})["jobs"]
+    assert [each["queue"] for each in found.values()] == ["front", "back", "back"]
+    assert found["a"]["fraction_after"] == 4 / 12
+    assert found["b"]["fraction_after"] == 10 / 14
+    assert found["c"]["fraction_after"] == 12 / 22
+
+
+def test_processes_that_ended_count_no_more_and_what_was_used_does() -> None:
+    """The same history, once as what runs now and once as all that ran."""
+    cumulative = solved("jobs", job(), benefit={"g1": 1000, "g2": 10})["jobs"]["j"]
+    at_once = solved("processes", job(processes=1), running={"g1": 0, "g2": 10})["jobs"]["j"]
+    assert (cumulative["queue"], at_once["queue"]) == ("back", "front")
+
+
+def test_what_is_cumulative_and_what_runs_are_not_mixed_up() -> None:
+    assert refused_at("processes", job(processes=1), benefit={"g1": 1}) == "benefit"
+    assert refused_at("jobs", job(), running={"g1": 1}) == "running"
+    assert refused_at(None, job(benefit=1), running={"g1": 1}) == "running"
+    assert refused_at("processes", job(processes=1), running={"g1": -1}) == "running.g1"
+    assert refused_at("processes", job()) == "jobs.j.processes"
+
+
+# The group
+
+
+def brought(monkeypatch: pytest.MonkeyPatch, *found: Benefit) -> None:
+    """As if packages had brought these functions."""
+    known = {**all_benefits(), **{each.name: each for each in found}}
+    monkeypatch.setattr(benefits, "all_benefits", lambda: known)
+
+
+FACTORS = {"g1": 1.0, "g2": 3.0}
+BY_GROUP = Benefit(
+    "by-group", "CPU time by group", "factor[g] · run_s", "seconds", ("run_s",),
+    lambda job, group: FACTORS.get(group, 1.0) * job["run_s"],
+)  # fmt: skip
+
+
+def test_a_benefit_function_gets_the_group_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    brought(monkeypatch, BY_GROUP)
+    jobs = [job("a", run_s=10), job("b", "g2", run_s=10)]
+    found = solved("by-group", *jobs, benefit={"g1": 30, "g2": 30}, booked="later")["jobs"]
+    assert [each["fraction_after"] for each in found.values()] == [40 / 70, 60 / 90]
+    weighted = solved({"by-group": 2}, *jobs, benefit={"g1": 30, "g2": 30}, booked="later")["jobs"]
+    assert [each["fraction_after"] for each in weighted.values()] == [50 / 80, 90 / 120]
+
+
+def test_a_function_of_the_job_alone_still_works_and_keeps_its_own_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of(job: Mapping[str, float], factor: float = 2.0) -> float:
+        return factor * job["run_s"]
+
+    alone = replace(BY_GROUP, name="alone", of=of)
+    assert alone.value({"run_s": 3.0}, "g2") == 6
+    assert replace(BY_GROUP, of=sum).value({}, "g2") == 0  # a built-in, which has a second parameter with a default
+    brought(monkeypatch, alone)
+    assert solved("alone", job(run_s=3), benefit={"g2": 6})["jobs"]["j"]["fraction_after"] == 0.5
+
+
+def test_a_function_that_fails_is_named_with_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(job: Mapping[str, float], group: str) -> float:
+        raise KeyError(group)
+
+    brought(monkeypatch, replace(BY_GROUP, name="failing", of=fail))
+    with pytest.raises(EngineError, match=r"failing.*KeyError") as refused:
+        solved("failing", job(run_s=1))
+    assert refused.value.place == "jobs.j.benefit"
+
+
+def test_each_installed_function_can_be_weighted() -> None:
+    for name, function in all_benefits().items():
+        twos = dict.fromkeys(function.needs, 2.0)
+        assert read_benefit({name: 3}).value(twos, "g") == 3 * function.value(twos, "g")
+
+
+# The queue
+
+
+def test_the_answer_says_that_the_queue_must_not_age_jobs() -> None:
+    (note,) = solve_job_case({**CASE, "algorithm": {"name": "sam"}})["notes"]
+    assert note == get_job_algorithm("sam").condition
+    assert "ages" in note
