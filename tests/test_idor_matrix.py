@@ -1105,6 +1105,9 @@ HIDDEN = [
     ("/policy/grid/n/{}/", "{bob}", "00000000-0000-4000-8000-000000000000"),
     ("/policy/grid/n/{}/bob/", "{bob}", "00000000-0000-4000-8000-000000000000"),
     ("/usage/imports/{}/", "{import_id}", "999999"),
+    Row("jobs/play/_result", "/jobs/play/_result?user=ann&waiting=1", "302 200 200 200 200 200 302 302 302 302 302",
+        headers=HTMX),
+    Row("jobs/play/", "/jobs/play/", "302 200 200 200 200 200 302 302 302 302 302"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Something to look at before one's own jobs: two listings and two cases, small enough to reckon by hand."""
+"""Something to look at before one's own jobs: two listings and four cases, small enough to reckon by hand."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ class Example:
 EXAMPLES = (
     Example("qstat", _("Grid Engine: qstat -ext -urg -pri"), "qstat.txt", ("exclude_running",)),
     Example("case", _("Grid Engine: a case with two amendments"), "gridengine.json", ("exclude_running", "even_split")),
+    Example("worked", _("Grid Engine: the worked example of 2011"), "gridengine-2011.json", ("even_split",)),
     Example("sprio", _("Slurm: sprio -w, -l and -n -l"), "sprio.txt"),
     Example("sam", _("SAM: front or back"), "sam.json"),
+    Example("sam-weighted", _("SAM: weighted benefits"), "sam-weighted.json"),
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.dashboard.job_gridengine import grid_engine_table, reading_label
 from apps.dashboard.job_tables import (
     MOST_ROWS,
     Cell,
@@ -15,9 +16,12 @@ from apps.dashboard.job_tables import (
     JobRow,
     JobTable,
     Note,
+    Variants,
     moved_notes,
     others_of,
     places_of,
+    short,
+    waiting_verdict,
 )  # fmt: skip
 from apps.engine.case_text import read_cases
 from apps.engine.errors import EngineError
@@ -40,8 +44,6 @@ from apps.errors import FieldProblem, Invalid
 from apps.priorities.job_cases import explain_jobs
 
 MOST_JOBS = 2_000  # a page solves the same case once for every variant
-AS_SHIPPED = "8.1.9"
-Variants = list[tuple[str, dict[str, float], dict[str, int]]]
 
 
 def read_table(text: str, weights: Mapping[str, float] | None, variants: Sequence[str]) -> JobTable:
@@ -73,77 +75,17 @@ def _one_case(text: str) -> dict[str, Any]:
 def _table_of_case(case: dict[str, Any], variants: Sequence[str]) -> JobTable:
     algorithm = get_job_algorithm(name_of_algorithm(case))
     if algorithm.name == "gridengine":
-        return _grid_engine_case(algorithm, case, variants)
+        return grid_engine_table(case, variants, most_jobs=MOST_JOBS)
     (result,) = explain_jobs([case], most_jobs=MOST_JOBS)
     return (
         _slurm_case(algorithm, case, result) if algorithm.name == "slurm-multifactor" else _sam_case(algorithm, result)
     )
 
 
-def _grid_engine_case(algorithm: JobAlgorithm, case: dict[str, Any], variants: Sequence[str]) -> JobTable:
-    """8.1.9 in full; beside it each amendment alone and, where there are several, all that are chosen together."""
-    config = case.get("config")
-    known = dict(config) if isinstance(config, dict) else {}
-    own = [part for part in str(known.get("variant") or AS_SHIPPED).split("+") if part != AS_SHIPPED]
-    chosen = list(dict.fromkeys([*own, *variants]))
-    readings = [AS_SHIPPED, *chosen, *(["+".join(chosen)] if len(chosen) > 1 else [])]
-    cases = [{**case, "config": {**known, "variant": reading}} for reading in readings]
-    (base,) = explain_jobs(cases[:1], most_jobs=MOST_JOBS)
-    others = explain_jobs(cases[1:], most_jobs=MOST_JOBS * len(cases))
-    given = {str(job["id"]): job for job in case["jobs"]}
-    waiting = {job for job, each in given.items() if (each.get("state") or PENDING) == PENDING}
-    places = _places(base, waiting)
-    beside: Variants = [
-        (_label(reading), {job: each["prior"] for job, each in other["jobs"].items()}, _places(other, waiting))
-        for reading, other in zip(readings[1:], others, strict=True)
-    ]
-    weights = {field.name: field.default for field in algorithm.fields} | {f"config.{k}": v for k, v in known.items()}
-    columns = [Column(term.name, term.label, _short(weights[term.weight])) for term in algorithm.terms]
-    order = list(dict.fromkeys([*base["pending_order"], *base["jobs"]]))
-    rows = [
-        _grid_engine_row(job, base["jobs"][job], given.get(job, {}), columns, places, beside)
-        for job in order[:MOST_ROWS]
-    ]
-    return JobTable(
-        algorithm.label, algorithm.formula, algorithm.reference, _waiting(places), columns, rows, _("Priority"),
-        n_jobs=len(order), variants=[label for label, _totals, _places in beside],
-        notes=moved_notes(places, beside),
-    )  # fmt: skip
-
-
-def _places(result: Mapping[str, Any], waiting: set[str]) -> dict[str, int]:
-    """Places of the jobs that could start; the scheduler lists held ones behind them."""
-    return places_of([job for job in result["pending_order"] if job in waiting])
-
-
-def _grid_engine_row(
-    job: str,
-    answer: dict[str, Any],
-    given: dict[str, Any],
-    columns: Sequence[Column],
-    places: Mapping[str, int],
-    beside: Variants,
-) -> JobRow:
-    cells = [
-        Cell(
-            column.label,
-            f"{float(column.weight) * answer[column.name]:.5f}",
-            f"{column.weight} × {answer[column.name]:.5f}",
-        )
-        for column in columns
-    ]
-    state = str(given.get("state") or "pending")
-    total = f"{answer['prior']:.5f}"
-    return JobRow(
-        job, str(given.get("user") or ""), state, cells, total, places.get(job), answer["explain"],
-        others=others_of(job, places, beside),
-    )  # fmt: skip
-
-
 def _slurm_case(algorithm: JobAlgorithm, case: dict[str, Any], result: dict[str, Any]) -> JobTable:
     weights = case.get("weights") or {}
     columns = [
-        Column(term.name, term.label, _short(weights.get(term.name, 0.0)) if term.weight else "")
+        Column(term.name, term.label, short(weights.get(term.name, 0.0)) if term.weight else "")
         for term in algorithm.terms
     ]
     order = sorted(result["jobs"], key=lambda job: -result["jobs"][job]["priority"])
@@ -156,7 +98,7 @@ def _slurm_case(algorithm: JobAlgorithm, case: dict[str, Any], result: dict[str,
         for job, answer in ((job, result["jobs"][job]) for job in order[:MOST_ROWS])
     ]  # fmt: skip
     return JobTable(
-        algorithm.label, algorithm.formula, algorithm.reference, _waiting(places), columns, rows, _("Priority"),
+        algorithm.label, algorithm.formula, algorithm.reference, waiting_verdict(places), columns, rows, _("Priority"),
         n_jobs=len(order),
     )  # fmt: skip
 
@@ -179,7 +121,7 @@ def _sam_case(algorithm: JobAlgorithm, result: dict[str, Any]) -> JobTable:
     return JobTable(
         algorithm.label, algorithm.formula, algorithm.reference, verdict % {"n": n_front, "of": len(result["jobs"])},
         [Column("queue", _("Goes to")), Column("fraction_after", _("Fraction after"))], rows, _("Priority"),
-        n_jobs=len(result["jobs"]), has_places=False,
+        n_jobs=len(result["jobs"]), has_places=False, notes=[Note("of_case", text) for text in result["notes"]],
     )  # fmt: skip
 
 
@@ -195,9 +137,9 @@ def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variant
     beside: Variants = []
     for reading in readings:
         found = priorities(printed.jobs, weights, reading)
-        beside.append((_label("+".join(reading)), found, _order(followed, found)))
+        beside.append((reading_label("+".join(reading)), found, _order(followed, found)))
     labels = {term.name: term.label for term in algorithm.terms}
-    columns = [Column(name, labels[name], _short(weights[weight])) for name, weight in TERMS]
+    columns = [Column(name, labels[name], short(weights[weight])) for name, weight in TERMS]
     in_line = sorted(followed, key=lambda each: places.get(each.job.job, len(places) + each.job.line))
     rows = [
         JobRow(
@@ -210,7 +152,8 @@ def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variant
     notes = [_weights_told(weights, is_given=given is not None, is_found=fitting is not None), *_doubted(followed)]
     notes += [*moved_notes(places, beside), *_left_out(variants, chosen)]
     return JobTable(
-        algorithm.label, algorithm.formula, algorithm.reference, _waiting(places), columns, rows, _("Printed priority"),
+        algorithm.label, algorithm.formula, algorithm.reference, waiting_verdict(places),
+        columns, rows, _("Printed priority"),
         n_jobs=len(followed), variants=[label for label, _totals, _places in beside],
         notes=notes,
     )  # fmt: skip
@@ -222,7 +165,7 @@ def _table_of_slurm(printed: Printed) -> JobTable:
     order = sorted(followed, key=lambda each: -each.printed)
     places = places_of([each.job.job for each in order])
     columns = [
-        Column(term.name, term.label, _short(printed.weights.get(term.name, "")) if printed.weights else "")
+        Column(term.name, term.label, short(printed.weights.get(term.name, "")) if printed.weights else "")
         for term in algorithm.terms
         if any(term.name in each.terms for each in followed)
     ]
@@ -240,7 +183,8 @@ def _table_of_slurm(printed: Printed) -> JobTable:
         _("Add the output of sprio -w and of sprio -n -l, and each term is rebuilt from its weight and factor."),
     )
     return JobTable(
-        algorithm.label, algorithm.formula, algorithm.reference, _waiting(places), columns, rows, _("Printed priority"),
+        algorithm.label, algorithm.formula, algorithm.reference, waiting_verdict(places),
+        columns, rows, _("Printed priority"),
         n_jobs=len(followed), notes=[*_doubted(followed), *([ask] if missing else [])],
     )  # fmt: skip
 
@@ -258,22 +202,8 @@ def _order(followed: Sequence[Followed], totals: Mapping[str, float]) -> dict[st
     return places_of([job.job for job in sorted(pending, key=lambda job: (-totals[job.job], job.submitted, job.line))])
 
 
-def _label(reading: str) -> str:
-    variants = get_job_algorithm("gridengine").variants
-    labels = {each.setting: each.label for each in variants}
-    return labels.get(reading) or " + ".join(labels.get(part, part) for part in reading.split("+"))
-
-
-def _waiting(places: Mapping[str, int]) -> str:
-    if not places:
-        return _("No job is waiting.")
-    first = next(iter(places))
-    n = len(places)
-    return ngettext("One job waits: %(first)s.", "%(n)s jobs wait; %(first)s is next.", n) % {"n": n, "first": first}
-
-
 def _weights_told(weights: Mapping[str, float], *, is_given: bool, is_found: bool) -> Note:
-    told = " / ".join(_short(weights[weight]) for _term, weight in TERMS)
+    told = " / ".join(short(weights[weight]) for _term, weight in TERMS)
     if is_given:
         return Note("weights_given", _("Weights of urgency, tickets and POSIX priority as you gave them: %s.") % told)
     if is_found:
@@ -297,7 +227,7 @@ def _not_listed(rows: Sequence[Followed]) -> list[Note]:
     if not rows:
         return []
     low, high = min(each.left for each in rows), max(each.left for each in rows)
-    told = {"low": _short(low), "high": _short(high), "terms": name_terms(rows[0].not_listed)}
+    told = {"low": short(low), "high": short(high), "terms": name_terms(rows[0].not_listed)}
     if high - low < 2e-5:  # the last printed digit
         text = _("%(low)s of each priority is %(terms)s, which this listing doesn’t show.") % told
     else:
@@ -306,14 +236,10 @@ def _not_listed(rows: Sequence[Followed]) -> list[Note]:
 
 
 def _left_out(variants: Sequence[str], chosen: Sequence[str]) -> list[Note]:
-    left = [_label(name) for name in variants if name not in chosen]
+    left = [reading_label(name) for name in variants if name not in chosen]
     text = _("%s needs shares, which a listing doesn’t have: paste a case.") % ", ".join(left)
     return [Note("needs_shares", text)] if left else []
 
 
 def _fraction(value: float | None) -> str:
     return "–" if value is None else f"{value:.5g}"
-
-
-def _short(value: Any) -> str:
-    return f"{value:.10g}" if isinstance(value, int | float) else str(value)

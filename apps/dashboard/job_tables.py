@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 MOST_ROWS = 200  # of a page; all jobs count, these are shown
+Variants = list[tuple[str, dict[str, float], dict[str, int]]]  # label, priorities and places of each reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,19 @@ class JobRow:
     others: Sequence[Other] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class TicketSum:
+    """How many jobs a user has running and waiting, their tickets, and the place of the first that waits."""
+
+    label: str
+    n_running: int
+    of_running: str
+    n_waiting: int
+    of_waiting: str
+    first_place: int | None
+    is_total: bool = False
+
+
 class Note(NamedTuple):
     """What is to be said of a whole table, with a key that stays when its words change."""
 
@@ -82,6 +97,7 @@ class JobTable:
     variants: Sequence[str] = ()
     notes: Sequence[Note] = field(default_factory=tuple)
     has_places: bool = True
+    sums: Sequence[TicketSum] = ()
 
     @property
     def n_hidden(self) -> int:
@@ -95,6 +111,20 @@ class JobTable:
 def places_of(order: Sequence[str]) -> dict[str, int]:
     """Place of each job in line, from 1."""
     return {job: place for place, job in enumerate(order, start=1)}
+
+
+def waiting_verdict(places: Mapping[str, int]) -> str:
+    """How many jobs wait, and which is next."""
+    if not places:
+        return _("No job is waiting.")
+    first = next(iter(places))
+    n = len(places)
+    return ngettext("One job waits: %(first)s.", "%(n)s jobs wait; %(first)s is next.", n) % {"n": n, "first": first}
+
+
+def short(value: object) -> str:
+    """A weight as people write it."""
+    return f"{value:.10g}" if isinstance(value, int | float) else str(value)
 
 
 def others_of(

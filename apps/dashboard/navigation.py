@@ -189,6 +189,7 @@ class Shell:
                 counted=_("unread"),
             ),
             self._item(_("Job priorities"), "columns-3", "jobs"),
+            self._item(_("Try job priorities"), "flask", "jobs-play"),
         ]
         sections = [Section("", first)]
         if self.policy:

@@ -8,8 +8,10 @@ import pytest
 from playwright.sync_api import expect
 
 from apps.dashboard.job_examples import EXAMPLES
-from tests.browser.conftest import Open, in_windows
+from apps.dashboard.job_play import STARTS
+from tests.browser.conftest import NARROW, Open, in_windows
 from tests.dashboard.grid import Grid
+from tests.pages.test_every_page import photograph
 
 CASE = '{"algorithm": {"name": "slurm-multifactor"}, "weights": {"fairshare": 1000}, "jobs": [{"id": "38", "nice": 5}]}'
 
@@ -33,6 +35,67 @@ def test_jobs_taken_apart_are_accessible_and_stay_in_their_window(
     problems["refused"], wide["refused"] = window.axe(), window.overflow()
     assert {name: found for name, found in problems.items() if found} == {}
     assert {name: pixels for name, pixels in wide.items() if pixels > 0} == {}
+
+
+@in_windows
+def test_policies_are_tried_in_any_window(grid: Grid, visit: Open, theme: str, width: int) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in("alice")
+    problems, wide = {}, {}
+    for start in STARTS:
+        page = window.go(f"/jobs/play/?{start.query}")
+        for summary in page.locator("details.more summary").all()[:3]:
+            summary.click()
+        photograph(page, f"jobs-play-{start.name}")
+        problems[start.name], wide[start.name] = window.axe(), window.overflow()
+        window.resize(NARROW)
+        photograph(page, f"jobs-play-{start.name}")
+        window.resize(width)
+    page.fill("#running-1", "many")
+    expect(page.locator("#result [data-testid=problem]")).to_contain_text("ada")
+    problems["refused"], wide["refused"] = window.axe(), window.overflow()
+    assert {name: found for name, found in problems.items() if found} == {}
+    assert {name: pixels for name, pixels in wide.items() if pixels > 0} == {}
+
+
+def test_numbers_follow_what_is_typed_and_the_address_keeps_it(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in("alice")
+    page = window.go("/jobs/play/")
+    of_b = page.locator("[data-testid=sum][data-key=userB]")
+    expect(of_b).to_contain_text("90,277.8")
+    page.fill("#weight_tickets_functional", "2000000")
+    expect(of_b).to_contain_text("180,555.6")
+    expect(page.locator("#weight_tickets_functional")).to_be_focused()
+    expect(page).to_have_url(re.compile("weight_tickets_functional=2000000"))
+    page.fill("#user-4", "userD")
+    page.fill("#waiting-4", "1")
+    expect(page.locator("[data-testid=sum][data-key=userD]")).to_be_visible()
+    page.reload()
+    expect(page.locator("[data-testid=sum][data-key=userD]")).to_be_visible()
+    expect(of_b).to_contain_text("180,555.6")
+    page.click("button[name=drop][value=user-4]")
+    expect(page.locator("[data-testid=sum][data-key=userD]")).to_have_count(0)
+    page.click("button[name=preset][value='8.1.9']")
+    expect(page.locator("#weight_urgency")).to_have_attribute("placeholder", "0.5")
+    page.locator("summary", has_text="Amendments").click()
+    page.check("[name=variants][value=even_split]")
+    expect(page.locator("th.wide-head")).to_have_count(1)
+
+
+def test_policies_are_tried_without_scripts(grid: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in("alice")
+    page = window.go("/jobs/play/")
+    page.fill("#weight_tickets_functional", "2000000")
+    page.press("#weight_tickets_functional", "Enter")
+    expect(page.locator("[data-testid=sum][data-key=userB]")).to_contain_text("180,555.6")
+    page.click("button[name=add][value=user]")
+    page.fill("#user-4", "userD")
+    page.fill("#waiting-4", "1")
+    page.get_by_role("button", name="Compute").click()
+    expect(page.locator("[data-testid=sum][data-key=userD]")).to_be_visible()
+    assert window.overflow() <= 0
 
 
 @pytest.mark.parametrize("scripts", [True, False])

@@ -7,11 +7,12 @@ from typing import Any
 
 from apps.engine.jobs.base import JobAlgorithm
 from apps.engine.jobs.gridengine.case import read_case
+from apps.engine.jobs.gridengine.config import read_config
 from apps.engine.jobs.gridengine.decay import decay_factor
 from apps.engine.jobs.gridengine.declared import FIELDS, TERMS, VARIANTS
 from apps.engine.jobs.gridengine.priorities import answer
 
-__all__ = ["GRID_ENGINE", "decay_factor", "solve"]
+__all__ = ["GRID_ENGINE", "decay_factor", "solve", "term_weights"]
 
 
 def solve(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,6 +24,16 @@ def solve(case: Mapping[str, Any]) -> dict[str, Any]:
     `config.variant`.
     """
     return answer(read_case(case))
+
+
+def term_weights(case: Mapping[str, Any]) -> dict[str, float]:
+    """What the terms of a case are multiplied by, by the names of its fields: its own weights or its preset's."""
+    config = read_config(case)
+    return {
+        "config.weight_urgency": config.weight_urgency,
+        "config.weight_ticket": config.weight_ticket,
+        "config.weight_priority": config.weight_priority,
+    }
 
 
 GRID_ENGINE = JobAlgorithm(
