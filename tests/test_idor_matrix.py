@@ -982,6 +982,9 @@ ROWS = [
         "302 404 404 404 404 303 302 302 302 302 302", "post", remakes="import_id"),
     Row(IMPORT + "/confirm/", "/usage/imports/{import_id}/confirm/",
         "302 404 404 404 404 409 302 302 302 302 302", "post", remakes="import_id"),
+    Row("jobs/play/_result", "/jobs/play/_result?user=ann&waiting=1", "302 200 200 200 200 200 302 302 302 302 302",
+        headers=HTMX),
+    Row("jobs/play/", "/jobs/play/", "302 200 200 200 200 200 302 302 302 302 302"),
 ]  # fmt: skip
 
 
@@ -1105,9 +1108,6 @@ HIDDEN = [
     ("/policy/grid/n/{}/", "{bob}", "00000000-0000-4000-8000-000000000000"),
     ("/policy/grid/n/{}/bob/", "{bob}", "00000000-0000-4000-8000-000000000000"),
     ("/usage/imports/{}/", "{import_id}", "999999"),
-    Row("jobs/play/_result", "/jobs/play/_result?user=ann&waiting=1", "302 200 200 200 200 200 302 302 302 302 302",
-        headers=HTMX),
-    Row("jobs/play/", "/jobs/play/", "302 200 200 200 200 200 302 302 302 302 302"),
 ]
 
 

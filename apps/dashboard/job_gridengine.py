@@ -112,7 +112,7 @@ def _row(
     ]
     if with_tickets:
         parts = [f"{label} {_tickets(answer[name])}" for name, label in _TICKETS if answer[name]]
-        cells.append(Cell(_("Tickets held"), _tickets(answer["tckts"]), ", ".join(parts)))
+        cells.append(Cell(_("Tickets held"), _tickets(answer["tckts"]), ", ".join(parts), is_wide=True))
     state = str(given.get("state") or "pending")
     total = f"{answer['prior']:.5f}"
     return JobRow(

@@ -29,6 +29,7 @@ class Cell:
     label: str
     amount: str
     value: str = ""
+    is_wide: bool = False  # needs a line of its own in a narrow window
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,25 @@ def test_a_case_that_cannot_be_meant_is_a_problem_with_its_place(admin: Caller) 
     assert problem["detail"].startswith("Case slurm: jobs.38.fairshare: ")
 
 
+def test_an_unknown_name_is_a_problem_with_the_nearest_one(admin: Caller) -> None:
+    case = {"algorithm": {"name": "gridengine"}, "config": {"weight_tiket": 1}, "jobs": []}
+    answer = admin.post("jobs/explain", case)
+    assert refused(answer) == (422, "bad_case", ["config"])
+    assert answer.json()["fields"][0]["message"].endswith('"weight_tiket"; the nearest allowed name is weight_ticket')
+
+
+def test_jobs_beyond_the_limit_and_sums_of_tickets_are_in_the_answer(admin: Caller) -> None:
+    config = {"preset": "6.2", "weight_tickets_functional": 100, "auto_user_fshare": 1}
+    case = {
+        "config": {**config, "max_functional_jobs_to_schedule": 1},
+        "jobs": [{"id": n, "user": "ann"} for n in "abc"],
+    }
+    answer = admin.post("jobs/explain", case).json()
+    assert answer["beyond_limit"]["jobs"] == ["b", "c"]
+    assert answer["totals"]["pending"]["tckts"] == sum(row["ftckt"] for row in answer["jobs"].values()) > 0
+    assert len(answer["notes"]) == 2  # the automatic user, the limit
+
+
 @pytest.mark.parametrize(
     ("body", "where"),
     [

@@ -43,7 +43,9 @@ def solved(asked: QueryDict) -> dict[str, Any]:
 
 
 def sums(page: Page) -> dict[str, list[str]]:
-    return {row.attributes["data-key"]: [cell.text(strip=True) for cell in row.css("td")] for row in page.items("sum")}
+    return {
+        row.attributes["data-key"] or "": [cell.text(strip=True) for cell in row.css("td")] for row in page.items("sum")
+    }
 
 
 def test_the_page_starts_with_the_worked_example_and_its_numbers(as_alice: Client) -> None:
@@ -68,7 +70,7 @@ def test_the_numbers_of_the_form_are_those_of_the_sample_and_of_the_golden_case(
     }
     worked = example("worked")
     assert worked is not None
-    in_sample = solve_job_case(json.loads(worked.data["text"]))["jobs"]
+    in_sample = solve_job_case(json.loads(str(worked.data["text"])))["jobs"]
     expected = {job: row["ftckt"] for job, row in golden["expected"].items()}
     assert in_form == {job: int(row["ftckt"]) for job, row in in_sample.items()} == expected
 

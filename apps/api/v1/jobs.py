@@ -31,6 +31,31 @@ _ANSWER = {
     "properties": {
         "id": {"nullable": True, "description": "As the case has it"},
         "jobs": {"type": "object", "additionalProperties": {"type": "object"}, "description": "By the job's id"},
+        "pending_order": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Grid Engine: ids of waiting jobs in the order in which they would start; held ones last",
+        },
+        "totals": {
+            "type": "object",
+            "additionalProperties": {"type": "object", "additionalProperties": {"type": "number"}},
+            "description": "Grid Engine: sums of tckts, otckt, ftckt and stckt over running and over pending jobs",
+        },
+        "beyond_limit": {
+            "type": "object",
+            "properties": {
+                "setting": {"type": "string"},
+                "limit": {"type": "integer"},
+                "n_jobs": {"type": "integer"},
+                "jobs": {"type": "array", "items": {"type": "string"}},
+            },
+            "description": "Grid Engine, where max_functional_jobs_to_schedule cut: the jobs beyond it",
+        },
+        "notes": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Sentences about the case as a whole: automatic users, jobs beyond a limit, queues of SAM",
+        },
     },
     "required": ["id", "jobs"],
 }

@@ -84,7 +84,7 @@ USER_FIELDS = (
     Field("department", gettext_lazy("Department"), "name"),
     Field("project", gettext_lazy("Project"), "name"),
     Field("slots", gettext_lazy("Slots a job"), "whole", 1, 10**6),
-    Field("waits_s", gettext_lazy("Submitted s ago")),
+    Field("waits_s", gettext_lazy("Age, s")),
     Field("posix", gettext_lazy("POSIX priority"), "whole", -1023, 1024),
     Field("tree", gettext_lazy("Tree shares")),
     Field("cpu", gettext_lazy("CPU used")),
