@@ -25,6 +25,7 @@ from apps.api.rendering import dumps
 from apps.api.requests import client_address
 from apps.errors import DomainError, NotAllowed, Unauthenticated
 from apps.policies.models import Policy
+from apps.priorities import served
 from apps.runs.models import Run
 from apps.usage.models import Source
 
@@ -101,6 +102,7 @@ def _is_allowed(address: str | None) -> bool:
 
 def _degraded(at: datetime) -> Iterator[dict[str, str]]:
     yield from _stale_policies(at)
+    yield from _damaged_snapshots()
     yield from _late_sources(at)
     yield from _silent_workers(at)
 
@@ -114,6 +116,16 @@ def _stale_policies(at: datetime) -> Iterator[dict[str, str]]:
             yield {"code": "no_snapshot", "subject": slug, "message": "has no snapshot yet"}
         elif at - computed_at > patience:
             yield {"code": "old_snapshot", "subject": slug, "message": f"was last computed at {computed_at:%FT%TZ}"}
+
+
+def _damaged_snapshots() -> Iterator[dict[str, str]]:
+    """As this process sees it: each process reads snapshots by itself."""
+    state = served.state()
+    for slug, newest_id in sorted(state.damaged.items()):
+        older = state.snapshots.get(slug)
+        instead = f"snapshot {older.snapshot_id} is served" if older else "no older one can be read"
+        message = f"snapshot {newest_id} is damaged and {instead}"
+        yield {"code": "damaged_snapshot", "subject": slug, "message": message}
 
 
 def _late_sources(at: datetime) -> Iterator[dict[str, str]]:

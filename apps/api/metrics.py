@@ -57,8 +57,9 @@ class _Site(Collector):
 
 
 def _site_families() -> Iterator[Metric]:
-    snapshots = served.state().snapshots
-    yield from policy_families(snapshots)
+    state = served.state()
+    snapshots = state.snapshots
+    yield from policy_families(snapshots, state.damaged)
     yield from entry_families(snapshots, settings.FAIRSHARE_METRICS_ENTRIES)
     yield from source_families()
     yield from federation_families()

@@ -44,7 +44,15 @@ ENDING_DAYS = 60
 _RECENT = timedelta(days=7)
 _MOST_EACH = 3
 # Kinds of notices that nothing above tells already.
-_ONLY_NOTICES = ("drift", "failing_collection", "silenced_webhook", "blocked_peer", "held_usage")
+_ONLY_NOTICES = (
+    "drift",
+    "failing_collection",
+    "silenced_webhook",
+    "blocked_peer",
+    "held_usage",
+    "damaged_snapshot",
+    "full_disk",
+)
 # How what is fetched from others may stand, and everybody who sees the entry reads it beside its numbers.
 _OLD = {
     Condition.STALE: gettext_lazy("%(name)s: what %(issuer)s tells is stale"),

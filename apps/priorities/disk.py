@@ -20,6 +20,8 @@ from apps.policies.trees import TreeColumns
 
 logger = logging.getLogger(__name__)
 
+Copy = tuple[dict[str, Any], bytes, TreeColumns]  # the head, the snapshot's blob, its tree
+
 
 def keep(row: dict[str, Any], data: bytes | memoryview, tree: TreeColumns) -> None:
     """Write the snapshot and, once a revision, its tree. A full disk costs the copy, not the answer."""
@@ -43,18 +45,31 @@ def drop(slug: str) -> None:
             path.unlink(missing_ok=True)
 
 
-def kept() -> Iterator[tuple[dict[str, Any], bytes, TreeColumns]]:
+def copies() -> Iterator[Copy]:
     """Every good copy; one that was damaged is named in the log and left out."""
     if not _directory().is_dir():
         return
     for path in sorted(_directory().glob("*.snapshot")):
-        try:
-            head, data = _read(path).split(b"\n", 1)
-            row = json.loads(head)
-            tree_blob = _read(_tree_path(row["slug"], row["tree_digest"]))
-            yield row, data, unpack_tree(tree_blob, row["tree_digest"])
-        except (OSError, ValueError, KeyError, CorruptBlob) as error:
-            logger.warning("%s is no good copy of a snapshot: %s", path.name, error)
+        copy = _copy(path)
+        if copy is not None:
+            yield copy
+
+
+def copy_of(slug: str) -> Copy | None:
+    """The copy of one policy; None where there is none, or it is damaged."""
+    path = _snapshot_path(slug)
+    return _copy(path) if path.exists() else None
+
+
+def _copy(path: Path) -> Copy | None:
+    try:
+        head, data = _read(path).split(b"\n", 1)
+        row = json.loads(head)
+        tree_blob = _read(_tree_path(row["slug"], row["tree_digest"]))
+        return row, data, unpack_tree(tree_blob, row["tree_digest"])
+    except (OSError, ValueError, KeyError, CorruptBlob) as error:
+        logger.warning("%s is no good copy of a snapshot: %s", path.name, error)
+        return None
 
 
 def _directory() -> Path:

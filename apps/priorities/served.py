@@ -6,6 +6,7 @@ away the last good ones are served, and their age grows; a process that starts m
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -40,6 +41,7 @@ logger = logging.getLogger(__name__)
 _FIRST_LOOK_S = 10.0  # how long a process that has just started waits for its first look
 _LOOK_AGAIN_S = 0.25  # at most so often a name that nobody knows makes it look between two polls
 _MOST_KEPT = 8
+_MOST_TRIED = 20  # older rows, when the newest is damaged
 
 _NEWEST = """
 SELECT policy.id, policy.slug, policy.name, policy.visibility, policy.head_number, newest.id
@@ -78,6 +80,7 @@ class State:
 
     policies: Mapping[str, PolicyRow] = field(default_factory=dict)
     snapshots: Mapping[str, ServedSnapshot] = field(default_factory=dict)
+    damaged: Mapping[str, int] = field(default_factory=dict)  # policies whose newest snapshot, by id, can't be read
     sources: tuple[SourceAge, ...] = ()
     has_database: bool = False
     looked_s: float = 0.0  # by the monotonic clock
@@ -140,8 +143,7 @@ class _Served:
             row = Snapshot.objects.select_related("policy").filter(pk=snapshot_id, policy__slug=slug).first()
             if row is None:
                 raise NotFound(f"Snapshot {snapshot_id} is no longer kept.")
-            tree = load_tree(row.policy, row.revision_number)
-            known = self._kept[snapshot_id] = _served(row.pk, row.computed_at, row.data, row.digest, tree, None)
+            known = self._kept[snapshot_id] = _kept(row)
             while len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         return known
@@ -161,20 +163,33 @@ class _Served:
             rows = cursor.fetchall()
         policies = {row[1]: PolicyRow(*row[:5]) for row in rows}
         snapshots: dict[str, ServedSnapshot] = {}
-        for *_, slug, _name, _visibility, _head, snapshot_id in rows:
-            known = old.snapshots.get(slug)
-            newest_one = _renewed(policies[slug], snapshot_id, known)
-            if newest_one is not None:
-                snapshots[slug] = newest_one
+        damaged: dict[str, int] = {}
+        for _id, slug, _name, _visibility, _head, snapshot_id in rows:
+            found = old.snapshots.get(slug)
+            is_damaged = snapshot_id is not None and old.damaged.get(slug) == snapshot_id
+            if not is_damaged:
+                try:
+                    found = _renewed(policies[slug], snapshot_id, found)
+                except (CorruptBlob, NotFound) as error:
+                    found, is_damaged = _newest_readable(policies[slug], snapshot_id, found), True
+                    _log_damage(slug, snapshot_id, found, error)
+            if is_damaged:
+                damaged[slug] = snapshot_id
+            if found is not None:
+                snapshots[slug] = found
         for slug in set(old.policies) - set(policies):
             disk.drop(slug)
         names = ("slug", "name", "origin", "last_record_end_at", "last_received_at", "expected_every_s")
         sources = tuple(SourceAge(*row) for row in Source.objects.order_by("slug").values_list(*names))
-        return State(policies, snapshots, sources, has_database=True, looked_s=time.monotonic())
+        return State(policies, snapshots, damaged, sources, has_database=True, looked_s=time.monotonic())
 
 
 def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot | None) -> ServedSnapshot | None:
-    """The snapshot to serve: the one in memory, or the newest, if that can be read."""
+    """The newest snapshot: the one in memory, or read from its row and copied to the disk.
+
+    Raises:
+        CorruptBlob, NotFound: its bytes, or its tree's, are damaged or gone.
+    """
     if snapshot_id is None:
         return None
     if known is not None and known.snapshot_id == snapshot_id:
@@ -183,12 +198,8 @@ def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot |
     data = read_data(snapshot_id)
     if row is None or data is None:
         return known
-    try:
-        tree = load_tree(Policy(pk=policy.id, slug=policy.slug), row.revision_number)
-        served = _served(row.pk, row.computed_at, data, row.digest, tree, known)
-    except (CorruptBlob, NotFound):
-        logger.exception("Snapshot %s of %s can't be read; the one before is served.", row.pk, policy.slug)
-        return known
+    tree = load_tree(Policy(pk=policy.id, slug=policy.slug), row.revision_number)
+    served = _served(row.pk, row.computed_at, data, row.digest, tree, known)
     head = {
         "id": row.pk, "policy_id": policy.id, "slug": policy.slug, "name": policy.name,
         "visibility": policy.visibility, "head_number": policy.head_number, "revision": row.revision_number,
@@ -196,6 +207,49 @@ def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot |
     }  # fmt: skip
     disk.keep(head, data, tree)
     return served
+
+
+def _newest_readable(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) -> ServedSnapshot | None:
+    """The best one below a damaged newest snapshot: in memory, from an older row, or the copy on disk."""
+    found = _older_row(policy, newest_id, known) or known
+    with contextlib.suppress(CorruptBlob):
+        copy = disk.copy_of(policy.slug)
+        if copy is not None and copy[0]["policy_id"] == policy.id:
+            row, data, tree = copy
+            if (found.snapshot_id if found else 0) < row["id"] <= newest_id:
+                return _from_copy(row, data, tree)
+    return found
+
+
+def _older_row(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) -> ServedSnapshot | None:
+    """The newest row that verifies, of those above the one in memory."""
+    older = Snapshot.objects.filter(policy_id=policy.id, is_live=True, pk__lt=newest_id)
+    if known is not None:
+        older = older.filter(pk__gt=known.snapshot_id)
+    for row in older.defer("data").order_by("-pk")[:_MOST_TRIED]:
+        with contextlib.suppress(CorruptBlob, NotFound):
+            tree = load_tree(Policy(pk=policy.id, slug=policy.slug), row.revision_number)
+            data = read_data(row.pk)
+            if data is not None:
+                return _served(row.pk, row.computed_at, data, row.digest, tree, known)
+    return None
+
+
+def _log_damage(slug: str, newest_id: int, found: ServedSnapshot | None, error: Exception) -> None:
+    instead = f"snapshot {found.snapshot_id} is served instead" if found else "no other one can be read either"
+    logger.error("Snapshot %s of %s can't be read (%s); %s.", newest_id, slug, error, instead)
+
+
+def _kept(row: Snapshot) -> ServedSnapshot:
+    """
+    Raises:
+        NotFound: it is damaged.
+    """
+    try:
+        tree = load_tree(row.policy, row.revision_number)
+        return _served(row.pk, row.computed_at, row.data, row.digest, tree, None)
+    except CorruptBlob as error:
+        raise NotFound(f"Snapshot {row.pk} is damaged and can't be read.") from error
 
 
 def _served(
@@ -227,7 +281,7 @@ def _served(
 def _from_disk(state: State) -> State:
     policies: dict[str, PolicyRow] = {}
     snapshots: dict[str, ServedSnapshot] = {}
-    for row, data, tree in disk.kept():
+    for row, data, tree in disk.copies():
         try:
             snapshots[row["slug"]] = _from_copy(row, data, tree)
         except CorruptBlob as error:
@@ -266,6 +320,8 @@ def newest(slug: str, *, look: bool = True) -> ServedSnapshot:
     snapshot = current.snapshots.get(slug)
     if snapshot is not None:
         return snapshot
+    if slug in current.damaged:
+        raise Unavailable("Its snapshots are damaged; the next recompute replaces them.", code="no_snapshot")
     if slug in current.policies:
         raise Unavailable("Its priorities are being computed for the first time.", code="no_snapshot")
     if not current.has_database and not current.policies:

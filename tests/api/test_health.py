@@ -11,6 +11,8 @@ from django.db import OperationalError, connection
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
+from apps.priorities import served
+from apps.priorities.models import Snapshot
 from apps.priorities.recompute import nudge
 from apps.usage.models import Source
 from tests.api.conftest import refused
@@ -57,6 +59,22 @@ def test_late_sources_old_snapshots_and_waiting_runs_are_named(computed: Site, m
     assert codes(answer) >= {("late_source", "cluster-a"), ("old_snapshot", "grid"), ("silent_worker", "worker")}
     monkeypatch.setattr(settings, "FAIRSHARE_TICK_S", 3600)
     assert ("old_snapshot", "grid") not in codes(ready()[1]), "where that is the pace, nothing is late"
+
+
+def test_a_damaged_newest_snapshot_is_named_and_counted(computed: Site) -> None:
+    def gauge() -> dict[str, float]:
+        text = Client().get("/metrics").content.decode()
+        families = {family.name: family for family in text_string_to_metric_families(text)}
+        return {one.labels["policy"]: one.value for one in families["fairshare_snapshot_damaged"].samples}
+
+    newest = Snapshot.objects.order_by("-pk")[0]
+    assert gauge() == {"grid": 0.0, "other": 0.0}
+    Snapshot.objects.filter(pk=newest.pk).update(data=b"x" + bytes(newest.data))
+    served.forget()
+    status, answer = ready()
+    assert (status, answer["status"]) == (200, "degraded")
+    assert ("damaged_snapshot", "grid") in codes(answer)
+    assert gauge() == {"grid": 1.0, "other": 0.0}
 
 
 def test_without_a_database_it_is_alive_and_not_ready(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from apps.policies.allocations.giving import give_allocation
 from apps.policies.asking import ask_upward
 from apps.policies.models import ChangeSet
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
+from apps.priorities.models import Snapshot
 from apps.runs.models import Run
 from apps.usage.models import Import, Source
 from tests.api.small_site import Site, build_site, push, record
@@ -150,6 +151,20 @@ def test_collections_that_fail_again_and_again(computed: Site) -> None:
     run_of("usage_collect", "source:cluster-a", "succeeded")
     evaluate(at=AT)
     assert told(computed.admin, "failing_collection") == []
+
+
+def test_a_damaged_newest_snapshot_until_the_next_one(computed: Site) -> None:
+    evaluate(at=AT)
+    assert told(computed.admin, "damaged_snapshot") == []
+    newest = Snapshot.objects.order_by("-pk")[0]
+    data = bytes(newest.data)
+    Snapshot.objects.filter(pk=newest.pk).update(data=b"x" + data)
+    evaluate(at=AT)
+    assert says(told(computed.admin, "damaged_snapshot"), ("damaged_snapshot", str(newest.pk), computed.policy.name))
+    assert told(computed.pia, "damaged_snapshot") == []
+    Snapshot.objects.filter(pk=newest.pk).update(data=data)
+    evaluate(at=AT)
+    assert told(computed.admin, "damaged_snapshot") == []
 
 
 def test_an_import_that_failed_until_the_same_file_goes_through(computed: Site) -> None:

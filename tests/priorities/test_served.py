@@ -13,10 +13,10 @@ import numpy as np
 import orjson
 import pytest
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import DataError, OperationalError, connection
 
 from apps.errors import NotFound, Unavailable
-from apps.priorities import served
+from apps.priorities import disk, served, stored
 from apps.priorities.answers import AccountQuery, Query
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors import freshness
@@ -253,11 +253,102 @@ def test_a_damaged_snapshot_is_refused_and_the_one_before_stays(site: Site) -> N
     good = site.recompute()
     assert served.newest("grid").snapshot_id == good.pk
     site.job("dan", "biology", 2)
-    bad = site.recompute()
-    data = bytearray(bad.data)
-    data[len(data) // 2] ^= 1
-    Snapshot.objects.filter(pk=bad.pk).update(data=bytes(data))
+    damage(site.recompute())
     assert served.newest("grid").snapshot_id == good.pk
+
+
+def damage(snapshot: Snapshot) -> None:
+    data = bytearray(snapshot.data)
+    data[len(data) // 2] ^= 1
+    Snapshot.objects.filter(pk=snapshot.pk).update(data=bytes(data))
+
+
+def without_copies() -> None:
+    for path in _copies().glob("*"):
+        path.unlink()
+
+
+def test_a_process_that_starts_on_a_damaged_newest_snapshot_serves_the_newest_that_verifies(site: Site) -> None:
+    oldest = site.recompute()
+    made = []
+    for number in range(3):
+        site.job("dan", "biology", 2 + number)
+        made.append(site.recompute())
+    damage(made[1])
+    damage(made[2])
+    without_copies()
+    served.forget()
+    assert served.newest("grid").snapshot_id == made[0].pk > oldest.pk
+    assert served.state().damaged == {"grid": made[2].pk}
+    site.job("dan", "biology", 9)
+    newer = site.recompute()
+    assert served.newest("grid").snapshot_id == newer.pk
+    assert served.state().damaged == {}
+
+
+def test_the_copy_on_disk_is_served_where_it_is_newer_than_every_good_row(site: Site) -> None:
+    site.recompute()
+    site.job("dan", "biology", 2)
+    newest = site.recompute()
+    expected = served.newest("grid").lookup(["alice", "dan"])
+    damage(newest)
+    served.forget()
+    got = served.newest("grid")
+    assert (got.snapshot_id, got.lookup(["alice", "dan"])) == (newest.pk, expected)
+    assert served.state().damaged == {"grid": newest.pk}
+
+
+def test_the_copy_of_another_policy_with_the_same_name_is_not_served(site: Site) -> None:
+    newest = site.recompute()
+    served.newest("grid")
+    damage(newest)
+    served.forget()
+    head = disk.copy_of("grid")
+    assert head is not None
+    row, data, tree = head
+    disk.keep({**row, "policy_id": row["policy_id"] + 1}, data, tree)
+    with pytest.raises(Unavailable) as refusal:
+        served.newest("grid")
+    assert refusal.value.code == "no_snapshot"
+    assert served.state().damaged == {"grid": newest.pk}
+
+
+def test_a_damaged_snapshot_is_read_once_and_logged_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.recompute()
+    site.job("dan", "biology", 2)
+    newest = site.recompute()
+    damage(newest)
+    served.forget()
+    for _ in range(3):
+        served.look()
+    said = [record.getMessage() for record in caplog.records if record.name == served.__name__]
+    assert len(said) == 1
+    assert f"Snapshot {newest.pk} of grid can't be read" in said[0]
+
+
+def test_a_page_that_the_database_itself_cannot_read_is_a_damaged_snapshot(site: Site) -> None:
+    good = site.recompute()
+    site.job("dan", "biology", 2)
+    bad = site.recompute()
+    without_copies()
+    served.forget()
+    read = stored.read_data
+
+    def refuse(snapshot_id: int) -> bytes | None:
+        if snapshot_id == bad.pk:
+            with patch.object(stored, "_READ", "SELECT 1 / 0 WHERE %s > 0"):
+                return read(snapshot_id)
+        return read(snapshot_id)
+
+    with patch.object(stored, "InternalError", DataError), patch.object(served, "read_data", refuse):
+        assert served.newest("grid").snapshot_id == good.pk
+
+
+def test_a_kept_snapshot_that_is_damaged_is_not_found(site: Site) -> None:
+    kept = site.recompute()
+    damage(kept)
+    with pytest.raises(NotFound):
+        served.load_kept("grid", kept.pk)
 
 
 def test_a_new_snapshot_takes_over_the_index_and_is_warm_before_it_is_asked(site: Site) -> None:

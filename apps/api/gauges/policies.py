@@ -27,10 +27,14 @@ Mask = npt.NDArray[np.bool_]
 _HEAD = ("policy_id", "computed_at", "duration_s", "n_ranked")
 
 
-def policy_families(served: Mapping[str, ServedSnapshot]) -> Iterator[Metric]:
-    """From the database how fresh, from the snapshots in memory how good."""
+def policy_families(served: Mapping[str, ServedSnapshot], damaged: Mapping[str, int]) -> Iterator[Metric]:
+    """From the database how fresh, from the snapshots in memory how good; damaged: the newest, which can't be read."""
     policies = list(Policy.objects.order_by("slug"))
     yield from _heads(policies)
+    is_damaged = gauge("fairshare_snapshot_damaged", "1 when the newest snapshot can't be read", "policy")
+    for policy in policies:
+        is_damaged.add_metric([policy.slug], float(policy.slug in damaged))
+    yield is_damaged
     yield from _unmapped(policies)
     yield from _series(policies)
     yield from _standing({policy.slug: served[policy.slug] for policy in policies if policy.slug in served})
