@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import signal
 import sys
+from datetime import timedelta
 from typing import Any
 
 from django_celery_beat.schedulers import DatabaseScheduler
+
+_SLACK = timedelta(seconds=5)  # by which clocks are adjusted all the time
 
 
 class Scheduler(DatabaseScheduler):  # type: ignore[misc] # the package has no types
@@ -18,6 +21,17 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # the package has no t
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: sys.exit())
         super().__init__(*args, **kwargs)
+
+    def tick(self, *args: Any, **kwargs: Any) -> Any:
+        """After the clock was set back, every entry runs again from now on, not when the old time comes again."""
+        entries = (self._schedule or {}).values()
+        late = [entry for entry in entries if entry.last_run_at > entry._default_now() + _SLACK]
+        for entry in late:
+            entry.last_run_at = entry.model.last_run_at = entry._default_now()
+            self._dirty.add(entry.name)  # else the next read of the table brings the old time back
+        if late:
+            self._heap = None  # it is ordered by the old time
+        return super().tick(*args, **kwargs)
 
     def setup_schedule(self) -> None:
         super().setup_schedule()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
+from typing import Any
 
 from celery import Celery
+from celery.signals import worker_ready
 from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
@@ -18,3 +20,11 @@ TRANSPORT_ALIASES["filesystem"] = "apps.cli.stack.file_broker:Transport"
 app = Celery("fairshare")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@worker_ready.connect  # type: ignore[untyped-decorator] # the package has no types
+def look_for_work(**_signal: Any) -> None:
+    """A worker that was started again takes over at once what its killed predecessor worked on."""
+    from apps.runs.services import ring
+
+    ring()

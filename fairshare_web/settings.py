@@ -165,7 +165,9 @@ DATABASES["default"]["OPTIONS"].update(
         "keepalives_idle": 15,
         "keepalives_interval": 5,
         "keepalives_count": 3,
-        "options": "-c lock_timeout=30s -c idle_in_transaction_session_timeout=600s -c TimeZone=UTC",
+        # A statement whose client was killed ends within two seconds, and with it the locks it holds.
+        "options": "-c lock_timeout=30s -c idle_in_transaction_session_timeout=600s -c TimeZone=UTC"
+        " -c client_connection_check_interval=2000",
     }
 )
 DATABASES["default"]["CONN_MAX_AGE"] = env_int("FAIRSHARE_CONN_MAX_AGE", default=60)

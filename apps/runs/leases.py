@@ -13,6 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
+from apps.runs.holders import has_ended, own_machine
 from apps.runs.models import Run
 
 logger = logging.getLogger(__name__)
@@ -23,6 +24,21 @@ _RENEW = f"""
 UPDATE runs_run SET heartbeat_at = %s, {_EXTEND} WHERE id = %s AND fence = %s AND state = 'running'
 RETURNING cancel_requested
 """  # noqa: S608 - constants only
+
+# A row that is locked is left for the next look: its step may still commit, because the server hears late of an end.
+_END = """
+UPDATE runs_run SET lease_until = clock_timestamp() - interval '1 second' WHERE id IN (
+    SELECT run.id FROM runs_run AS run JOIN unnest(%s::bigint[], %s::int[], %s::text[]) AS ended (id, fence, holder)
+        ON run.id = ended.id AND run.fence = ended.fence AND run.holder = ended.holder
+    WHERE run.state = 'running' FOR NO KEY UPDATE OF run SKIP LOCKED)
+"""
+
+# No lease is longer than this, unless the clock was set back since: its worker renews it, or it ends after all.
+_SHORTEN = """
+UPDATE runs_run SET lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s) WHERE id IN (
+    SELECT id FROM runs_run WHERE state = 'running'
+        AND lease_until > clock_timestamp() + make_interval(secs => %(lease_s)s) FOR NO KEY UPDATE SKIP LOCKED)
+"""
 
 
 class LeaseLost(Exception):
@@ -152,3 +168,22 @@ class Heartbeat:
                     connection.close()
         finally:
             connection.close()
+
+
+def end_leases_of_ended_processes() -> None:
+    """Runs whose process has ended on this machine are due at once; of other machines nothing is known."""
+    machine = own_machine()
+    if not machine:
+        return
+    held = Run.objects.filter(state=Run.State.RUNNING, holder__startswith=machine)
+    ended = [row for row in held.values_list("pk", "fence", "holder") if has_ended(row[2])]
+    if ended:
+        logger.warning("Runs %s have lost their worker.", ", ".join(str(row[0]) for row in ended))
+        with connection.cursor() as cursor:
+            cursor.execute(_END, [list(column) for column in zip(*ended, strict=True)])
+
+
+def shorten_leases_of_a_later_clock() -> None:
+    """After the database's clock was set back, leases end a lease's length from now, not when it is later again."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SHORTEN, {"lease_s": settings.FAIRSHARE_LEASE_S})

@@ -25,6 +25,8 @@ class Run(models.Model):
     idempotency_key = models.CharField(max_length=128, null=True, blank=True)  # noqa: DJ001 - null means "no key", unique
     due_at = models.DateTimeField()
     lease_until = models.DateTimeField(null=True, blank=True)
+    # The process that works on it (see holders.py); a default of the database, because runs are also made by SQL.
+    holder = models.CharField(max_length=128, blank=True, default="", db_default="")
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     fence = models.PositiveIntegerField(default=0)
     attempts = models.PositiveSmallIntegerField(default=0)

@@ -18,6 +18,8 @@ from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.errors import DomainError, NotFound
+from apps.runs import leases
+from apps.runs.holders import own_holder
 from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.registry import Handler, handler_of, kinds, patient_kinds
@@ -40,16 +42,23 @@ DO UPDATE SET due_at = LEAST(runs_run.due_at, EXCLUDED.due_at), arguments = EXCL
 RETURNING id
 """
 
-# A lost worker's run is due when its lease is over, a failed one after its back-off: by the database's clock.
-_CLAIM = """
+# A lost worker's run is due when its lease is over, a failed one after its back-off: by the database's clock. After a
+# clock was set back, a run that was due when it was asked for stays due, and no back-off is longer than the longest.
+_WAITS = """
+state = 'queued' AND CASE
+    WHEN attempts > 0 THEN due_at <= clock_timestamp()
+        OR due_at > clock_timestamp() + make_interval(secs => %(most_back_off_s)s)
+    ELSE due_at <= GREATEST(%(at)s, created_at) END
+"""
+_CLAIM = f"""
 UPDATE runs_run SET state = 'running', fence = fence + 1, attempts = attempts + 1, heartbeat_at = %(at)s,
+    holder = %(holder)s,
     started_at = COALESCE(started_at, %(at)s), lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s)
 WHERE id = (
     SELECT id FROM runs_run AS wanted
     WHERE kind = ANY(%(kinds)s) AND (%(run_id)s::bigint IS NULL OR id = %(run_id)s)
         AND attempts < max_attempts
-        AND (state = 'queued' AND CASE WHEN attempts > 0 THEN due_at <= clock_timestamp()
-                ELSE due_at <= %(at)s OR id = %(run_id)s END
+        AND ({_WAITS} OR state = 'queued' AND attempts = 0 AND id = %(run_id)s
             OR state = 'running' AND lease_until < clock_timestamp())
         AND NOT EXISTS (
             SELECT FROM runs_run AS other WHERE other.kind = wanted.kind AND other.subject = wanted.subject
@@ -58,7 +67,7 @@ WHERE id = (
     FOR NO KEY UPDATE SKIP LOCKED
     LIMIT 1)
 RETURNING id, fence
-"""
+"""  # noqa: S608 - constants only
 
 _GIVE_UP = """
 UPDATE runs_run SET state = 'failed', lease_until = NULL, finished_at = %s, error_code = 'worker_lost',
@@ -68,11 +77,9 @@ WHERE id IN (
     FOR NO KEY UPDATE SKIP LOCKED)
 """
 
-_IS_DUE = """
-SELECT EXISTS (SELECT FROM runs_run WHERE
-    state = 'queued' AND due_at <= CASE WHEN attempts = 0 THEN %s ELSE clock_timestamp() END
-    OR state = 'running' AND lease_until < clock_timestamp())
-"""
+_IS_DUE = f"""
+SELECT EXISTS (SELECT FROM runs_run WHERE {_WAITS} OR state = 'running' AND lease_until < clock_timestamp())
+"""  # noqa: S608 - constants only
 
 
 @transaction.atomic
@@ -153,9 +160,11 @@ def claim_run(
 
     While one of its kind and subject is at work it waits. Overdue leases are retaken under the next fence.
     """
-    give_up_lost(at=at)
+    find_lost(at=at)
     wanted: dict[str, Any] = {
         "at": at,
+        "holder": own_holder(),
+        "most_back_off_s": MOST_BACK_OFF_S,
         "kinds": [kind for kind in kinds() if kind not in without],
         "patient": patient_kinds(),
         "run_id": run_id,
@@ -172,8 +181,11 @@ def claim_run(
     return None
 
 
-def give_up_lost(*, at: datetime) -> int:
-    """Runs whose workers were lost too often fail visibly instead of killing one worker after another."""
+def find_lost(*, at: datetime) -> int:
+    """End the leases of processes that have ended. A run whose workers were lost too often fails visibly instead of
+    killing one worker after another; how many runs that were."""
+    leases.end_leases_of_ended_processes()
+    leases.shorten_leases_of_a_later_clock()
     with connection.cursor() as cursor:
         cursor.execute(_GIVE_UP, [at])
         return int(cursor.rowcount)
@@ -181,7 +193,7 @@ def give_up_lost(*, at: datetime) -> int:
 
 def is_any_due(*, at: datetime) -> bool:
     with connection.cursor() as cursor:
-        cursor.execute(_IS_DUE, [at])
+        cursor.execute(_IS_DUE, {"at": at, "most_back_off_s": MOST_BACK_OFF_S})
         return bool(cursor.fetchone()[0])
 
 

@@ -18,7 +18,7 @@ def work_runs() -> int:
 def sweep_runs() -> bool:
     """Ring again when something is due that nobody has come for."""
     at = clock.now()
-    services.give_up_lost(at=at)
+    services.find_lost(at=at)
     is_due = services.is_any_due(at=at)
     if is_due:
         services.ring()

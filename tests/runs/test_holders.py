@@ -1,0 +1,173 @@
+"""Leases of processes that have ended, and leases and due times after a clock was set back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django_celery_beat.models import PeriodicTask
+
+from apps.cli.stack import processes
+from apps.runs import holders, services, tasks
+from apps.runs.leases import Lease
+from apps.runs.models import Run
+from apps.runs.services import claim_run, enqueue_run
+from fairshare_web.beat import Scheduler
+from fairshare_web.celery import app
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.usefixtures("handle"),
+    pytest.mark.skipif(not processes.CAN_SEE, reason="processes are named through /proc; run on Linux"),
+]
+NAME = "from apps.runs.holders import own_holder; print(own_holder(), flush=True); input()"
+
+
+@pytest.fixture
+def worker() -> Iterator[subprocess.Popen[str]]:
+    """A process that says its name as a holder and then waits."""
+    process = subprocess.Popen([sys.executable, "-c", NAME], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def name_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def claimed_by(holder: str) -> Lease:
+    enqueue_run(kind="test", subject="thing", at=AT)
+    lease = claim_run(at=AT)
+    assert lease is not None
+    Run.objects.filter(pk=lease.run_id).update(holder=holder)
+    return lease
+
+
+def test_a_claim_notes_the_process() -> None:
+    enqueue_run(kind="test", subject="thing", at=AT)
+    claim_run(at=AT)
+    holder = Run.objects.get().holder
+    assert holder == holders.own_holder()
+    assert f":{os.getpid()}:" in holder
+    assert not holders.has_ended(holder)
+
+
+@pytest.mark.parametrize("is_reaped", [True, False])
+def test_the_run_of_a_killed_process_is_taken_at_once(worker: subprocess.Popen[str], is_reaped: bool) -> None:
+    late = claimed_by(name_of(worker))
+    assert claim_run(at=AT) is None, "it lives, so its lease holds"
+    worker.kill()
+    if is_reaped:
+        worker.wait()
+    else:
+        os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
+    newer = claim_run(at=AT)
+    assert newer is not None
+    assert (newer.run_id, newer.fence) == (late.run_id, late.fence + 1)
+
+
+def test_the_sweeper_rings_for_the_run_of_a_killed_process(
+    worker: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rung: list[int] = []
+    monkeypatch.setattr(services, "ring", lambda: rung.append(1))
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    claimed_by(name_of(worker))
+    assert tasks.sweep_runs() is False
+    worker.kill()
+    worker.wait()
+    assert tasks.sweep_runs() is True
+    assert rung == [1]
+
+
+def test_a_process_id_that_belongs_to_another_process_by_now_names_none(worker: subprocess.Popen[str]) -> None:
+    machine, pid, started = name_of(worker).rsplit(":", 2)
+    claimed_by(f"{machine}:{pid}:{int(started) - 1}")
+    assert claim_run(at=AT) is not None
+
+
+@pytest.mark.parametrize("part", ["boot", "namespace"])
+def test_a_holder_of_another_machine_keeps_its_lease(worker: subprocess.Popen[str], part: str) -> None:
+    boot, namespace, pid, started = name_of(worker).split(":")
+    worker.kill()
+    worker.wait()
+    elsewhere = {"boot": f"x{boot[1:]}:{namespace}", "namespace": f"{boot}:1{namespace}"}[part]
+    claimed_by(f"{elsewhere}:{pid}:{started}")
+    assert claim_run(at=AT) is None
+
+
+@pytest.mark.parametrize("holder", ["", "x", ":::", "\u0661:\u0662"])
+def test_a_holder_without_a_name_keeps_its_lease(holder: str) -> None:
+    claimed_by(holder)
+    assert claim_run(at=AT) is None
+
+
+def test_of_a_process_of_another_user_only_its_end_is_known(
+    worker: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(pid: int, sig: int) -> None:
+        raise PermissionError
+
+    claimed_by(name_of(worker))
+    with monkeypatch.context() as hidden:  # as below a /proc with hidepid
+        hidden.setattr(os, "kill", refuse)
+        hidden.setattr(holders, "_state_and_start", lambda pid: None)
+        assert claim_run(at=AT) is None
+
+
+def test_a_lease_given_before_the_clock_was_set_back_ends_a_lease_length_later(settings: Any) -> None:
+    lease = claimed_by("")
+    Run.objects.filter(pk=lease.run_id).update(lease_until=datetime.now(UTC) + HOUR)
+    assert claim_run(at=AT - HOUR) is None, "its worker may be alive"
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT lease_until - clock_timestamp() FROM runs_run")
+        left = cursor.fetchone()[0]
+    assert left <= timedelta(seconds=settings.FAIRSHARE_LEASE_S)
+
+
+def test_work_asked_for_before_the_clock_was_set_back_is_done_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    enqueue_run(kind="test", subject="at once", at=AT)
+    enqueue_run(kind="test", subject="later", due_at=AT + HOUR, at=AT)
+    assert services.is_any_due(at=AT - HOUR)
+    assert services.work_due_runs(clock=lambda: AT - HOUR) == 1
+    assert list(Run.objects.filter(state="queued").values_list("subject", flat=True)) == ["later"]
+
+
+def test_a_back_off_from_before_the_clock_was_set_back_is_over() -> None:
+    run = enqueue_run(kind="test", subject="thing", at=AT)
+    Run.objects.update(attempts=1, due_at=datetime.now(UTC) + HOUR)
+    assert claim_run(at=AT) is not None
+    assert Run.objects.get(pk=run.pk).attempts == 2
+
+
+def test_beat_goes_on_after_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it noted lies an hour ahead; every entry comes again within its own interval."""
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # the handlers are for a process of its own
+    monkeypatch.setattr("django_celery_beat.schedulers.close_old_connections", lambda: None)
+    beat = Scheduler(app=app, lazy=True)
+    beat.setup_schedule()
+    monkeypatch.setattr(beat, "apply_entry", lambda entry, producer=None: None)
+    beat.tick()
+    PeriodicTask.objects.update(last_run_at=datetime.now(UTC) + HOUR)  # as it noted by the clock of before
+    beat._schedule = beat.all_as_schedule()
+    beat._heap = [event._replace(time=event.time + 3600) for event in beat._heap]
+    beat.tick()
+    every_s = {name: entry["schedule"] for name, entry in app.conf.beat_schedule.items()}
+    assert {name for name, most_s in every_s.items() if beat._schedule[name].is_due().next > most_s} == set()
+    late = [event.entry.name for event in beat._heap if event.time > time.time() + every_s.get(event.entry.name, 1e9)]
+    assert late == []
+    beat.sync()
+    assert not PeriodicTask.objects.filter(name__in=every_s, last_run_at__gt=datetime.now(UTC)).exists()
