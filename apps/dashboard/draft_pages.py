@@ -34,6 +34,8 @@ from apps.priorities.selectors.draft import (
 
 ACTIONS = ("menu", "shares", "add", "rename", "move", "archive", "lock", "scope", "dates", "kind", "restore")
 MAX_QUERY = 128
+# What an address may carry. A form has more, its CSRF token among it, and an address stays in histories and logs.
+_STATE = ("open", "entry", "do", "q", "to", "mode", "parent", "cursor")
 _NEIGHBOURS_FOR = timedelta(days=14)
 _MOST_GOALS = 20
 _STRIP = 12
@@ -69,8 +71,10 @@ class Asked:
             if data.get("entry") and not state.get("entry"):
                 state["entry"] = data.get("entry", "")
             return cls.of(state)
-        state = data.copy()
-        state.pop("toggle", None)
+        state = QueryDict(mutable=True)
+        for name in _STATE:
+            if name in data:
+                state.setlist(name, data.getlist(name))
         action = data.get("do", "")
         return cls(
             entry=uid_of(data.get("entry", "")) if data.get("entry") else None,

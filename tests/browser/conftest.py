@@ -13,6 +13,7 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page
 
 from apps.accounts.models import User
+from tests.browser.secrets_seen import SecretsSeen
 from tests.dashboard.grid import PASSWORD, Grid
 from tests.worlds import AT, forget_process
 
@@ -183,8 +184,12 @@ Open = Callable[..., Visit]
 
 
 @pytest.fixture
-def visit(browser: Browser, live_server: Any, request: pytest.FixtureRequest) -> Iterator[Open]:
-    """`visit(theme=…, width=…, scripts=…)` opens a window; at the end nothing may have been complained about."""
+def visit(
+    browser: Browser, live_server: Any, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> Iterator[Open]:
+    """`visit(theme=…, width=…, scripts=…)` opens a window; at the end nothing may have been complained about, and no
+    address or log line may show a token."""
+    seen = SecretsSeen()
     contexts: list[BrowserContext] = []
     visits: list[Visit] = []
     is_deep = bool(request.config.getoption("deep"))
@@ -196,6 +201,7 @@ def visit(browser: Browser, live_server: Any, request: pytest.FixtureRequest) ->
             viewport={"width": width, "height": 900}, java_script_enabled=scripts, reduced_motion="reduce"
         )
         context.add_init_script(FOCUS_WATCH)
+        seen.watch(context)
         context.add_cookies([{"name": "theme", "value": theme, "url": live_server.url}])
         contexts.append(context)
         made = Visit(context.new_page(), live_server.url, scripts, is_deep, checks_narrow)
@@ -207,7 +213,9 @@ def visit(browser: Browser, live_server: Any, request: pytest.FixtureRequest) ->
 
     yield open_window
     for context in contexts:
+        seen.add_cookies(context)
         context.close()
+    assert seen.found_in(record.getMessage() for record in caplog.get_records("call")) == []
     assert [complaint for each in visits for complaint in each.complaints] == []
 
 

@@ -321,6 +321,21 @@ def test_giving_up_affects_nobody(admin: Client, draft: ChangeSet, grid: Grid) -
     assert Policy.objects.get(slug=SLUG).head_number == 2
 
 
+def test_only_the_state_of_the_page_travels_in_an_address(draft: ChangeSet, grid: Grid) -> None:
+    """With and without the state that a form carries along; the token is checked as in a browser."""
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(grid.admin)
+    page = client.get(f"{url(draft)}?mode=percent&x=y").content.decode()
+    found = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page)
+    assert found is not None
+    sent = {"csrfmiddlewaretoken": found[1], "version": draft.version, "password": "x", "mode": "percent"}
+    for more in ({}, {"back": f"mode=percent&csrfmiddlewaretoken={found[1]}&x=y"}):
+        answer = client.post(url(draft, "_update"), {**sent, **more})
+        assert (answer.status_code, answer["Location"]) == (303, f"{url(draft)}?mode=percent")
+        draft.refresh_from_db()
+        sent["version"] = draft.version
+
+
 def test_a_draft_that_the_policy_left_behind_is_updated_by_choices(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     uid = grid.uid("/atlas")
     write(admin, draft, op="set_shares", entry=str(uid), shares="50")

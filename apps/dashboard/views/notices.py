@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -29,6 +30,8 @@ STATES = [
     ("closed", gettext_lazy("Closed")),
 ]  # fmt: skip
 SNOOZES = [(1, gettext_lazy("a day")), (7, gettext_lazy("a week")), (30, gettext_lazy("a month"))]
+_FILTERS = ("state", "kind", "of")
+_LONGEST_BACK = 300
 _FIRST = {"bad": 0, "warn": 1, "info": 2}
 
 
@@ -119,6 +122,7 @@ def _number(request: HttpRequest, name: str) -> int:
 
 
 def _back(request: HttpRequest) -> str:
-    """To the list as it was filtered."""
-    query = request.POST.get("back", "")
-    return page_url() + (f"?{query}" if query and len(query) < 300 and query.isascii() and query.isprintable() else "")
+    """To the list as it was filtered; nothing else of a form travels in an address."""
+    query = request.POST.get("back", "")[:_LONGEST_BACK]
+    state = {name: value for name, value in QueryDict(query).items() if name in _FILTERS}
+    return page_url() + (f"?{urlencode(state)}" if state else "")
