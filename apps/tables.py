@@ -13,6 +13,7 @@ from math import isfinite
 from typing import Any, Literal
 
 from apps.errors import Invalid
+from apps.invisible import visible
 
 Kind = Literal["text", "whole", "number", "flag", "instant"]
 Row = Sequence[Any]
@@ -44,9 +45,11 @@ def pieces(columns: Sequence[Column], rows: Iterable[Row], format: str) -> Itera
 
 
 def harmless(text: str) -> str:
-    """A cell that starts like a formula (also after spaces, also in full-width signs) gets an apostrophe in front."""
-    start = unicodedata.normalize("NFKC", text.lstrip(_SPACES))
-    return f"'{text}" if start.startswith(_TRIGGERS) or text.startswith(_TRIGGERS) else text
+    """A cell that starts like a formula gets an apostrophe in front; also after spaces and characters that nobody
+    sees, also in full-width signs."""
+    shown = visible(text)
+    start = unicodedata.normalize("NFKC", shown.lstrip(_SPACES))
+    return f"'{text}" if start.startswith(_TRIGGERS) or shown.startswith(_TRIGGERS) else text
 
 
 def _csv(columns: Sequence[Column], rows: Iterable[Row]) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from apps.errors import FieldProblem
 from apps.federation.wire import PolicyDocument
-from apps.policies.adoption import differs, indexes_of
+from apps.policies.adoption import differs, indexes_of, new_name_problems
 from apps.policies.columns import Mask, TreeColumns
 from apps.policies.names import MAX_DEPTH, MOST_ENTRIES
 from apps.policies.reshape import breadth_first, only_used
@@ -59,6 +59,7 @@ def lay_over(
     below[at] = False
     _refuse_strangers(head, at, below, document, lived_elsewhere)
     _refuse_size(head, at, below, document)
+    _refuse_new_names(head, document.tree)
     tree = _laid(head, at, below, document.tree)
     return _compared(head, tree, at, below)
 
@@ -123,6 +124,19 @@ def _refuse_strangers(
     if problems:
         first = problems[0]
         raise BadDocument(f"{first.where} {first.message}.", code="foreign_uid", fields=problems[:_MOST_NAMED])
+
+
+def _refuse_new_names(head: TreeColumns, theirs: TreeColumns) -> None:
+    """As for entries of this site: what is here already keeps its name. An entry can't be left out by itself, because
+    its siblings' targets would be others than the document's."""
+    problems = [
+        FieldProblem(theirs.path(i), f"has a name that {problem}")
+        for i, problem in new_name_problems(theirs, head).items()
+        if i
+    ]
+    if problems:
+        first = problems[0]
+        raise BadDocument(f"{first.where} {first.message}.", code="bad_name", fields=problems[:_MOST_NAMED])
 
 
 def _refuse_size(head: TreeColumns, at: int, below: Mask, document: PolicyDocument) -> None:

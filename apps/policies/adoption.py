@@ -15,7 +15,7 @@ from apps.errors import FieldProblem, Invalid
 from apps.policies.columns import SPARSE, U1, Mask, Node, TreeColumns
 from apps.policies.declared import MOST_PROBLEMS, Declared
 from apps.policies.formats.fitting import competitors
-from apps.policies.names import MAX_DEPTH, RESERVE, has_markup
+from apps.policies.names import MAX_DEPTH, RESERVE, new_name_problem
 from apps.policies.publishing import NextRevision
 from apps.policies.reshape import columns_of
 from apps.policies.settings import PolicySettings
@@ -144,26 +144,37 @@ def _refuse_places_that_are_nowhere(met: _Met) -> None:
     _refuse(met.declared, lost, "is in neither the file nor the policy; give it a row of its own")
 
 
-def refuse_markup(declared: Declared, head: TreeColumns, tree: TreeColumns) -> None:
-    """New names with < or > are markup that somebody means to smuggle in, or a slip; those in force may stay."""
-    in_head = indexes_of(tree.uid, head)
-    marked = [
-        tree.path(i)
-        for i, name in enumerate(tree.name)
-        if has_markup(name) and (in_head[i] < 0 or head.name[int(in_head[i])] != name)
-    ]
-    if not marked:
+def refuse_new_names(declared: Declared, head: TreeColumns, tree: TreeColumns) -> None:
+    """Names that only entries of old may have, for entries that don't have them in `head`."""
+    problems = new_name_problems(tree, head)
+    if not problems:
         return
-    of_path = {declared.tree.path(i): i for i, name in enumerate(declared.tree.name) if has_markup(name)}
-    known = [of_path[path] for path in marked if path in of_path]
-    _refuse(declared, known, "has a name with < or >, which mark up pages; leave them out")
+    rows = {declared.tree.path(i): i for i, name in enumerate(declared.tree.name) if new_name_problem(name)}
+    fields = [
+        FieldProblem(declared.where(rows[path]) or path, f"has a name that {problem}")
+        for path, problem in ((tree.path(i), problem) for i, problem in problems.items())
+        if path in rows
+    ]
+    _raise(fields)
+
+
+def new_name_problems(tree: TreeColumns, head: TreeColumns) -> dict[int, str]:
+    """By entry of `tree`, what is wrong with a name that the entry doesn't have in `head`."""
+    found = {i: problem for i, name in enumerate(tree.name) if (problem := new_name_problem(name))}
+    if not found:
+        return {}
+    in_head = indexes_of(tree.uid, head)
+    return {i: said for i, said in found.items() if in_head[i] < 0 or head.name[int(in_head[i])] != tree.name[i]}
 
 
 def _refuse(declared: Declared, rows: Sequence[int], message: str) -> None:
-    if not rows:
-        return
-    fields = [FieldProblem(declared.where(i) or declared.tree.path(i), message) for i in rows[:MOST_PROBLEMS]]
-    raise Invalid(f"{fields[0].where} {message}.", code="bad_document", fields=fields)
+    _raise([FieldProblem(declared.where(i) or declared.tree.path(i), message) for i in rows[:MOST_PROBLEMS]])
+
+
+def _raise(fields: Sequence[FieldProblem]) -> None:
+    if fields:
+        message = f"{fields[0].where} {fields[0].message}."
+        raise Invalid(message, code="bad_document", fields=fields[:MOST_PROBLEMS])
 
 
 def _with_kept_values(met: _Met) -> TreeColumns:

@@ -14,6 +14,7 @@ from apps.accounts.actor import Actor
 from apps.errors import Invalid
 from apps.policies.algorithm_fit import refuse_misfit
 from apps.policies.columns import Mask, TreeColumns
+from apps.policies.look_alikes import look_alikes
 from apps.policies.names import MAX_DEPTH
 from apps.policies.review import Review
 from apps.policies.scope import Verb
@@ -42,6 +43,7 @@ def list_checks(review: Review, *, sees: Mask, actor: Actor) -> list[Check]:
         empty = _("There is no edit in it")
         return [Check("edits", "block", empty, remedy=_("Edit the draft, or give it up."))]
     found = [_shape(review), _base(review), _algorithm(review, sees), _sums(review, sees), _locks(review, actor, sees)]
+    found += _alike(review, sees)
     if review.is_open:
         found += [_delegation(review), _size(review)]
     return found
@@ -121,6 +123,21 @@ def _new(after: Mask, before: Mask, review: Review) -> list[int]:
     place = review.moves.place
     was = (place >= 0) & before[place]
     return [int(i) for i in np.flatnonzero(after & ~was)]
+
+
+def _alike(review: Review, sees: Mask) -> list[Check]:
+    """New and renamed entries that look like a sibling; nothing where there is none."""
+    before, after, moves = review.before, review.after, review.moves
+    was = moves.place.tolist()
+    is_fresh = moves.is_new | moves.came
+    named = [i for i in np.flatnonzero(sees).tolist() if is_fresh[i] or before.name[was[i]] != after.name[i]]
+    pairs = [(i, other) for i, other in look_alikes(after, named) if sees[other]]
+    if not pairs:
+        return []
+    text = _("%(name)s looks like %(other)s.")
+    shown = [text % {"name": after.path(i), "other": after.path(other)} for i, other in pairs[:_SHOWN]]
+    remedy = _("Make sure that both are meant, and that people can tell them apart.")
+    return [Check("names", "warn", _("Names look alike"), " ".join(shown), remedy)]
 
 
 def _locks(review: Review, actor: Actor, sees: Mask) -> Check:

@@ -230,7 +230,7 @@ class Declaration:
         if parent < 0 and self.name:
             return None  # the parent was refused
         try:
-            clean = read_name(name)  # `refuse_markup` asks more of names that are new
+            clean = read_name(name)  # `refuse_new_names` asks more of names that are new
         except ValueError as error:
             self.problem(parent, place, str(error), line)
             return None

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from apps.accounts.actor import Actor
 from apps.errors import FieldProblem, Invalid
-from apps.policies.adoption import adopt, refuse_markup
+from apps.policies.adoption import adopt, refuse_new_names
 from apps.policies.algorithm_fit import refuse_misfit
 from apps.policies.change_sets import require_reason
 from apps.policies.columns import Node, TreeColumns
@@ -27,7 +27,7 @@ def first_tree(declared: Declared, format: Format) -> TreeColumns:
     """What a file declares as a tree of its own, all uids known, in no policy yet."""
     nothing = columns_of([Node(uuid4(), None, declared.policy or "root")])
     tree = adopt(declared, nothing, fitted=format.fit(nothing))
-    refuse_markup(declared, nothing, tree)
+    refuse_new_names(declared, nothing, tree)
     return tree
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from apps.accounts.actor import Actor
 from apps.errors import FieldProblem, Invalid, NotAllowed
-from apps.policies.adoption import adopt, refuse_markup
+from apps.policies.adoption import adopt, refuse_new_names
 from apps.policies.change_sets import require_reason, settings_of
 from apps.policies.columns import TreeColumns
 from apps.policies.comparison import Comparison, compare
@@ -78,7 +78,7 @@ def plan_import(
     tree = adopt(
         declared, head, fitted=found.fit(head), keep_missing=keep_missing, was_here=lambda uids: _was_here(policy, uids)
     )
-    refuse_markup(declared, head, tree)
+    refuse_new_names(declared, head, tree)
     wanted = _settings(declared, settings)
     before, after = settings.to_json(), wanted.to_json()
     changed = tuple(part for part in after if after[part] != before[part])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import unicodedata
 
+from apps.invisible import first_invisible
+
 LONGEST_NAME = 128
 LONGEST_KIND = 32
 MOST_SHARES = 1e15
@@ -15,26 +17,38 @@ RESERVE = "reserve"
 PARENT = "parent"  # how files and requests write *inherit*
 
 # Marks that turn the direction of text: a name with one reads as another name.
-_MARKUP = frozenset("<>")
+_MARKUP = ("<", ">")
+_DOTS = frozenset({".", ".."})
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def clean_name(value: object) -> str:
     """The name in NFC, of what is new; ValueError says what is wrong with it."""
     name = read_name(value)
-    for character in _MARKUP:
-        if character in name:
-            raise ValueError(f"{name!r} contains {character!r}, which marks up pages; leave it out")
+    problem = new_name_problem(name)
+    if problem:
+        raise ValueError(f"{name!r} {problem}")
     return name
 
 
 def has_markup(name: str) -> bool:
-    """Whether only an entry that has the name already may be called so."""
-    return not _MARKUP.isdisjoint(name)
+    """Whether only an entry that has the name already may be called so, because it marks up pages."""
+    return "<" in name or ">" in name
+
+
+def new_name_problem(name: str) -> str:
+    """Why only an entry that has the name already may be called so; "" where any may."""
+    for character in _MARKUP:
+        if character in name:
+            return f"contains {character!r}, which marks up pages; leave it out"
+    if name in _DOTS:
+        return "means a folder in the path of a file; choose another name"
+    unseen = first_invisible(name)
+    return f"contains U+{ord(unseen):04X}, which nobody sees; leave it out" if unseen else ""
 
 
 def read_name(value: object) -> str:
-    """The name in NFC, of what may be there already: entries from before < and > were refused keep their names."""
+    """The name in NFC, of what may be there already: what `clean_name` refuses beside this, entries of old may have."""
     if not isinstance(value, str):
         raise ValueError(f"a name must be text, not {_kind_of(value)}; put it in quotes")
     if value.isascii() and 0 < len(value) <= LONGEST_NAME and value.isprintable() and "/" not in value:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from apps.accounts.actor import Actor
 from apps.errors import FieldProblem, Invalid, TooLarge
-from apps.policies.adoption import adopt, refuse_markup
+from apps.policies.adoption import adopt, refuse_new_names
 from apps.policies.difference import difference
 from apps.policies.drafts import check
 from apps.policies.formats import csv_table
@@ -43,7 +43,7 @@ def plan_paste(draft: ChangeSet, text: str, *, at: datetime, actor: Actor) -> Pa
         declared = read_file(csv_table.FORMAT, headed.encode())
         fitted = csv_table.FORMAT.fit(before.tree)
         tree = adopt(declared, before.tree, fitted=fitted, keep_missing=True, was_here=lambda uids: set())
-        refuse_markup(declared, before.tree, tree)
+        refuse_new_names(declared, before.tree, tree)
     except Invalid as error:
         raise _shifted(error, added) from None
     operations = difference(before.tree, tree, archived=lambda uid: load_archived(draft.policy, uid, draft.base_number))

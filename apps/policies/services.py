@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 from apps.accounts.actor import Actor
 from apps.accounts.audit import record
 from apps.errors import FieldProblem, Invalid, NotAllowed
-from apps.policies.adoption import adopt, next_revision, refuse_markup
+from apps.policies.adoption import adopt, next_revision, refuse_new_names
 from apps.policies.algorithm_fit import refuse_misfit
 from apps.policies.anchoring import anchor_again
 from apps.policies.authority import ActorGuard
@@ -230,7 +230,7 @@ def publish_document(
         wanted = PolicySettings.from_json(read.settings, base=settings) if read.settings else settings
         head = load_tree(policy)
         tree = adopt(read, head)
-        refuse_markup(read, head, tree)
+        refuse_new_names(read, head, tree)
         following = next_revision(head, tree, wanted)
         if not following.closed and not following.n_opened and wanted == settings:
             return Revision.objects.defer("tree").get(policy=policy, number=policy.head_number)

@@ -6,10 +6,11 @@ import hashlib
 import re
 import unicodedata
 
+from apps.invisible import first_invisible
+
 LONGEST = 128
 NO_NAME = "(none)"
 _ESCAPED = re.compile(r"%([0-9A-F]{2}(?:%[0-9A-F]{2})*)")
-_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _NEVER = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
@@ -22,6 +23,8 @@ def entry_name(text: str) -> str:
         return NO_NAME
     if text.isascii() and text.isalnum() and len(text) <= LONGEST:
         return text
+    if text in (".", ".."):
+        return "".join(map(_percent, text))
     normal = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())
     last = len(normal) - 1
     name = "".join(
@@ -43,7 +46,7 @@ def text_of(name: str) -> str:
 
 
 def _is_refused(character: str) -> bool:
-    return character in "/%<>" or character in _BIDI or unicodedata.category(character) in _NEVER
+    return character in "/%<>" or bool(first_invisible(character)) or unicodedata.category(character) in _NEVER
 
 
 def _percent(character: str) -> str:

@@ -80,6 +80,13 @@ def test_columns_say_the_same_as_objects(scheduler: Caller) -> None:
     assert "results" not in columns
 
 
+@pytest.mark.parametrize("value", ["maybe", "", "2", "TRUE"])
+def test_columns_are_0_or_1(scheduler: Caller, value: str) -> None:
+    answers = [scheduler.get(f"{ONE}?account=alice&columns={value}"),
+               scheduler.post(f"{BULK}?columns={value}", {"accounts": ["alice"]})]  # fmt: skip
+    assert [refused(answer) for answer in answers] == [(400, "invalid", ["columns"])] * 2
+
+
 @pytest.mark.parametrize(
     ("body", "status", "places"),
     [

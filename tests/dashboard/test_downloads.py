@@ -12,13 +12,34 @@ from apps.dashboard.downloads import csv_response, harmless
 
 @pytest.mark.parametrize(
     "text",
-    ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "  =1", "\u3000=1", "\uff1d1+1", "\uff0b1", " \uff0d1", "\n=1"],
+    [
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\tx",
+        "\rx",
+        "  =1",
+        "\u3000=1",
+        "\uff1d1+1",
+        "\uff0b1",
+        " \uff0d1",
+        "\n=1",
+        "\u200b=1+1",
+        "\ufeff+1",
+        " \u00ad-1",
+        "\u2060\u2060@x",
+        "\x00=1",
+        "\x1f =1",
+        "\u200b\uff1d1",
+        "\ufe0f\t1",
+    ],
 )
 def test_text_that_starts_like_a_formula_gets_an_apostrophe(text: str) -> None:
     assert harmless(text) == f"'{text}"
 
 
-@pytest.mark.parametrize("text", ["", "end before start", "a=b", "1-2", "'=1", "é"])
+@pytest.mark.parametrize("text", ["", "end before start", "a=b", "1-2", "'=1", "é", "a\u200b=b"])
 def test_other_text_stays_as_it_is(text: str) -> None:
     assert harmless(text) == text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -95,6 +96,17 @@ def test_nor_can_one_that_this_policy_had_elsewhere() -> None:
     assert laid(site(), document).n_added == 1
     with pytest.raises(BadDocument):
         laid(site(), document, elsewhere=[OLD])
+
+
+@pytest.mark.parametrize("name", ["an\u200bna", "anna\ufeff", ".", ".."])
+def test_a_new_name_that_nobody_sees_whole_is_refused_by_its_path_and_one_of_old_stays(name: str) -> None:
+    odd = Node(ANNA, P1, name, "user", 1.0, is_group=False)
+    with pytest.raises(BadDocument) as refusal:
+        laid(site(), told(*PROJECTS[:2], odd))
+    assert (refusal.value.code, [field.where for field in refusal.value.fields]) == ("bad_name", [f"/P-A1/{name}"])
+    old = columns_of([*(site().node(i) for i in range(4)), Node(P1, MOUNT, "P-A1", "project", 50.0),
+                      Node(P2, MOUNT, "P-A2", "project", 30.0), replace(odd, shares=9.0)])  # fmt: skip
+    assert laid(old, told(*PROJECTS[:2], odd)).n_changed == 1
 
 
 def test_a_mount_that_is_gone_or_too_deep_is_told() -> None:

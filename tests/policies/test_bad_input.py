@@ -32,6 +32,9 @@ NAMES = {
     "bidi": ("bo\u202eb", "U+202E"),
     "markup": ("<b>bob", "<"),
     "end of markup": ("bob>", ">"),
+    "zero width": ("bo\u200bb", "U+200B"),
+    "byte order mark": ("bo\ufeffb", "U+FEFF"),
+    "folder above": ("..", "folder"),
 }
 HEAD = "Cluster - 'demo':Fairshare=1\nParent - 'root'\nAccount - 'physics':Fairshare=1\nParent - 'physics'\n"
 NODE = "id={}\nname={}\ntype=0\nshares=1\nchildnodes={}\n"
@@ -246,6 +249,8 @@ def change(operation: dict[str, Any]) -> ChangeSet:
 PASTES = {
     "markup": ("/physics/<i>bob,1", "/physics/<i>bob"),
     "bidi": ("/physics/bo\u202eb,1", "U+202E"),
+    "zero width": ("/physics/bo\u200db,1", "U+200D"),
+    "folder": ("/physics/.,1", "folder"),
     "formula": ("/physics,=HYPERLINK(1)", "formula"),
     "twice": ("/biology,1", "first in line 1"),
     "percent": ("/physics,120%", "100"),
@@ -266,9 +271,11 @@ def test_a_pasted_line_is_refused_with_its_number(policy: Policy, alice: Actor, 
 
 @pytest.fixture
 def marked(policy: Policy) -> TreeColumns:
-    """A policy from before: bob is called <b>bob, and so is a group that was archived since."""
+    """A policy from before: bob is called <b>bob, and so is a group that was archived since; others have names that
+    nobody sees whole."""
     old = {"name": "<old>", "children": [{"name": "x>", "kind": "user"}]}
-    physics = {"name": "physics", "children": [{"name": "<b>bob", "kind": "user"}]}
+    more = [{"name": name, "kind": "user"} for name in ("zo\u200be", "..")]
+    physics = {"name": "physics", "children": [{"name": "<b>bob", "kind": "user"}, *more]}
     for children in ([physics, old], [physics, {"name": "biology"}]):
         policy.refresh_from_db()
         read = read_document({"root": {"name": "grid", "children": children}})
@@ -286,6 +293,8 @@ def test_names_of_old_are_read_moved_weighed_and_brought_back(policy: Policy, ma
     operations: list[dict[str, Any]] = [
         {"op": "set_shares", "entry": "/physics/<b>bob", "shares": 7},
         {"op": "move", "entry": "/physics/<b>bob", "parent": "/biology"},
+        {"op": "move", "entry": "/physics/zo\u200be", "parent": "/biology"},
+        {"op": "set_shares", "entry": "/physics/..", "shares": 3},
         {"op": "restore", "entry": str(group), "parent": "/physics"},
     ]
     draft = services.make_change_set(policy_slug="grid", operations=operations, reason="x", at=AT, actor=COMMAND)
@@ -294,6 +303,9 @@ def test_names_of_old_are_read_moved_weighed_and_brought_back(policy: Policy, ma
     tree = load_tree(policy)
     assert tree.index_of_path("/biology/<b>bob") is not None
     assert tree.index_of_path("/physics/<old>/x>") is not None
+    assert tree.index_of_path("/biology/zo\u200be") is not None
+    with pytest.raises(Invalid, match="nobody sees"):
+        change({"op": "rename", "entry": "/biology/zo\u200be", "name": "zo\u200ce"})
     with pytest.raises(Invalid, match="marks up pages"):
         change({"op": "rename", "entry": "/biology/<b>bob", "name": "<i>bob"})
 

@@ -24,6 +24,7 @@ _MOST_TEXT = 1024
 _MOST_PLAIN = 8 * 1024**2
 _NAMES = frozenset({"user", "group", "dn"})
 _CHUNK_LINES = 2_000
+_FLAGS = {"0": False, "1": True, "false": False, "true": True}
 Answer = TypeVar("Answer", bound=HttpResponseBase)
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -117,6 +118,17 @@ def _wrong(where: str, message: str) -> Refusal:
     return Refusal(f"{where} {message}.", code="invalid", fields=[FieldProblem(where, message)])
 
 
+def _wants_columns(request: HttpRequest) -> bool:
+    """
+    Raises:
+        Refusal: neither 0 nor 1.
+    """
+    text = request.GET.get("columns", "0")
+    if text not in _FLAGS:
+        raise _wrong("columns", "must be 0 or 1")
+    return _FLAGS[text]
+
+
 def snapshot_since(request: HttpRequest, policy_slug: str) -> ServedSnapshot | None:
     """The snapshot that the caller already has.
 
@@ -141,7 +153,7 @@ def answer_accounts(
     """One complete snapshot answers all of a request, and says which one."""
     if not_modified := _not_modified(request, snapshot, at):
         return not_modified
-    if request.GET.get("columns", "0") in ("1", "true"):
+    if _wants_columns(request):
         accounts, factors, ranks = snapshot.lookup_columns(queries, mask=mask)
         found = dumps({"accounts": accounts, "factors": factors, "ranks": ranks})[1:-1]
     else:

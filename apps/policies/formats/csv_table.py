@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from apps.invisible import visible
 from apps.policies.columns import TreeColumns
 from apps.policies.declared import Declaration, Declared
 from apps.policies.document import plain
@@ -34,18 +35,22 @@ _YES, _NO = frozenset({"true", "yes", "1"}), frozenset({"false", "no", "0", ""})
 
 def neutral(cell: str) -> str:
     """A text that a spreadsheet would run as a formula gets an apostrophe, and so does one that has it already."""
-    return f"'{cell}" if _FORMULA.match(cell.lstrip("'")) else cell
+    return f"'{cell}" if _is_formula(visible(cell).lstrip("'")) else cell
 
 
 def restored(cell: str) -> str:
     """What `neutral` was given; ValueError for a formula."""
-    if cell.startswith("'") and _FORMULA.match(cell.lstrip("'")):
+    if cell.startswith("'") and _is_formula(visible(cell).lstrip("'")):
         return cell[1:]
-    if _FORMULA.match(cell):
+    if _is_formula(visible(cell)):
         raise ValueError(
             f"{cell[:40]!r} would be run as a formula; if it is meant as text, put an apostrophe before it"
         )
     return cell
+
+
+def _is_formula(shown: str) -> bool:
+    return _FORMULA.match(shown) is not None
 
 
 def read(text: str) -> Declared:

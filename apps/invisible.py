@@ -1,0 +1,27 @@
+"""Characters that nobody sees in a text: two names that differ by one look the same, and a formula behind one is one.
+
+Unicode's format characters (category Cf) but for those that are drawn, and what else has no picture of its own:
+fillers, variation selectors, the joiner of combining marks, the empty braille pattern.
+"""
+
+from __future__ import annotations
+
+import re
+
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_INVISIBLE = re.compile(f"[{INVISIBLE}]")
+_CONTROL = re.compile(f"[{INVISIBLE}\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+def first_invisible(text: str) -> str:
+    """The first character that nobody sees; "" where each can be seen."""
+    found = None if text.isascii() else _INVISIBLE.search(text)
+    return found[0] if found else ""
+
+
+def visible(text: str) -> str:
+    """The text as it is shown: without what nobody sees, and without control characters but tabs and line ends."""
+    return text if text.isascii() and text.isprintable() else _CONTROL.sub("", text)

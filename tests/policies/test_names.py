@@ -1,0 +1,96 @@
+"""Which names are refused for new entries, and which siblings a reviewer is warned of."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from uuid import UUID
+
+import pytest
+
+from apps import invisible
+from apps.accounts.actor import COMMAND, Actor
+from apps.policies import services
+from apps.policies.checks import Check
+from apps.policies.columns import Node
+from apps.policies.formats.csv_table import neutral, restored
+from apps.policies.look_alikes import look_alikes, skeleton
+from apps.policies.models import Policy
+from apps.policies.names import clean_name, read_name
+from apps.policies.reshape import columns_of
+from apps.priorities.selectors.review import get_review_page
+from tests.policies.conftest import AT
+
+DRAWN = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD, *range(0x13430, 0x13440)}
+
+
+def test_every_format_character_that_is_not_drawn_is_invisible() -> None:
+    of_unicode = {one for one in range(sys.maxunicode + 1) if unicodedata.category(chr(one)) == "Cf"}
+    found = {one for one in of_unicode if invisible.first_invisible(chr(one))}
+    assert of_unicode - found == of_unicode & DRAWN
+
+
+@pytest.mark.parametrize("name", ["a\u200bb", "\ufeffa", "a\u00ad", "\u2060", "a\ufe0f", "\u3164", ".", ".."])
+def test_a_name_that_is_not_seen_whole_is_read_and_never_new(name: str) -> None:
+    assert read_name(name) == name
+    with pytest.raises(ValueError, match=r"nobody sees|folder"):
+        clean_name(name)
+
+
+@pytest.mark.parametrize("name", ["...", ".a", "a.", "é", "ünï", "日本", "مجموعة", "a b", "p_1-2", "ﬁ"])
+def test_other_names_stay_possible(name: str) -> None:
+    assert clean_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("atlas", "Atlas"), ("atlas", "аtlas"),
+        ("cms", "сms"), ("PHYSICS", "РНYSICS"), ("alpha", "ａlpha"),
+        ("lhcb", "1hcb"), ("lhcb", "Ihcb"), ("ops", "0ps"), ("x", "𝐱"), ("fi", "ﬁ"), ("zoe", "zo\u200be"),
+    ],
+)  # fmt: skip
+def test_names_that_look_alike_have_one_skeleton(one: str, other: str) -> None:
+    assert skeleton(one) == skeleton(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("atlas", "cms"), ("p1", "p2"), ("ALI", "all"), ("a-b", "a_b"), ("é", "e")])
+def test_other_names_have_different_ones(one: str, other: str) -> None:
+    assert skeleton(one) != skeleton(other)
+
+
+def test_siblings_are_compared_and_the_one_that_was_there_first_is_named() -> None:
+    root, group, other = (UUID(int=n) for n in range(1, 4))
+    names = [("atlas", root), ("аtlas", root), ("Atlas", group), ("cms", group)]
+    tree = columns_of(
+        [Node(root, None, "r"), Node(group, root, "g"), Node(other, root, "h")]
+        + [Node(UUID(int=10 + n), parent, name) for n, (name, parent) in enumerate(names)]
+    )
+    at = {(tree.name[i], tree.uuid(int(tree.parent[i]))): i for i in range(1, len(tree))}
+    latin, cyrillic = at["atlas", root], at["аtlas", root]
+    assert look_alikes(tree, [cyrillic, at["Atlas", group], at["cms", group]]) == [(cyrillic, latin)]
+    assert look_alikes(tree, [at["cms", group]]) == []
+
+
+@pytest.mark.parametrize("cell", ["\u200b=1+1", "'\ufeff=1", "\u00ad+x", "'\u200b'=x", "a\u200b=b", "\x00=1"])
+def test_a_formula_behind_what_nobody_sees_makes_the_round_trip_as_text(cell: str) -> None:
+    assert restored(neutral(cell)) == cell
+
+
+def test_a_formula_behind_what_nobody_sees_is_refused_in_a_table() -> None:
+    with pytest.raises(ValueError, match="formula"):
+        restored("\u200b=1+1")
+
+
+def checks(operation: dict[str, object], actor: Actor) -> dict[str, Check]:
+    made = services.make_change_set(policy_slug="grid", operations=[operation], reason="x", at=AT, actor=actor)
+    return {check.code: check for check in get_review_page(id=made.pk, at=AT, actor=actor).checks}
+
+
+@pytest.mark.django_db
+def test_a_reviewer_is_warned_of_a_sibling_that_looks_alike(policy: Policy) -> None:
+    found = checks({"op": "add", "parent": "/", "name": "рhysics", "shares": 1}, COMMAND)
+    assert found["names"].state == "warn"
+    assert "/physics" in found["names"].text
+    assert "names" not in checks({"op": "add", "parent": "/", "name": "chemistry", "shares": 1}, COMMAND)
+    assert checks({"op": "rename", "entry": "/biology", "name": "Physics"}, COMMAND)["names"].state == "warn"
