@@ -16,6 +16,7 @@ from rest_framework.response import Response
 
 from apps.api.rendering import dumps
 from apps.api.requests import request_id
+from apps.disk_space import no_room_message
 from apps.errors import (
     Conflict,
     DomainError,
@@ -133,11 +134,18 @@ def database_problem(request: HttpRequest) -> HttpResponse:
     )
 
 
+def disk_problem(request: HttpRequest, message: str) -> HttpResponse:
+    return problem(request, 503, "disk_full", message, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
 def problem_handler(error: Exception, context: dict[str, Any]) -> Response | HttpResponse | None:
     """DRF's hook. What it doesn't know goes up to `server_error`, where it is logged with its traceback."""
     request: HttpRequest = context["request"]._request
     if isinstance(error, DomainError):
         return domain_problem(request, error)
+    if message := no_room_message(error):
+        log.error("%s %s: %s", request.method, request.path, message)
+        return disk_problem(request, message)
     if isinstance(error, OperationalError | InterfaceError):
         log.warning("%s %s: no database: %s", request.method, request.path, error)
         return database_problem(request)
@@ -211,7 +219,10 @@ def bad_request(request: HttpRequest, error: Exception | None = None) -> HttpRes
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Django has logged the traceback; called inside its `except`, so the cause is at hand."""
-    if isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+    error = sys.exc_info()[1]
+    if message := no_room_message(error):
+        return disk_problem(request, message)
+    if isinstance(error, OperationalError | InterfaceError):
         return database_problem(request)
     name = request_id(request)
     log.error("request %s failed", name)

@@ -23,6 +23,7 @@ from apps.api.authentication import PRIORITIES_READ, bearer_text, require_scope
 from apps.api.metrics import exposition
 from apps.api.rendering import dumps
 from apps.api.requests import client_address
+from apps.disk_space import full_disks
 from apps.errors import DomainError, NotAllowed, Unauthenticated
 from apps.policies.models import Policy
 from apps.priorities import served
@@ -57,7 +58,8 @@ def readyz(request: HttpRequest) -> HttpResponse:
         degraded = list(_degraded(clock.now()))
     except (DatabaseError, InterfaceError):
         connection.close()
-        return _json({"status": "unavailable", "reasons": ["the database doesn't answer"]}, 503)
+        full = [f"{found['subject']} {found['message']}" for found in _full_disks()]
+        return _json({"status": "unavailable", "reasons": ["the database doesn't answer", *full]}, 503)
     return _json({"status": "degraded" if degraded else "ok", "degraded": degraded})
 
 
@@ -105,6 +107,7 @@ def _degraded(at: datetime) -> Iterator[dict[str, str]]:
     yield from _damaged_snapshots()
     yield from _late_sources(at)
     yield from _silent_workers(at)
+    yield from _full_disks()
 
 
 def _stale_policies(at: datetime) -> Iterator[dict[str, str]]:
@@ -146,6 +149,11 @@ def _silent_workers(at: datetime) -> Iterator[dict[str, str]]:
     beat = PeriodicTask.objects.filter(name="sweep-runs").values_list("last_run_at", flat=True).first()
     if beat is not None and at - beat > _BEAT_SILENT:
         yield {"code": "silent_beat", "subject": "beat", "message": f"has rung nothing since {beat:%FT%TZ}"}
+
+
+def _full_disks() -> Iterator[dict[str, str]]:
+    for disk in full_disks():
+        yield {"code": "full_disk", "subject": disk.path, "message": f"is on a disk with {disk.free_mb} MB left"}
 
 
 _VIEWS: dict[str, Callable[[HttpRequest], HttpResponse]] = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}

@@ -13,6 +13,7 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
 from apps.dashboard.htmx import is_htmx
+from apps.disk_space import no_room_message
 from apps.errors import (
     Conflict,
     DomainError,
@@ -125,7 +126,10 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Nothing here asks the database: it may be what failed, and then this is a 503 that heals by itself."""
-    if isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+    error = sys.exc_info()[1]
+    if message := no_room_message(error):
+        return _plain(request, Refusal(503, _title(503), message, "disk_full"))
+    if isinstance(error, OperationalError | InterfaceError):
         message = _("The database does not answer. Priorities are still served from memory; this page returns with it.")
         return _plain(request, Refusal(503, _title(503), message, "database_down"))
     message = _("Nothing you sent was stored half. Try again; if it stays, tell your site’s support the time of this.")

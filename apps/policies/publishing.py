@@ -22,6 +22,7 @@ from apps.policies.operations import Outcome
 from apps.policies.settings import PolicySettings
 from apps.policies.signals import policy_published
 from apps.policies.trees import remembered
+from apps.runs.faults import fault_point
 
 _COLUMNS = (
     "policy_id", "uid", "parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked",
@@ -69,7 +70,9 @@ def publish(
     number = policy.head_number + 1
     tree = replace(following.tree, policy_slug=policy.slug, number=number)
     _close(policy, following.closed, number)
+    fault_point("policies.publish.after_close")
     _open(policy, following.opened, following.n_opened, number)
+    fault_point("policies.publish.after_open")
     blob, digest = pack_tree(tree)
     revision = Revision.objects.create(
         policy=policy, number=number, change_set=change_set, author=actor.user, author_name=actor.name, reason=reason,
@@ -80,6 +83,7 @@ def publish(
     policy.head_number = number
     policy.save(update_fields=["head_number"])
     _let_the_database_check()
+    fault_point("policies.publish.after_head")
     change_set.state = ChangeSet.State.PUBLISHED
     change_set.version += 1
     change_set.updated_at = at
@@ -95,7 +99,10 @@ def publish(
     )  # fmt: skip
     remembered_tree = replace(tree, digest=digest)
 
+    fault_point("policies.publish.before_commit")
+
     def tell() -> None:
+        fault_point("policies.publish.after_commit")
         remembered.put(remembered_tree)
         policy_published.send_robust(sender=Policy, policy=policy, revision=revision)
 

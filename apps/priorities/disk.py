@@ -35,7 +35,7 @@ def keep(row: dict[str, Any], data: bytes | memoryview, tree: TreeColumns) -> No
             if old != tree_path:
                 old.unlink(missing_ok=True)
     except OSError as error:
-        logger.warning("No copy of snapshot %s on disk: %s", row["id"], error)
+        logger.warning("No copy of snapshot %s in %s: %s", row["id"], _directory(), error)
 
 
 def drop(slug: str) -> None:

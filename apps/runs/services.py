@@ -17,6 +17,7 @@ from django.db import DatabaseError, IntegrityError, InterfaceError, connection,
 from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
+from apps.disk_space import no_room_message
 from apps.errors import DomainError, NotFound
 from apps.runs import leases
 from apps.runs.holders import own_holder
@@ -301,4 +302,6 @@ def _end(lease: Lease, state: str, at: datetime, **fields: str) -> None:
 def _described(error: Exception) -> tuple[str, str]:
     if isinstance(error, DomainError):
         return error.code, error.message
+    if message := no_room_message(error):
+        return "disk_full", message
     return "failed", f"{type(error).__name__}: {error}"[:2000]

@@ -69,10 +69,15 @@ def test_a_first_start_makes_what_is_needed_and_the_next_one_finds_it(first_star
     assert name == "admin"
     assert password in first_start.said
     assert (running.var / "sign-ins").read_text() == sign_ins
+    assert password not in running.said(), "a terminal may be a log that others read"
+    assert str(running.var / "sign-ins") in running.said()
     eventually(partial(running.was_worked, first_start.run_id), "the work of before is there and done")
     for var in (first_start.var, running.var):
         for secret in ("secret_key", "sign-ins"):
             assert (var / secret).stat().st_mode & 0o777 == 0o600
+        assert {
+            log.name: log.stat().st_mode & 0o777 for log in (var / "log").iterdir() if log.stat().st_mode & 0o077
+        } == {}
         assert var.stat().st_mode & 0o077 == 0
 
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from apps.cli.stack.definitions import Definition
 from apps.cli.stack.lifeline import dying_with_parent
+from apps.cli.stack.logs import open_private_log
 from apps.cli.stack.paths import REPOSITORY
 
 _FIRST_PAUSE_S = 0.1
@@ -44,7 +45,7 @@ class GroupProgram:
         self._log = log
 
     def launch(self) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as log:
+        with open_private_log(self._log) as log:
             return subprocess.Popen(
                 self._command,
                 env=self._environment,

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from apps.cli.stack.paths import private_dir, var_dir
 
-_FILE = "sign-ins"
+SIGN_INS = "sign-ins"
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # no 0, O, 1 and l: people type these
 _GROUPS, _GROUP_LENGTH = 4, 5  # 20 characters of 32: 100 bits
 
 
 def password_for(name: str, *, var: Path | None = None) -> str:
-    """The password of a person the first start creates: made once, kept in var/sign-ins, printed by `up`."""
-    path = private_dir(var or var_dir()) / _FILE
+    """The password of a person the first start creates: made once, kept in var/sign-ins, printed once."""
+    path = private_dir(var or var_dir()) / SIGN_INS
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(descriptor, "r+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -30,7 +30,7 @@ def password_for(name: str, *, var: Path | None = None) -> str:
 def sign_ins(*, var: Path | None = None) -> dict[str, str]:
     """Names and passwords made here; what somebody changed since then is not known."""
     try:
-        return _parse(((var or var_dir()) / _FILE).read_text(encoding="utf-8"))
+        return _parse(((var or var_dir()) / SIGN_INS).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
 

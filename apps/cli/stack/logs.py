@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 _LARGEST = 20 * 1024**2
 _CHUNK = 256 * 1024
+_OWN = 0o600
+
+
+def open_private_log(path: Path) -> BinaryIO:
+    """To append to, readable by its owner alone; one that others could read is closed to them."""
+    log = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _OWN), "ab")
+    os.fchmod(log.fileno(), _OWN)
+    return log
 
 
 class LogEcho:
@@ -15,7 +25,7 @@ class LogEcho:
         self.path = path
         self._prefix = f"{name:<8} | "
         self._say = say
-        path.touch(mode=0o600)
+        open_private_log(path).close()
         self._read = path.stat().st_size
         self._rest = b""
 
@@ -36,7 +46,9 @@ class LogEcho:
 
     def _rotate(self) -> None:
         """Writers append, so a truncated file goes on from its start; one older file is kept."""
-        shutil.copyfile(self.path, self.path.with_suffix(".log.1"))
+        older = self.path.with_suffix(".log.1")
+        open_private_log(older).close()
+        shutil.copyfile(self.path, older)
         with self.path.open("r+b") as file:
             file.truncate(0)
         self._read = 0

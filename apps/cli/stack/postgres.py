@@ -24,6 +24,7 @@ from psycopg import sql
 
 from apps.cli.stack import processes
 from apps.cli.stack.lifeline import dying_with_parent
+from apps.cli.stack.logs import open_private_log
 from apps.cli.stack.paths import private_dir, socket_dir
 from apps.errors import Unavailable
 
@@ -182,7 +183,7 @@ class PostgresServer:
         command += ["-c", "log_checkpoints=off"]
         for name, value in self.options.items():
             command += ["-c", f"{name}={value}"]
-        with self.log.open("ab") as log:
+        with open_private_log(self.log) as log:
             self.process = subprocess.Popen(
                 command,
                 env=_clean_environment(),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import shutil
 import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.cli.stack import definitions
 from apps.cli.stack.child import GroupProgram
-from apps.cli.stack.first_run import sign_ins
+from apps.cli.stack.first_run import SIGN_INS, sign_ins
 from apps.cli.stack.lock import VarLock, held
 from apps.cli.stack.logs import LogEcho
 from apps.cli.stack.paths import InsecureDirectory, broker_dirs, private_dir
@@ -105,6 +104,7 @@ def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals
     environment = dict(definitions.environment(var, port))
     names = [*(["postgres"] if server else []), *(program.name for program in programs)]
     supervisor = Supervisor(signals, [LogEcho(log / f"{name}.log", name, say) for name in names])
+    known = frozenset(sign_ins(var=var))
     say(f"Preparing {var} …")
     try:
         if server is not None:
@@ -113,7 +113,7 @@ def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals
         supervisor.run_once(prepare, environment)
         for program in programs:
             supervisor.add(GroupProgram(program, environment, log / f"{program.name}.log"))
-        supervisor.run(_Announcement(var, port).made)
+        supervisor.run(_Announcement(var, port, known).made)
     finally:
         supervisor.stop()
 
@@ -126,22 +126,30 @@ def _empty_broker(var: Path) -> None:
 
 
 class _Announcement:
-    """The address and the sign-ins, once the site answers."""
+    """The address, once the site answers, and the passwords that this start made: terminals are kept in logs."""
 
-    def __init__(self, var: Path, port: int) -> None:
-        self._var = var
+    def __init__(self, var: Path, port: int, known: Collection[str]) -> None:
+        self._var, self._known = var, known
         self._address = f"http://{definitions.HOST}:{port}/"
 
     def made(self) -> bool:
         if not self._answers():
             return False
-        people = "".join(f"  {name:<12} {password}\n" for name, password in sign_ins(var=self._var).items())
         say(
-            f"\nFairshare is ready: {self._address}\n"
-            f"{'Sign in as (until changed):' + os.linesep + people if people else ''}"
+            f"\nFairshare is ready: {self._address}\n{self._people()}"
             f"Data, logs and passwords: {self._var}. Ctrl-C stops everything.\n"
         )
         return True
+
+    def _people(self) -> str:
+        found = sign_ins(var=self._var)
+        fresh = {name: password for name, password in found.items() if name not in self._known}
+        said = [f"  {name:<12} {password}" for name, password in fresh.items()]
+        if fresh:
+            said.insert(0, "Sign in as (until changed; printed this once):")
+        if found:
+            said.append(f"Passwords of the first start: {self._var / SIGN_INS}")
+        return "".join(f"{line}\n" for line in said)
 
     def _answers(self) -> bool:
         try:

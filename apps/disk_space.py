@@ -1,0 +1,68 @@
+"""Disks without room: which of the service's folders are on one, and which errors say so, with the path."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_DATABASE_NO_ROOM = "53100"  # PostgreSQL's disk_full
+_MB = 1024**2
+_LEAST_FREE = 100 * _MB
+_MOST_NEEDED = 1024 * _MB
+_LEAST_PART = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class FullDisk:
+    """A disk that is full or nearly so, by the first folder of the service on it."""
+
+    path: str
+    free_bytes: int
+
+    @property
+    def free_mb(self) -> int:
+        return self.free_bytes // _MB
+
+
+def full_disks() -> list[FullDisk]:
+    """Each disk with less than 100 MB free, or less than a hundredth of it and less than 1 GB."""
+    found: dict[int, FullDisk] = {}
+    for path in _folders():
+        try:
+            disk, device = os.statvfs(path), path.stat().st_dev
+        except OSError:  # not made yet
+            continue
+        total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+        if free < max(_LEAST_FREE, min(_MOST_NEEDED, total * _LEAST_PART)):
+            found.setdefault(device, FullDisk(str(path), free))
+    return list(found.values())
+
+
+def no_room_message(error: BaseException | None) -> str:
+    """What to say about an error that a full disk is the reason of, or part of the reason; "" for all others."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            return _message(str(error.filename or settings.VAR))
+        if getattr(error, "sqlstate", None) == _DATABASE_NO_ROOM:
+            is_own = settings.FAIRSHARE_EMBEDDED_DATABASE
+            return _message(str(Path(settings.VAR) / "pg") if is_own else "the database server")
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def _message(path: str) -> str:
+    return f"No room is left on the disk of {path}. Free some; nothing was stored half."
+
+
+def _folders() -> Iterator[Path]:
+    var = Path(settings.VAR)
+    yield var
+    for name in ("pg", "pg/pg_wal", "log", "uploads", "snapshots"):
+        yield var / name
+    yield Path(settings.FILE_UPLOAD_TEMP_DIR)

@@ -1,0 +1,96 @@
+"""A publish that is killed anywhere leaves the revision before it or the one after it, whole, with the audit log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from urllib.parse import quote
+
+import pytest
+from django.db import connection
+
+from apps import clock
+from apps.accounts.actor import COMMAND
+from apps.accounts.audit_check import check_chain
+from apps.accounts.models import AuditEvent
+from apps.policies import services
+from apps.policies.models import ChangeSet, Policy, Revision
+from apps.policies.trees import load_tree, load_tree_from_rows
+from apps.priorities.recompute import recompute_stale
+from tests.api.small_site import Site
+from tests.worlds import AT
+
+PUBLISH = """
+import sys, django; django.setup()
+from apps.accounts.actor import COMMAND
+from apps.clock import now
+from apps.policies.services import publish_change_set
+publish_change_set(id=int(sys.argv[1]), version=1, at=now(), actor=COMMAND)
+"""
+BEFORE = ("after_close", "after_open", "after_head", "before_commit")
+pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
+
+
+def publish_and_die(change_set: ChangeSet, place: str) -> None:
+    """In a process of its own, with SIGKILL at the place."""
+    found = connection.settings_dict
+    login = quote(found["USER"]) + (f":{quote(found['PASSWORD'])}" if found["PASSWORD"] else "")
+    host = quote(str(found["HOST"]), safe="") + (f":{found['PORT']}" if found["PORT"] else "")
+    environment = {
+        **os.environ,
+        "DATABASE_URL": f"postgresql://{login}@{host}/{quote(str(found['NAME']))}",
+        "FAULT": f"policies.publish.{place}:kill",
+        clock.VARIABLE: AT.isoformat(),
+    }
+    command = [sys.executable, "-c", PUBLISH, str(change_set.pk)]
+    process = subprocess.run(command, env=environment, capture_output=True, timeout=100)
+    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
+
+
+def draft() -> ChangeSet:
+    """One of each: an entry changed, one new, one archived."""
+    operations = [
+        {"op": "set_shares", "entry": "/physics", "shares": 61},
+        {"op": "add", "parent": "/biology", "name": "dora", "kind": "user", "shares": 1},
+        {"op": "archive", "entry": "/physics/bob"},
+    ]
+    return services.make_change_set(policy_slug="grid", operations=operations, reason="x", at=AT, actor=COMMAND)
+
+
+def assert_whole(policy: Policy, head: int) -> None:
+    """Rows, blob, head and audit log say the same."""
+    policy.refresh_from_db()
+    assert policy.head_number == head
+    assert Revision.objects.filter(policy=policy).count() == head
+    assert load_tree(policy).same_as(load_tree_from_rows(policy))
+    published = AuditEvent.objects.filter(verb="policy.published", policy_slug=policy.slug)
+    assert sorted(event.details["revision"] for event in published) == list(range(1, head + 1))
+    assert check_chain(at=AT).problem == ""
+
+
+@pytest.mark.parametrize("place", BEFORE)
+def test_a_publish_killed_before_its_commit_leaves_the_revision_before_it(small_site: Site, place: str) -> None:
+    policy, made = small_site.policy, draft()
+    policy.refresh_from_db()
+    head = policy.head_number
+    publish_and_die(made, place)
+    assert_whole(policy, head)
+    made.refresh_from_db()
+    assert made.state != ChangeSet.State.PUBLISHED
+    services.publish_change_set(id=made.pk, version=made.version, at=AT, actor=COMMAND)
+    assert_whole(policy, head + 1)
+    assert load_tree(policy).index_of_path("/biology/dora") is not None
+
+
+def test_a_publish_killed_after_its_commit_stands_and_is_computed_by_the_next_tick(small_site: Site) -> None:
+    policy, made = small_site.policy, draft()
+    policy.refresh_from_db()
+    head = policy.head_number
+    small_site.recompute()
+    publish_and_die(made, "after_commit")
+    assert_whole(policy, head + 1)
+    made.refresh_from_db()
+    assert made.state == ChangeSet.State.PUBLISHED
+    assert recompute_stale(at=AT) != [], "nobody was told of the revision, and nobody has to be"
