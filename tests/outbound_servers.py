@@ -10,6 +10,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,12 +88,18 @@ def serve(settings: Any) -> Iterator[Serve]:
 @pytest.fixture(scope="session")
 def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """Ours, which trusts an authority of this test; theirs, which it has certified as slurm.example.org."""
+    public, private = make_certificate(tmp_path_factory.mktemp("tls"), "slurm.example.org")
+    theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    theirs.load_cert_chain(public, private)
+    ours = ssl.create_default_context(cafile=os.fspath(public))
+    return ours, theirs
+
+
+def make_certificate(folder: Path, host: str) -> tuple[Path, Path]:
+    """Files of a certificate for the host and 127.0.0.1, which is its own authority, and of its key."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "slurm.example.org")])
-    alternatives: list[x509.GeneralName] = [
-        x509.DNSName("slurm.example.org"),
-        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
-    ]
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+    alternatives: list[x509.GeneralName] = [x509.DNSName(host), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
     day = datetime.timedelta(days=1)
     today = datetime.datetime.fromtimestamp(time.time(), datetime.UTC)
     certificate = (
@@ -107,15 +114,11 @@ def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext,
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    folder = tmp_path_factory.mktemp("tls")
     public, private = folder / "cert.pem", folder / "key.pem"
     public.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     plain = serialization.NoEncryption()
     private.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
-    theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    theirs.load_cert_chain(public, private)
-    ours = ssl.create_default_context(cafile=os.fspath(public))
-    return ours, theirs
+    return public, private
 
 
 @pytest.fixture

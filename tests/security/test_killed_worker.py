@@ -17,6 +17,7 @@ LEASE_S = 600
 N_RECORDS = 5_000
 pytestmark = [
     pytest.mark.faults,
+    pytest.mark.deep,  # tests/runs/test_holders.py shows the same without a stack
     pytest.mark.timeout(300),
     pytest.mark.skipif(not processes.CAN_SEE, reason="processes are named through /proc; run on Linux"),
 ]

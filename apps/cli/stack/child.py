@@ -71,9 +71,13 @@ class GroupProgram:
 
 
 class Child:
-    def __init__(self, program: Program, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, program: Program, report: Callable[[str], None], buried: Callable[[], None] = lambda: None
+    ) -> None:
+        """buried: called when the process has died and is reaped, not when it was asked to stop."""
         self.program = program
         self._report = report
+        self._buried = buried
         self.process: subprocess.Popen[bytes] | None = None
         self._failures = 0
         self._started_at = 0.0
@@ -106,6 +110,7 @@ class Child:
             self._failures = 0
         pause_s = self._postpone()
         self._report(f"{self.program.name} ended ({_describe(status)}); starting it again in {pause_s:.1f} s")
+        self._buried()
 
     def _postpone(self) -> float:
         pause_s: float = min(_FIRST_PAUSE_S * 2**self._failures, _LONGEST_PAUSE_S)

@@ -60,6 +60,12 @@ def worker(name: str, node: str) -> Definition:
     return Definition(name, python(*_CELERY, "worker", "--loglevel", "WARNING", "--pool", "solo", *quiet, "-n", node))
 
 
+def bell() -> Definition:
+    """Wakes the workers that live: one of them takes over what a dead one worked on, before that one is back."""
+    code = "from fairshare_web.celery import app; app.send_task('apps.runs.tasks.work_runs', ignore_result=True)"
+    return Definition("bell", python("-c", code))
+
+
 def beat() -> Definition:
     # The schedule is in the database, so there is no file and no second beat to guard against but our own lock.
     command = python(*_CELERY, "beat", "--loglevel", "WARNING", "--pidfile=", "--max-interval", "5")

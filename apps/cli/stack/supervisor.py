@@ -95,6 +95,7 @@ class Supervisor:
         self._echoes = list(echoes)
         self._database: Child | None = None
         self._children: list[Child] = []
+        self._ringing: list[subprocess.Popen[bytes]] = []
 
     def add_database(self, server: PostgresServer) -> None:
         """A running server becomes a child like any other: it too is started again when it dies."""
@@ -103,8 +104,16 @@ class Supervisor:
         self._database = Child(PostgresProgram(server), _report)
         self._database.adopt(server.process)
 
-    def add(self, program: Program) -> None:
-        self._children.append(Child(program, _report))
+    def add(self, program: Program, *, bell: Program | None = None) -> None:
+        """bell: what is run once whenever the program has died."""
+        self._children.append(Child(program, _report, lambda: None if bell is None else self._ring(bell)))
+
+    def _ring(self, bell: Program) -> None:
+        with contextlib.suppress(OSError):  # out of processes: beat rings, a few seconds later
+            self._ringing.append(bell.launch())
+
+    def _reap_bells(self) -> None:
+        self._ringing = [process for process in self._ringing if process.poll() is None]
 
     def run_once(self, command: Sequence[str], environment: dict[str, str]) -> None:
         """A step before the children start; a stop request ends it too."""
@@ -131,6 +140,7 @@ class Supervisor:
             self._tend_database()
             for child in self._children:
                 child.tend()
+            self._reap_bells()
             self._pump()
             is_ready = is_ready or when_ready()
             is_starting = not is_ready or any(child.process is None for child in self._children)
@@ -154,6 +164,9 @@ class Supervisor:
             self.signals.sleep(0.1)
         for child in self._children:
             child.finish()
+        for process in self._ringing:
+            process.kill()
+            process.wait()
         if self._database is not None:
             self._database.finish()
         self._pump()

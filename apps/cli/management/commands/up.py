@@ -100,7 +100,8 @@ def _refuse_taken_port(port: int, signals: Signals) -> None:
 def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals, *, no_sample: bool) -> None:
     log = private_dir(var / "log")
     _empty_broker(var)
-    programs = [definitions.web(port), *definitions.workers(port), definitions.beat()]
+    workers = definitions.workers(port)
+    programs = [definitions.web(port), *workers, definitions.beat()]
     environment = dict(definitions.environment(var, port))
     names = [*(["postgres"] if server else []), *(program.name for program in programs)]
     supervisor = Supervisor(signals, [LogEcho(log / f"{name}.log", name, say) for name in names])
@@ -111,8 +112,10 @@ def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals
             supervisor.add_database(server)
         prepare = definitions.python("-m", "apps.cli.stack.prepare", *(["--no-sample"] if no_sample else []))
         supervisor.run_once(prepare, environment)
+        bell = GroupProgram(definitions.bell(), environment, log / "bell.log")
         for program in programs:
-            supervisor.add(GroupProgram(program, environment, log / f"{program.name}.log"))
+            group = GroupProgram(program, environment, log / f"{program.name}.log")
+            supervisor.add(group, bell=bell if program in workers else None)
         supervisor.run(_Announcement(var, port, known).made)
     finally:
         supervisor.stop()
