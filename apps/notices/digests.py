@@ -124,6 +124,8 @@ def _send(mail: Mail, at: datetime) -> bool:
         return False
     try:
         validate_email(mail.user.email)
+        if not mail.user.email.isprintable():  # Django's check lets line ends of other alphabets pass
+            raise ValidationError("The address is none.")
         written(mail, lines, news).send(fail_silently=False)
     except ValidationError:
         mail.state, mail.error = State.FAILED, "The address is none."
