@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from apps.engine.arrays import CHUNK, FloatArray, IntArray
 from apps.engine.tree import FairshareTree
@@ -14,16 +17,42 @@ MIN_RESOLUTION = 2
 MAX_RESOLUTION = 2**31
 DEFAULT_RESOLUTION = 10000
 GRID_BASE = 200
+# What is less than this part of the resolution below a whole number is that number: rounding of target, actual and
+# operator stays far below it, so that priorities equal on paper have equal components.
+SNAP = 2.0**-47
+# The same for deviations in points, which are differences of two rounded parts of 100.
+SNAP_POINTS = 200.0 * SNAP
+# Digits of a deviation in a key, from −100 points up: steps a tenth of what ties, so that no two classes share a step.
+KEY_STEPS = 10**10
+_KEY_WIDTH = len(str(200 * KEY_STEPS))
 
 
 def scalar(priority: FloatArray, resolution: int) -> IntArray:
-    """`min(r − 1, floor((p + 1)/2 · r))`, 0..r − 1; priority in −1..1. Source: operators paper, figure 4."""
+    """`min(r − 1, floor((p + 1)/2 · r))`, 0..r − 1; priority in −1..1. Source: operators paper, figure 4.
+
+    Within r · 2⁻⁴⁷ below a whole number it is that number, but below 0 it never reaches r/2.
+    """
     out = np.empty(len(priority), dtype=np.int64)
     for begin in range(0, len(priority), CHUNK):
-        scaled = priority[begin : begin + CHUNK] + 1.0
-        scaled *= resolution / 2.0  # a power of two moves no bit: the same as halving first
-        out[begin : begin + CHUNK] = np.minimum(np.floor(scaled, out=scaled), resolution - 1, out=scaled)
+        out[begin : begin + CHUNK] = components(priority[begin : begin + CHUNK], resolution)
     return out
+
+
+def components(priority: FloatArray | float, resolution: int | IntArray) -> npt.NDArray[Any]:
+    """`scalar` as float64, for priorities and resolutions that broadcast against each other."""
+    scaled: FloatArray = np.add(priority, 1.0) * (resolution / 2.0)  # a power of two moves no bit
+    scaled += resolution * SNAP
+    np.floor(scaled, out=scaled)
+    scaled -= (np.less(priority, 0.0)) & (scaled * 2.0 == resolution)
+    return np.minimum(scaled, resolution - 1.0, out=scaled)
+
+
+def component_of(priority: float, resolution: float) -> float:
+    """`scalar` of one number: what kernels compile."""
+    found = float(math.floor((priority + 1.0) * (resolution / 2.0) + resolution * SNAP))
+    if priority < 0.0 and found * 2.0 == resolution:
+        found -= 1.0
+    return min(found, resolution - 1.0)
 
 
 def effective_priority(scalars: IntArray, resolution: int) -> FloatArray:
@@ -42,16 +71,31 @@ def key_string(vector: Sequence[int], depth: int, resolution: int) -> str:
 def grid_value(deviations: Sequence[float], depth: int) -> int:
     """`Σ (d_i + 100) · 200^(depth − i)`, d rounded half-even to whole points, unclamped; missing levels are 0.
 
-    A deviation of +100 is digit 200 and carries, so values may tie where vectors don't. Source: Elmroth, Gardfjäll,
-    section 4.
+    What is a half but for rounding counts as a half. A deviation of +100 is digit 200 and carries, so values may tie
+    where vectors don't. Source: Elmroth, Gardfjäll, section 4.
     """
+    value = 0
+    for deviation in _padded(deviations, depth):
+        value = value * GRID_BASE + _whole_points(deviation) + 100
+    return value
+
+
+def grid_key(deviations: Sequence[float], depth: int) -> str:
+    """Deviations in steps of 1e-10 points above −100, in fixed width: strings sort as the deviations do."""
+    digits = (round((deviation + 100.0) * KEY_STEPS) for deviation in _padded(deviations, depth))
+    return "".join(f"{digit:0{_KEY_WIDTH}d}" for digit in digits)
+
+
+def _padded(deviations: Sequence[float], depth: int) -> list[float]:
     if len(deviations) > depth:
         raise ValueError(f"{len(deviations)} deviations don't fit a depth of {depth}")
-    value = 0
-    for level in range(depth):
-        points = round(deviations[level]) if level < len(deviations) else 0
-        value = value * GRID_BASE + points + 100
-    return value
+    return [*deviations, *[0.0] * (depth - len(deviations))]
+
+
+def _whole_points(deviation: float) -> int:
+    halves = round(2.0 * deviation)
+    is_half = halves % 2 == 1 and abs(2.0 * deviation - halves) <= 2.0 * SNAP_POINTS
+    return round(halves / 2.0 if is_half else deviation)
 
 
 def factor_from_rank(rank: IntArray, n_ranked: int) -> FloatArray:

@@ -107,7 +107,7 @@ def sort_lists(lists: Lists, key: IntArray) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """A tree of lists: everybody below the one whose list they stand in, siblings in the order of the list.
+    """A tree of lists: everybody below the one whose list they stand in; `slots` has the order of each list.
 
     entry: (n,) the original entry of each. is_same: they are the original ones, in their order. is_ranked: (n,) who is
     given a place. below: (n,) how many of these are in each one's own list and all lists below, or the one itself.
@@ -125,6 +125,12 @@ class Listing:
         place = np.empty(len(self.entry), dtype=np.int64)
         place[self.entry] = np.arange(len(self.entry))
         return place
+
+    @cached_property
+    def slots(self) -> tuple[IntArray, ...]:
+        """Levels 1, 2, …: who stands in each slot of the lists."""
+        in_order = self.tree.listed if self.is_same else None
+        return in_order or tuple(np.arange(level.lo, level.hi) for level in self.tree.levels)
 
     @cached_property
     def n_ranked(self) -> int:
@@ -167,14 +173,14 @@ def list_entries(tree: FairshareTree, above: IntArray, is_ranked: BoolArray) -> 
 
 
 def depth_first_place(tree: FairshareTree) -> IntArray:
-    """(n,) how many entries come before each when parents come before their children, and siblings in order."""
+    """(n,) how many entries come before each when parents come before their children, and siblings as listed."""
     size = np.ones(tree.n_entries, dtype=np.int64)
     for level in reversed(tree.levels):
         size[level.parents] += np.add.reduceat(size[level.lo : level.hi], level.starts)
     place = np.zeros(tree.n_entries, dtype=np.int64)
-    for level in tree.levels:
-        here = running_place(level, size[level.lo : level.hi], place[level.parents] + 1)
-        place[level.lo : level.hi] = here
+    for number, level in enumerate(tree.levels):
+        here = slice(level.lo, level.hi) if tree.listed is None else tree.listed[number]
+        place[here] = running_place(level, size[here], place[level.parents] + 1)
     return place
 
 

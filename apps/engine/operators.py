@@ -18,6 +18,8 @@ from apps.engine.installed import Installed, load_installed, require_name, requi
 
 # Decimal usage would otherwise break exact balance and ties.
 ON_TARGET_TOLERANCE = 1e-12
+# What differs from its target has at least this priority, however small the formula makes it (relative-N).
+SMALLEST = float(np.finfo(np.float64).tiny)
 PAPER = "Rodrigo, Östberg, Elmroth: Priority Operators for Fairshare Scheduling"
 ENTRY_POINT_GROUP = "fairshare.operators"
 _NEWTON_STEPS = 16
@@ -94,6 +96,13 @@ def _odd_power(value: FloatArray, exponent: float) -> FloatArray:
     return power
 
 
+def _relative_power(target: FloatArray, actual: FloatArray, exponent: float) -> FloatArray:
+    """sign(gap) · |gap|^exponent; beyond `SMALLEST` it isn't 0, because only an entry on target has 0 (eq. 2)."""
+    gap = relative_gap(target, actual)
+    power: FloatArray = np.copysign(np.maximum(np.abs(gap) ** exponent, SMALLEST), gap)
+    return power
+
+
 def _state_of_gap(gap: FloatArray, target: FloatArray) -> FloatArray:
     """The s ≥ 0 whose relative gap it is; infinite for −1."""
     with np.errstate(divide="ignore"):
@@ -137,7 +146,7 @@ def _relative_n(n: float) -> Operator:
         formula="((t − s)/t)^n for s < t, −((s − t)/s)^n for s > t",
         reference=f"{PAPER}, eq. 7",
         properties=_RELATIVE_FAMILY,
-        off_target=lambda t, s: _odd_power(relative_gap(t, s), n),
+        off_target=lambda t, s: _relative_power(t, s, n),
         inverse=lambda p, t: _state_of_gap(_odd_power(p, 1.0 / n), t),
         parameters={"n": n},
     )
@@ -242,6 +251,7 @@ _PLAIN: Mapping[str, Callable[[], Operator]] = {
 _FAMILIES: Mapping[str, Callable[[float], Operator]] = {"relative": _relative_n, "sigmoid": _sigmoid_n}
 _FAMILY_NAME = re.compile(r"(relative|sigmoid)-([1-9][0-9]{0,8})", re.ASCII)
 DEFAULT_K = 0.5
+MOST_N = 1000  # beyond, nearly all priorities are the same double
 NAMES = ("absolute", "relative", "relative-N", "sigmoid", "sigmoid-N", "slurm", "combined")
 
 
@@ -252,6 +262,11 @@ def get_operator(name: str, *, k: float = DEFAULT_K) -> Operator:
     if name in _PLAIN:
         return _PLAIN[name]()
     family = _FAMILY_NAME.fullmatch(name)
+    if family and int(family[2]) > MOST_N:
+        raise BadParameter(
+            f"{name!r} can't tell entries apart: N is an integer from 2 to {MOST_N}, because doubles can't tell more",
+            place="operator",
+        )
     if family and int(family[2]) >= 2:
         return _FAMILIES[family[1]](float(family[2]))
     brought = brought_operators()
@@ -259,7 +274,7 @@ def get_operator(name: str, *, k: float = DEFAULT_K) -> Operator:
         return brought.found[name]
     allowed, why = ", ".join((*NAMES, *brought.found)), told_why(brought, name)
     raise BadParameter(
-        f"unknown operator {name!r}; allowed are {allowed} (N an integer, 2 to 999999999){why}", place="operator"
+        f"unknown operator {name!r}; allowed are {allowed} (N an integer, 2 to {MOST_N}){why}", place="operator"
     )
 
 

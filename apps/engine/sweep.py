@@ -221,8 +221,11 @@ def _classify_rows(
         found.n_on[continued] = np.add.reduceat(component == balance, heads, dtype=np.int64)
 
 
-def classes_of_numbers(values: FloatArray, tolerance: float) -> Classify:
-    """Classes of real components: neighbours within `tolerance` tie; shorter vectors go on with 0."""
+def classes_of_numbers(values: FloatArray, tolerance: float, heads: FloatArray | None = None) -> Classify:
+    """Classes of real components: neighbours within `tolerance` tie; shorter vectors go on with 0.
+
+    heads: (n,) filled level by level with one number for all of a class: its least, or 0 where a shorter vector is in.
+    """
 
     def classify(level: Level, class_of_group: IntArray, n_above: int) -> Classes:
         above = np.repeat(class_of_group, level.counts)
@@ -240,6 +243,10 @@ def classes_of_numbers(values: FloatArray, tolerance: float) -> Classify:
         starts = np.flatnonzero(np.diff(segment[order], prepend=-1))
         begin = np.append(real_below[item_class[order[starts]]], real_below[-1])
         pads = item_class[n:]
+        if heads is not None:
+            head = number[order[first]]
+            head[pads] = 0.0
+            heads[level.lo : level.hi] = head[item_class[:n]]
         return Classes(real_below[item_class[:n]], int(real_below[-1]), begin, real_below[pads], is_real[pads])
 
     return classify
@@ -272,6 +279,13 @@ def count_ahead(tree: FairshareTree, classify: Classify, ends: IntArray) -> IntA
     steps, seated, classes = _classify_levels(tree, classify, ends)
     running = _count_within(steps, seated)
     return _place(tree, steps, seated, running, classes)
+
+
+def class_heads(tree: FairshareTree, values: FloatArray, tolerance: float, ends: IntArray) -> FloatArray:
+    """Each entry's number, or that of its class where it ties, (n,): compared exactly they order as `count_ahead`."""
+    heads = values.copy()
+    _classify_levels(tree, classes_of_numbers(values, tolerance, heads), ends)
+    return heads
 
 
 def _classify_levels(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -53,7 +53,9 @@ class FairshareTree:
 
     parent: int32 (n,), −1 for the root. first_child, child_count: int32 (n,). level_offsets: int64 (levels + 1,).
     shares: float64 (n,), ≥ 0, 0 where `inherits`. inherits: the shares are *inherit*. is_group: declared with children,
-    even none. is_reserve: share deliberately left over. is_user: kind `user` (Slurm ranks these alone).
+    even none. is_reserve: share deliberately left over. is_user: kind `user` (Slurm ranks these alone). seniority:
+    called where an algorithm depends on the order of siblings, gives (n,) numbers that they are listed by; None: as
+    they are here.
     """
 
     parent: npt.NDArray[np.int32]
@@ -66,6 +68,7 @@ class FairshareTree:
     is_reserve: BoolArray
     is_user: BoolArray
     names: tuple[str, ...] | None = None
+    seniority: Callable[[], IntArray] | None = None
 
     def __post_init__(self) -> None:
         for name in ("parent", "first_child", "child_count", "level_offsets", "shares", "inherits", "is_group",
@@ -92,6 +95,28 @@ class FairshareTree:
             counts = self.child_count[parents].astype(np.int64)
             found.append(Level(lo, hi, parents, starts, counts, _grid(counts)))
         return tuple(found)
+
+    @cached_property
+    def listed(self) -> tuple[IntArray, ...] | None:
+        """Levels 1, 2, …: entries of each in the order in which siblings are listed, group by group; None: as here."""
+        if self.seniority is None:
+            return None
+        rank = self.seniority()
+        found = []
+        for level in self.levels:
+            group = np.repeat(np.arange(len(level.counts)), level.counts)
+            found.append(level.lo + np.lexsort((rank[level.lo : level.hi], group)))
+        if all((np.diff(entries) > 0).all() for entries in found):
+            return None
+        return tuple(found)
+
+    def with_shares(self, shares: npt.ArrayLike) -> FairshareTree:
+        """The same entries in the same order, with these shares, (n,)."""
+        changed, _ = FairshareTree.from_columns(
+            self.parent, shares, inherits=self.inherits, is_group=self.is_group, is_reserve=self.is_reserve,
+            is_user=self.is_user, names=self.names, seniority=self.seniority,
+        )  # fmt: skip
+        return changed
 
     @cached_property
     def is_ranked(self) -> BoolArray:
@@ -125,13 +150,14 @@ class FairshareTree:
         is_reserve: npt.ArrayLike | None = None,
         is_user: npt.ArrayLike | None = None,
         names: Sequence[str] | None = None,
+        seniority: Callable[[], IntArray] | None = None,
     ) -> tuple[FairshareTree, IntArray]:
         """Build from rows in any order; return the tree and `order`: tree entry i was row `order[i]`.
 
         parent_index: row of each row's parent, −1 for the one root. shares: ≥ 0; NaN means *inherit*, unless the mask
         `inherits` says where (shares are then ignored there). The root is a group and its shares are ignored. What has
-        children is a group, and what `is_group` names. Siblings keep the order of their rows. Raises BadTree, with
-        `row`.
+        children is a group, and what `is_group` names. Siblings keep the order of their rows; seniority: of the rows.
+        Raises BadTree, with `row`.
         """
         parents = np.ascontiguousarray(parent_index, dtype=np.int64)
         weight = np.array(shares, dtype=np.float64)
@@ -163,6 +189,7 @@ class FairshareTree:
             is_reserve=reserve,
             is_user=_mask(is_user, n)[order],
             names=None if names is None else tuple(names[row] for row in order.tolist()),
+            seniority=None if seniority is None else lambda: seniority()[order],
         )
         return tree, order
 

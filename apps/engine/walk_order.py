@@ -90,13 +90,15 @@ class _Walk:
 
     def visit(self, ruler: Ruler, manners: Manners) -> None:
         """Levels top down, each in blocks of lists."""
-        for level, blocks, kind in zip(self.listing.tree.levels, self.listing.lists, self.listing.kinds, strict=True):
-            parents, entry = level.parents, np.arange(level.lo, level.hi)
+        columns = self.listing.tree.levels, self.listing.lists, self.listing.kinds, self.listing.slots
+        for level, blocks, kind, entry in zip(*columns, strict=True):
+            parents = level.parents
             if manners.merges and len(parents) > 1:
                 by_block = np.argsort(self.block[parents], kind="stable")
                 heads = np.flatnonzero(np.diff(self.block[parents[by_block]], prepend=-1))
                 if len(heads) < len(parents):
-                    blocks, entry = _merge(level, by_block, heads)
+                    blocks, merged = _merge(level, by_block, heads)
+                    entry = entry[merged - level.lo]
                     parents = parents[by_block[heads]]
             first, handed = self.place[parents], self.is_tied[parents]
             for lists in blocks:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +18,7 @@ from apps.policies.names import MAX_DEPTH, RESERVE, new_name_problem
 from apps.policies.publishing import NextRevision
 from apps.policies.reshape import columns_of
 from apps.policies.settings import PolicySettings
+from apps.policies.uids import new_uids
 
 IndexArray = npt.NDArray[np.int64]
 WasHere = Callable[[Sequence[UUID]], set[UUID]]
@@ -182,7 +182,8 @@ def _with_kept_values(met: _Met) -> TreeColumns:
     uid = read.uid.copy()
     uid[met.known] = head.uid[met.found[met.known]]
     nameless = ~uid.any(axis=1)
-    uid[nameless] = _new_uids(int(nameless.sum()))
+    fresh = np.flatnonzero(nameless)
+    uid[fresh[np.argsort(met.declared.came[fresh])]] = new_uids(len(fresh))
     has_children = read.n_children > 0
     keeps_group = met.keeps("is_group", read.is_group == fitted.is_group[at])
     is_group = np.where(keeps_group, head.is_group[at], read.is_group) | has_children
@@ -312,12 +313,3 @@ def _nodes(tree: TreeColumns, mask: Mask) -> Iterator[Node]:
     if mask.sum() > len(tree) // 4:
         return (node for node, wanted in zip(tree.nodes(), mask.tolist(), strict=True) if wanted)
     return (tree.node(i) for i in np.flatnonzero(mask).tolist())
-
-
-def _new_uids(n: int) -> U1:
-    """Random UUIDs (version 4) in rising order: a million are written at the end of the indexes."""
-    uids = np.frombuffer(os.urandom(16 * n), dtype=np.uint8).reshape(n, 16).copy()
-    uids[:, 6] = uids[:, 6] & 0x0F | 0x40
-    uids[:, 8] = uids[:, 8] & 0x3F | 0x80
-    halves = uids.view(">u8")
-    return uids[np.lexsort((halves[:, 1], halves[:, 0]))]

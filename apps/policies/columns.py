@@ -16,6 +16,7 @@ from apps import blobs
 from apps.engine.tree import FairshareTree
 from apps.policies.names import PARENT, RESERVE
 from apps.policies.terms import Dates, Members, Mounted, read_dates, read_members, read_mounted
+from apps.policies.uids import in_order_of_creation
 
 SCOPES = ("", "local", "global")
 SPARSE = ("scope_sources", "dates", "members", "mount")  # columns that few entries have a value in
@@ -267,13 +268,14 @@ class TreeColumns:
             is_group=self.is_group,
             is_reserve=self.is_reserve,
             is_user=self._is_kind("user"),
+            seniority=lambda: in_order_of_creation(self.uid),
         )
         if not np.array_equal(order, np.arange(len(self))):
             raise blobs.CorruptBlob("The stored tree isn't in breadth-first order.")
         return tree
 
     def engine_tree(self) -> FairshareTree:
-        """The same entries, in the same order, for the engine."""
+        """The same entries, in the same order, for the engine; siblings are listed as they were created."""
         return self._engine_tree
 
     def same_as(self, other: TreeColumns) -> bool:

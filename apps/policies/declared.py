@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
+import numpy.typing as npt
 
 from apps.errors import FieldProblem, Invalid, TooLarge
 from apps.policies.columns import SCOPES, Mask, TreeColumns
@@ -35,11 +36,13 @@ _NO_UID = b"\0" * 16
 class Declared:
     """A tree that was read and found good; uids are zero where the file gives none, kinds empty where it says none.
 
+    came: (n,) the place of each entry in the file, by which siblings are in the order in which it lists them.
     carries: the values that the file says something about. says: entries that it speaks of, the others are only the
     way to them; None: all. where: names an entry's place in the file. ignored: what stands in it and is no policy's.
     """
 
     tree: TreeColumns
+    came: npt.NDArray[np.int64]
     settings: Mapping[str, Any] = field(default_factory=dict)
     policy: str = ""
     carries: frozenset[str] = frozenset(VALUES)
@@ -205,7 +208,7 @@ class Declaration:
         )
         if "says" in more:
             more["says"] = np.array(more["says"], dtype=np.bool_)[order]
-        return Declared(tree, where=lambda i: self.where(rows[i], ""), **more)
+        return Declared(tree, order, where=lambda i: self.where(rows[i], ""), **more)
 
     def where(self, row: int, key: str, line: int = 0) -> str:
         line = line or (self.line[row] if row >= 0 else 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from uuid import uuid4
 
 from apps.accounts.actor import Actor
 from apps.errors import FieldProblem, Invalid
@@ -20,12 +19,13 @@ from apps.policies.publishing import NextRevision, publish
 from apps.policies.reshape import columns_of
 from apps.policies.services import new_change_set, require_admin, slug_problems, unless_taken
 from apps.policies.settings import PolicySettings
+from apps.policies.uids import new_uid
 from apps.policies.whole_trees import summary
 
 
 def first_tree(declared: Declared, format: Format) -> TreeColumns:
     """What a file declares as a tree of its own, all uids known, in no policy yet."""
-    nothing = columns_of([Node(uuid4(), None, declared.policy or "root")])
+    nothing = columns_of([Node(new_uid(), None, declared.policy or "root")])
     tree = adopt(declared, nothing, fitted=format.fit(nothing))
     refuse_new_names(declared, nothing, tree)
     return tree

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 from apps.errors import FieldProblem, Invalid, TooLarge
 from apps.policies.adjusting import Adjusted, Adjusting, Revoked, read_adjustment
@@ -26,6 +25,7 @@ from apps.policies.percent import shares_for_percent
 from apps.policies.reshape import Changes, reshaped
 from apps.policies.settings import PolicySettings
 from apps.policies.terms import read_dates, read_members, read_mounted
+from apps.policies.uids import new_uid
 from apps.policies.working_tree import WorkingTree
 
 MOST_OPERATIONS = 10_000
@@ -163,7 +163,7 @@ def _add(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     is_group = operation.get("is_group", kind not in _LEAF_KINDS)
     if not isinstance(is_group, bool) or (is_group and kind == RESERVE):
         raise edit.refusal("is_group", "must be true or false, and false for a reserve")
-    uid = edit.uid(operation["uid"], "uid") if operation.get("uid") is not None else uuid4()
+    uid = edit.uid(operation["uid"], "uid") if operation.get("uid") is not None else new_uid()
     if edit.tree.get(uid) is not None or edit.archived(uid):
         raise edit.refusal("uid", "belongs to another entry; leave it out")
     edit.put([Node(uid, parent.uid, name, kind, shares, is_group)])

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
@@ -41,6 +41,7 @@ from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings
 from apps.policies.size_guard import Proposed, require_second_person
 from apps.policies.trees import load_archived, load_tree
+from apps.policies.uids import new_uid
 from apps.policies.whole_trees import forget_tree, is_document, summary
 
 __all__ = [
@@ -97,7 +98,7 @@ def unless_taken(slug: str) -> Iterator[None]:
 
 
 def _publish_first(policy: Policy, settings: PolicySettings, actor: Actor, at: datetime) -> Policy:
-    root = Node(uuid4(), None, policy.slug)
+    root = Node(new_uid(), None, policy.slug)
     operations = [{"op": "set_policy", "settings": settings.to_json()}]
     change_set = new_change_set(policy, 0, operations, "A new policy.", None, actor, at)
     following = NextRevision(columns_of([root]), settings, [], [root], 1, 1)

@@ -14,6 +14,8 @@ import numpy.typing as npt
 import orjson
 
 from apps.engine import sweep
+from apps.engine.algorithms.gridwide import TIE_POINTS
+from apps.engine.algorithms.inputs import prepare
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import TreeColumns
 from apps.priorities.fallen_back import FallenBack
@@ -252,6 +254,7 @@ class ServedSnapshot:
         """What an answer says of each of these entries."""
         rows, depth_of = self.lineage(entries)
         priorities = self.values.priority[rows].tolist()
+        compared = self._class_heads[rows].tolist() if self.order.decides == "deviations" else None
         scalars = self.values.scalar[rows].tolist() if self.order.decides == "vector" else None
         columns = zip(
             entries.tolist(), depth_of.tolist(), self.values.rank[entries].tolist(),
@@ -266,16 +269,21 @@ class ServedSnapshot:
                 of=self.n_ranked,
                 priorities=priorities[place][:depth],
                 vector=scalars[place][:depth] if scalars is not None else None,
+                compared=compared[place][:depth] if compared is not None else None,
             )
             for place, (entry, depth, rank, factor, has_rank, has_factor) in enumerate(columns)
         ]
 
     def _piece(
         self, entry: int, *, factor: float | None, rank: int | None, of: int, priorities: list[float],
-        vector: list[int] | None,
+        vector: list[int] | None, compared: list[float] | None = None,
     ) -> Json:  # fmt: skip
-        """What doesn't have a factor of its own gets the policy's fallback."""
-        key = self.order.key(vector=vector, priorities=priorities, depth=self.depth, rank=rank, n_ranked=self.n_ranked)
+        """What doesn't have a factor of its own gets the policy's fallback. compared: by what the rank goes, if that
+        isn't the priorities."""
+        key = self.order.key(
+            vector=vector, priorities=priorities if compared is None else compared, depth=self.depth, rank=rank,
+            n_ranked=self.n_ranked,
+        )  # fmt: skip
         return {
             "entry": self.index.path(entry),
             "factor": self.settings.fallback_factor if factor is None else factor,
@@ -291,6 +299,14 @@ class ServedSnapshot:
         rank = values.rank[entry] if values.has_rank[entry] else self.n_ranked + 1
         factor = values.factor[entry] if values.has_factor[entry] else self.settings.fallback_factor
         return float(rank), -float(factor), entry
+
+    @cached_property
+    def _class_heads(self) -> npt.NDArray[np.float64]:
+        """Deviations as the rank compares them: the same number for entries that tie."""
+        prepared = prepare(self.tree.engine_tree())
+        heads = sweep.class_heads(prepared.contest, self.values.priority[prepared.entry], TIE_POINTS, prepared.ends)
+        spread: npt.NDArray[np.float64] = prepared.spread(heads)
+        return spread
 
     @cached_property
     def order(self) -> Ordering:

@@ -118,6 +118,7 @@ class Newcomers:
 def inserted(snapshot: ServedSnapshot, entry: int, shares: float) -> Newcomer:
     """A new user with `shares` and without usage below `entry`, everybody computed with them."""
     tree, values = snapshot.tree.engine_tree(), snapshot.values
+    seniority = tree.seniority or (lambda: np.arange(tree.n_entries))
     larger, order = FairshareTree.from_columns(
         np.append(tree.parent, entry),
         np.append(tree.shares, shares),
@@ -125,6 +126,7 @@ def inserted(snapshot: ServedSnapshot, entry: int, shares: float) -> Newcomer:
         is_group=np.append(tree.is_group, False),
         is_reserve=np.append(tree.is_reserve, False),
         is_user=np.append(tree.is_user, True),
+        seniority=lambda: np.append(seniority(), tree.n_entries),
     )
     usage, group_usage = (np.append(total, 0.0)[order] for total in (values.usage, values.group_usage))
     result = compute_again(larger, usage, group_usage, algorithm=snapshot.algorithm)

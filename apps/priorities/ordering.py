@@ -70,13 +70,13 @@ class Ordering:
     ) -> str | None:
         """A string in which higher sorts later; None for an entry without a place in the order.
 
-        The vector in fixed width; the base-200 number of deviations; or the leaves that are not ahead, itself counted,
-        zero-padded: as many keys as there are different ranks, and the same for equal ones.
+        The vector in fixed width; deviations in fixed width, one number for those that tie; or the leaves that are
+        not ahead, itself counted, zero-padded: as many keys as there are different ranks, and the same for equal ones.
         """
         if self.decides == "vector" and vector is not None and self.resolution:
             return codecs.key_string(vector, depth, self.resolution)
         if self.decides == "deviations":
-            return str(codecs.grid_value(priorities, max(depth, len(priorities))))
+            return codecs.grid_key(priorities, max(depth, len(priorities)))
         if rank is None:
             return None
         return f"{n_ranked - rank + 1:0{len(str(n_ranked + 1))}d}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 from apps.policies.trees import TreeColumns
+from apps.policies.uids import new_uid
 from apps.priorities.naming import entry_name
 
 DIGITS = 6  # shares in proportion to use are rounded to this many significant digits
@@ -59,7 +59,7 @@ def operations_towards(tree: TreeColumns, root: dict[str, Any]) -> list[dict[str
         for child in node.get("children", ()):
             known = None if place is None else tree.child_named(place, child["name"])
             if known is None:
-                child_uid = str(uuid4())
+                child_uid = str(new_uid())
                 added = {key: child[key] for key in ("name", "kind", "shares")}
                 is_group = "children" in child
                 operations.append({"op": "add", "parent": uid, "uid": child_uid, "is_group": is_group, **added})

@@ -137,7 +137,7 @@ def assert_ranks(entries: list[oracles.Entry], nodes: dict[str, Any], ranks: dic
     n = sum(entry.is_ranked for entry in entries)
     for entry in entries:
         node, rank = nodes[entry.path], ranks[entry.path]
-        if entry.kind == "reserve" or (entry.is_group and not entry.children):
+        if not any(each.is_ranked for each in (entry, *entry.walk())):
             assert (node["rank"], node["factor"]) == (None, None)
             continue
         assert node["rank"] == rank

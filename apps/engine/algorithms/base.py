@@ -117,8 +117,7 @@ def assemble(
 ) -> PriorityResult:
     """Hand what the competing entries got to every entry; rank = 1 + leaves ahead, factor by rank or by key."""
     tree = prepared.tree
-    has_rank = ~tree.is_reserve & (tree.is_ranked | (tree.child_count > 0))
-    has_rank[0] = prepared.n_ranked > 0
+    has_rank = prepared.has_leaf
     ahead = prepared.spread(ahead)
     factor = codecs.factor_from_ahead(ahead, prepared.n_ranked) if key_factor is None else prepared.spread(key_factor)
     rank = np.add(ahead, 1, out=ahead)

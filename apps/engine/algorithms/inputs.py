@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine import associations, sweep
-from apps.engine.arrays import FloatArray, IntArray
+from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.errors import BadUsage
 from apps.engine.listing import Listing, list_entries
 from apps.engine.tree import FairshareTree
@@ -35,6 +35,15 @@ class Prepared:
     ends: IntArray
     n_ranked: int
     depth: int
+
+    @cached_property
+    def has_leaf(self) -> BoolArray:
+        """(n,) whether an entry is a ranked leaf or has one below: without any there is nobody to rank."""
+        tree, found = self.tree, self.tree.is_ranked.copy()
+        for level in reversed(tree.levels):
+            found[level.parents] = np.logical_or.reduceat(found[level.lo : level.hi], level.starts)
+        found.flags.writeable = False
+        return found
 
     def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Values of competing entries, handed to every entry by its seat."""

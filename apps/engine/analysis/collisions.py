@@ -130,7 +130,5 @@ def _tell_apart(pairs: FloatArray, resolutions: IntArray) -> np.ndarray[tuple[in
     """For each resolution: does it tell all pairs apart?"""
     is_apart = np.ones(len(resolutions), dtype=np.bool_)
     for low, high in pairs:
-        below = np.minimum(np.floor((low + 1.0) / 2.0 * resolutions), resolutions - 1)
-        above = np.minimum(np.floor((high + 1.0) / 2.0 * resolutions), resolutions - 1)
-        is_apart &= below != above
+        is_apart &= codecs.components(low, resolutions) != codecs.components(high, resolutions)
     return is_apart

@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from apps.engine import codecs
 from apps.engine.analysis.density import effective_priorities, highest_actual
 from apps.engine.arrays import FloatArray
 from apps.engine.operators import Operator
@@ -66,7 +67,7 @@ def significant_job(
     entry is on the edge already: any job shows. pool_usage: usage of the whole sibling group, > 0, in any unit.
     """
     priority = float(operator(np.array([target]), np.array([actual]))[0])
-    component = int(min(resolution - 1, np.floor((priority + 1.0) / 2.0 * resolution)))
+    component = int(codecs.component_of(priority, resolution))
     edge = component / resolution * 2.0 - 1.0
     reach = float(highest_actual(operator, np.array([edge]), target)[0])
     if component == 0 or reach >= 1.0 - _EDGE:

@@ -62,7 +62,7 @@ class Skeleton:
         """As if this entry had other shares."""
         changed = self.tree.shares.copy()
         changed[self.place(entry)] = shares
-        return self._compute(_tree(self.tree, changed), self.usage, self.group_usage)
+        return self._compute(self.tree.with_shares(changed), self.usage, self.group_usage)
 
     def sign(self, computed: PriorityResult, one: int, other: int) -> int:
         """1 where `one` is ahead of `other` in a result of this skeleton, −1 where behind, 0 where they tie."""
@@ -105,9 +105,11 @@ def skeleton(result: PriorityResult, one: int, other: int) -> Skeleton:
     entries = np.sort(np.concatenate(kept))
     parent = np.searchsorted(entries, tree.parent[entries]).astype(np.int64)
     parent[0] = -1
+    seniority = tree.seniority
     small, _ = FairshareTree.from_columns(
         parent, shares[entries], inherits=tree.inherits[entries], is_group=tree.is_group[entries],
         is_reserve=tree.is_reserve[entries], is_user=tree.is_user[entries],
+        seniority=None if seniority is None else lambda: seniority()[entries],
     )  # fmt: skip
     return Skeleton(result, entries, small, usage[entries], group_usage[entries])
 
@@ -123,14 +125,6 @@ def _summed(tree: FairshareTree, children: IntArray, open_ones: set[int], column
             column[alike[0]] = column[alike].sum()
         remain = np.append(remain, alike[0])
     return remain
-
-
-def _tree(tree: FairshareTree, shares: FloatArray) -> FairshareTree:
-    changed, _ = FairshareTree.from_columns(
-        tree.parent, shares, inherits=tree.inherits, is_group=tree.is_group, is_reserve=tree.is_reserve,
-        is_user=tree.is_user,
-    )  # fmt: skip
-    return changed
 
 
 def decides_by_level(result: PriorityResult) -> bool:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 
+from apps.engine import codecs, operators
 from apps.engine.fast import compiled
 from apps.engine.simulation.columns import Books, Column, Nodes, Paths, Plan, Queues, Rule, Sheet
 
 GRIDWIDE, ABSOLUTE, RELATIVE, RELATIVE_N, SIGMOID, SIGMOID_N, SLURM, COMBINED = range(8)
-ON_TARGET_TOLERANCE = 1e-12
+ON_TARGET_TOLERANCE = operators.ON_TARGET_TOLERANCE
+SMALLEST = operators.SMALLEST
+_component_of = compiled(codecs.component_of)
 
 
 @compiled
@@ -31,7 +34,7 @@ def component(target: float, actual: float, rule: Rule) -> float:
     elif rule.kind == RELATIVE:
         value = gap / larger
     elif rule.kind == RELATIVE_N:
-        value = math.copysign(abs(gap / larger) ** rule.exponent, gap)
+        value = math.copysign(max(abs(gap / larger) ** rule.exponent, SMALLEST), gap)
     elif rule.kind == SIGMOID:
         value = math.sin(math.pi / 2 * (gap / larger))
     elif rule.kind == SIGMOID_N:
@@ -42,7 +45,7 @@ def component(target: float, actual: float, rule: Rule) -> float:
         value = rule.mix * gap + (1.0 - rule.mix) * math.copysign(abs(gap / larger) ** rule.two, gap)
     if rule.kind == GRIDWIDE:
         return value
-    return min(rule.resolution - 1.0, float(math.floor((value + 1.0) / 2.0 * rule.resolution)))
+    return _component_of(value, rule.resolution)
 
 
 @compiled

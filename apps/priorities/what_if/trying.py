@@ -181,11 +181,7 @@ def _with_target(
         raise Invalid(f"target {message}.", code="impossible", fields=[FieldProblem("target", message)])
     shares[others] *= (1.0 - target) / rest
     shares[level.entry] = target
-    changed, _rows = FairshareTree.from_columns(
-        tree.parent, shares, inherits=tree.inherits, is_group=tree.is_group, is_reserve=tree.is_reserve,
-        is_user=tree.is_user,
-    )  # fmt: skip
-    return changed
+    return tree.with_shares(shares)
 
 
 def _supposed(snapshot: ServedSnapshot, more: Totals, entry: int, group: int, asked: Asked) -> Totals:
