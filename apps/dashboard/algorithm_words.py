@@ -89,10 +89,10 @@ def _operator(settings: Mapping[str, Any]) -> str:
 
 
 def defaults_of(algorithm: Algorithm) -> dict[str, Any]:
-    """Every parameter at its default, those that don't apply left out."""
+    """Every parameter at its default, those that don't apply and optional ones left out."""
     settings: dict[str, Any] = {"name": algorithm.name}
     for parameter in algorithm.parameters:
-        if parameter.applies(settings):
+        if parameter.applies(settings) and not parameter.is_optional:
             settings[parameter.name] = parameter.default
     return settings
 
@@ -152,9 +152,9 @@ def properties_in_words(declared: Properties) -> list[Told]:
         Told(
             declared.boundaries,
             _("The ends are fixed") if declared.boundaries else _("The ends are not fixed"),
-            _("Who has no share comes last, who used nothing comes first.")
+            _("Who uses something without a share comes last, who has a share and used nothing comes first.")
             if declared.boundaries
-            else _("Who has no share isn’t always last, who used nothing isn’t always first."),
+            else _("Who uses something without a share isn’t always last, who used nothing isn’t always first."),
         ),
     ]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from apps.engine.algorithms import PriorityResult, compute, get_algorithm, read_algorithm
 from apps.engine.algorithms.base import Column
+from apps.engine.algorithms.inputs import SMALLEST, prepare
 from apps.engine.case_text import RepeatedKeys, abbreviate, name_of, read_id, shown, weight
 from apps.engine.errors import BadCase, BadTree, EngineError
 from apps.engine.tree import MAX_DEPTH, FairshareTree
@@ -38,12 +39,14 @@ def solve(case: object) -> dict[str, Any]:
     case_id = read_id(case.get("id"))
     settings = read_algorithm(_read_algorithm(case))
     policy = read_policy(case)
+    _refuse_underflow(policy, settings)
     usage = _read_usage(case, policy)
     try:
         result = compute(policy.tree, usage, algorithm=settings)
     except BadTree as problem:
         place = problem.place if problem.row is None else policy.paths[problem.row]
         raise BadCase(problem.message, place=place) from None
+    _refuse_infinite(policy, result)
     return {"id": case_id, "algorithm": settings, "nodes": dict(_nodes(policy, result))}
 
 
@@ -183,6 +186,29 @@ def _read_usage(case: dict[str, Any], policy: Policy) -> np.ndarray[tuple[int], 
             raise BadCase("a reserve can't have usage", place=path)
         usage[entry] = amount
     return usage
+
+
+def _refuse_underflow(policy: Policy, settings: dict[str, Any]) -> None:
+    """Shares whose quotients doubles can't tell from zero shares; over several levels where the whole tree counts."""
+    prepared = prepare(policy.tree)
+    lost, where = prepared.lost, "in its group"
+    if lost < 0 and not get_algorithm(settings["name"]).properties(settings).isolation:
+        lost, where = prepared.lost_global, "in the whole tree"
+    if lost >= 0:
+        message = f"its target {where} is below {SMALLEST:.3g}: the shares are too far apart to be compared"
+        raise BadCase(message, place=policy.paths[lost])
+
+
+def _refuse_infinite(policy: Policy, result: PriorityResult) -> None:
+    """Numbers that JSON can't carry are the case's fault, or an algorithm's, and are named."""
+    for name in get_algorithm(result.settings["name"]).fields:
+        values = result.columns[name].values if name in result.columns else getattr(result, name, None)
+        if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
+            continue
+        is_bad = np.isnan(values) if name == "level_fs" else ~np.isfinite(values)
+        if is_bad.any():
+            place = policy.paths[int(np.argmax(is_bad))] or "/"
+            raise BadCase(f"{name} is beyond the largest number", place=place)
 
 
 def _nodes(policy: Policy, result: PriorityResult) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -33,11 +33,11 @@ class LongNumbers(NamedTuple):
 
 
 def levels(shares: FloatArray, usage: FloatArray, whole: FloatArray) -> LongNumbers:
-    """shares / (usage / whole), each quotient rounded once, half to even.
+    """shares / (usage / whole), each quotient rounded once, half to even. usage, whole: doubles or long doubles.
 
     Below all others where shares are 0; else above all others where usage is 0. `whole` > 0 elsewhere.
     """
-    if len(shares) >= _FEWEST_FOR_MACHINE_CODE:
+    if len(shares) >= _FEWEST_FOR_MACHINE_CODE and usage.dtype == np.float64:
         from apps.engine import fast, long_kernels  # here, because small trees shouldn't wait for numba to be loaded
 
         if fast.is_on():
@@ -68,8 +68,13 @@ def is_above(one: LongNumbers, other: LongNumbers) -> BoolArray:
 
 
 def _long(values: FloatArray) -> LongNumbers:
-    """Positive doubles, exactly."""
+    """Positive doubles, exactly; positive long doubles, rounded to 64 bits where they have more."""
     mantissa, exponent = np.frexp(values)
+    if values.dtype == np.longdouble:
+        whole = np.rint(np.ldexp(mantissa, 64))
+        carries = whole == 2.0**64
+        words = np.where(carries, 2.0**63, whole).astype(np.uint64)
+        return LongNumbers(exponent.astype(np.int64) - 64 + carries, words)
     return LongNumbers(exponent.astype(np.int64) - 64, np.ldexp(mantissa, 53).astype(np.uint64) << _LIFT)
 
 

@@ -26,6 +26,7 @@ class Parameter:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     unit: str = ""  # s, h, …; nothing for a plain number
+    is_optional: bool = False  # settings leave it out at its default, as they did before there was such a parameter
 
 
 def integer(name: str, label: str, default: int, minimum: int, maximum: int, **more: Any) -> Parameter:
@@ -70,7 +71,10 @@ def choice(name: str, label: str, default: str, choices: tuple[str, ...], **more
 
 
 def read_settings(name: str, parameters: Sequence[Parameter], given: Settings) -> dict[str, Any]:
-    """The settings of the algorithm of this name with all defaults filled in; BadParameter for what it doesn't take."""
+    """The settings of the algorithm of this name with defaults filled in; BadParameter for what it doesn't take.
+
+    An optional parameter is left out at its default.
+    """
     settings: dict[str, Any] = {"name": name}
     refused = set(given) - {"name"} - {parameter.name for parameter in parameters}
     if refused:
@@ -86,6 +90,8 @@ def read_settings(name: str, parameters: Sequence[Parameter], given: Settings) -
         value = given.get(parameter.name, parameter.default)
         try:
             settings[parameter.name] = parameter.read(value)
+            if parameter.is_optional and settings[parameter.name] == parameter.default:
+                del settings[parameter.name]
         except BadParameter as problem:
             raise BadParameter(problem.message, place=f"algorithm.{parameter.name}") from None
         except (ValueError, OverflowError):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from apps.engine import long_quotients
-from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray
+from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray, LongArray
 from apps.engine.long_quotients import LongNumbers
 from apps.engine.operators import ON_TARGET_TOLERANCE
 from apps.engine.walk_order import Slots
@@ -19,7 +21,8 @@ from apps.engine.walk_order import Slots
 class LongRuler:
     """Levels shares / (usage / whole) tie where they are the same 64-bit mantissas.
 
-    value, shares, usage: (n,). whole: usage of the one in whose list an entry stands, at `above` (n,).
+    value, shares, usage: (n,). whole: usage of the one in whose list an entry stands, at `above` (n,). long_sums: usage
+    and whole as long doubles, None where they are these doubles; asked only where it may matter.
     """
 
     value: FloatArray
@@ -27,6 +30,11 @@ class LongRuler:
     usage: FloatArray
     whole: FloatArray
     above: npt.NDArray[np.integer[Any]]
+    long_sums: Callable[[], tuple[LongArray, LongArray] | None] = lambda: None
+
+    @cached_property
+    def _sums(self) -> tuple[FloatArray | LongArray, FloatArray | LongArray]:
+        return self.long_sums() or (self.usage, self.whole)
 
     def settle(self, slots: Slots, order: IntArray, near: BoolArray) -> BoolArray:
         """Levels that are near, but not of the same numbers, are divided again exactly."""
@@ -54,13 +62,15 @@ class LongRuler:
 
     def _are_of_the_same_numbers(self, one: IntArray, other: IntArray) -> BoolArray:
         s, t = self.shares[one], self.shares[other]
-        u, v = self.usage[one], self.usage[other]
-        same_part = (u == v) & ((u == 0) | (self.whole[self.above[one]] == self.whole[self.above[other]]))
+        usage, whole = self._sums
+        u, v = usage[one], usage[other]
+        same_part = (u == v) & ((u == 0) | (whole[self.above[one]] == whole[self.above[other]]))
         same: BoolArray = ((s == t) & same_part) | ((s == 0) & (t == 0)) | ((s > 0) & (t > 0) & (u == 0) & (v == 0))
         return same
 
     def _measure(self, entries: IntArray) -> LongNumbers:
-        return long_quotients.levels(self.shares[entries], self.usage[entries], self.whole[self.above[entries]])
+        usage, whole = self._sums
+        return long_quotients.levels(self.shares[entries], usage[entries], whole[self.above[entries]])
 
 
 def _without_first(numbers: LongNumbers) -> LongNumbers:

@@ -33,7 +33,7 @@ def sibling_sum(tree: FairshareTree, values: FloatArray) -> FloatArray:
 def sum_up(tree: FairshareTree, own: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return (totals, child sums), each (n,): `total = own + Σ totals of the children`, in the unit of `own`."""
     totals = own.copy()
-    sums = np.zeros(tree.n_entries)
+    sums = np.zeros(tree.n_entries, dtype=own.dtype)
     for level in reversed(tree.levels):
         sums[level.parents] = np.add.reduceat(totals[level.lo : level.hi], level.starts)
         totals[level.parents] += sums[level.parents]
@@ -55,8 +55,19 @@ def divide_by_group(tree: FairshareTree, values: FloatArray, sums: FloatArray) -
 
 def normalise_siblings(tree: FairshareTree, values: FloatArray) -> FloatArray:
     """Divide by the sum over siblings, shape (n,): adds up to 1 in every group, or is all 0. `values` ≥ 0."""
-    values, _ = shrink_huge(values)
+    if values.size and float(values.max()) >= _LARGE / values.size:
+        values = _shrink_groups(tree, values)
     return divide_by_group(tree, values, sibling_sum(tree, values))
+
+
+def _shrink_groups(tree: FairshareTree, values: FloatArray) -> FloatArray:
+    """Each group times the power of two that takes its largest value to ½..1: no group loses beside a larger one."""
+    shrunk = values.copy()
+    for level in tree.levels:
+        here = slice(level.lo, level.hi)
+        exponent = np.frexp(np.maximum.reduceat(values[here], level.starts))[1]
+        shrunk[here] = np.ldexp(values[here], -np.repeat(exponent, level.counts))
+    return shrunk
 
 
 def product_down(tree: FairshareTree, values: FloatArray) -> FloatArray:

@@ -10,6 +10,7 @@ from apps.invisible import first_invisible
 LONGEST_NAME = 128
 LONGEST_KIND = 32
 MOST_SHARES = 1e15
+LEAST_SHARES = 1e-15  # above 0: quotients of shares stay numbers over several levels
 MAX_DEPTH = 64
 MOST_ENTRIES = 1_000_000
 MOST_CHILDREN = 100_000
@@ -86,13 +87,15 @@ def clean_text(value: object, longest: int) -> str:
 
 
 def clean_shares(value: object) -> float | None:
-    """A finite number from 0 to 1e15, or None for *inherit*."""
+    """0, or a finite number from 1e-15 to 1e15, or None for *inherit*."""
     if value is None or value == PARENT:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f'shares must be a number from 0 to {MOST_SHARES:g}, or "{PARENT}"; not {_kind_of(value)}')
     if not 0 <= value <= MOST_SHARES or not math.isfinite(value):
         raise ValueError(f'shares must be a number from 0 to {MOST_SHARES:g}, or "{PARENT}"; not {_short(value)}')
+    if 0 < value < LEAST_SHARES:
+        raise ValueError(f"shares must be 0, or a number from {LEAST_SHARES:g} to {MOST_SHARES:g}; not {_short(value)}")
     return float(value) + 0.0  # −0 becomes 0
 
 

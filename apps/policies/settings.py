@@ -153,7 +153,11 @@ def _algorithm(checked: _Reader, given: object, start: Json) -> Json:
         if not isinstance(name, str) or name != start["name"]:
             return read_algorithm({**asked, "name": name})
         wanted = {**start, **asked}
-        leftover = {p.name for p in get_algorithm(name).parameters if p.name not in asked and not p.applies(wanted)}
+        parameters = get_algorithm(name).parameters
+        applying = {p.name for p in parameters if p.applies(wanted)}
+        leftover = {p.name for p in parameters if p.name not in asked and p.name not in applying}
+        if {p.name for p in parameters if p.name in applying and not p.is_optional} <= asked.keys():
+            leftover |= {p.name for p in parameters if p.is_optional} - asked.keys()  # the whole is given: defaults
         return read_algorithm({key: value for key, value in wanted.items() if key not in leftover})
     except BadParameter as error:
         checked.problem(f"settings.{error.place or 'algorithm'}", error.message)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from apps.engine import codecs
 from apps.engine.algorithms import PriorityResult
-from apps.engine.algorithms.aequus import operator_of
+from apps.engine.algorithms.aequus import measure
 from apps.engine.errors import EngineError
 from apps.engine.tree import FairshareTree
 from apps.engine.vectors import lineage
@@ -181,8 +181,8 @@ def newcomer(
         priorities = [*above, target * 100.0]
         rank = 1 + _count_ahead(leaves, priorities, order)
         return Newcomer(priorities, None, rank, of, _factor(rank, of))
-    priority = operator_of(algorithm)(np.array([target]), np.zeros(1))
-    vector = [*above_scalars, int(codecs.scalar(priority, resolution)[0])]
+    priority, scalar = measure(algorithm, np.array([target]), np.zeros(1))
+    vector = [*above_scalars, int(scalar[0])]
     rank = 1 + _count_ahead(leaves, vector, order)
     factor = _factor(rank, of)
     if algorithm["factor_from"] == "key":

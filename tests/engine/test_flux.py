@@ -68,7 +68,7 @@ AMOUNTS = st.one_of(st.integers(0, 10**6), st.sampled_from((1e-300, 1e-10, 1e-9,
 
 
 @examples(150)
-@given(share_cases("flux", weights=st.one_of(st.integers(0, 10**6), st.sampled_from((1e-300, 1e300))), amounts=AMOUNTS))
+@given(share_cases("flux", weights=st.one_of(st.integers(0, 10**6), st.sampled_from((1e-150, 1e150))), amounts=AMOUNTS))
 def test_the_slow_twin_agrees_on_any_amounts(case: dict[str, Any]) -> None:
     assert_as_the_twin(case)
 

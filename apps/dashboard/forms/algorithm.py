@@ -47,7 +47,7 @@ class ParametersForm:
 def unbound(algorithm: Algorithm, current: Mapping[str, Any]) -> ParametersForm:
     """With the values in force, or the defaults where another algorithm is in force."""
     start = current if current.get("name") == algorithm.name else read_algorithm(algorithm.name)
-    fields = [_field(one, typed(start[one.name]) if one.name in start else "") for one in algorithm.parameters]
+    fields = [_field(one, _typed(one, start)) for one in algorithm.parameters]
     return ParametersForm(fields, read_algorithm(algorithm.name))
 
 
@@ -62,6 +62,13 @@ def bound(algorithm: Algorithm, data: Mapping[str, Any]) -> ParametersForm:
         place, message = error.place.removeprefix("algorithm."), error.message
     fields = [_field(one, given[one.name], message if one.name == place else "") for one in algorithm.parameters]
     return ParametersForm(fields, settings, message if place not in given else "")
+
+
+def _typed(parameter: Parameter, settings: Mapping[str, Any]) -> str:
+    """Nothing where it doesn't apply; an optional one that is left out has its default."""
+    if parameter.is_optional and parameter.applies(settings):
+        return typed(settings.get(parameter.name, parameter.default))
+    return typed(settings[parameter.name]) if parameter.name in settings else ""
 
 
 def _read(parameter: Parameter, text: str) -> Any:

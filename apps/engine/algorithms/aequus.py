@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from apps.engine import codecs, operators, sweep
 from apps.engine.algorithms.base import PriorityResult, assemble
 from apps.engine.algorithms.inputs import Compared, Prepared
+from apps.engine.arrays import FloatArray, IntArray
 from apps.engine.parameters import Parameter, Settings, choice, integer, number
+
+# Component 0 is for zero shares, and one below the balance r//2 must be left for who is over target.
+_LEAST_WITH_LAST = 4
 
 
 def _read_operator(value: object) -> str:
@@ -18,6 +24,24 @@ def _read_operator(value: object) -> str:
 def operator_of(settings: Settings) -> operators.Operator:
     """The operator these settings name."""
     return operators.get_operator(settings["operator"], k=settings.get("k", operators.DEFAULT_K))
+
+
+def measure(settings: Settings, target: FloatArray, actual: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Priorities and components of entries, both of the shape of `target`.
+
+    With `zero_shares: last` an entry without shares has the lowest of both, and all others at least component 1.
+    """
+    priority = operator_of(settings)(target, actual)
+    scalar = codecs.scalar(priority, settings["resolution"])
+    if puts_zero_shares_last(settings):
+        priority[target == 0] = -1.0
+        scalar = np.where(target == 0, 0, np.maximum(scalar, 1))
+    return priority, scalar
+
+
+def puts_zero_shares_last(settings: Settings) -> bool:
+    """Whether entries with zero shares come after all siblings with shares, also while they use nothing."""
+    return settings.get("zero_shares") == "last"
 
 
 class Aequus:
@@ -48,6 +72,15 @@ class Aequus:
             condition="to the operator 'combined'",
         ),
         choice("factor_from", "Factor from", "rank", ("rank", "key")),
+        choice(
+            "zero_shares",
+            "Zero shares",
+            "operator",
+            ("operator", "last"),
+            applies=lambda settings: settings["resolution"] >= _LEAST_WITH_LAST,
+            condition=f"to a resolution of {_LEAST_WITH_LAST} or more",
+            is_optional=True,
+        ),
     )
     fields: tuple[str, ...] = ("target", "actual", "priority", "vector", "rank", "factor")
     takes_inherit = True
@@ -59,10 +92,8 @@ class Aequus:
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
         """Priorities −1..1, components 0..r − 1, ranks and factors of every entry."""
         contest, resolution = prepared.contest, settings["resolution"]
-        priority = operator_of(settings)(prepared.target, compared.actual)
-        priority[0] = 0.0
-        scalar = codecs.scalar(priority, resolution)
-        scalar[0] = -1
+        priority, scalar = measure(settings, prepared.target, compared.actual)
+        priority[0], scalar[0] = 0.0, -1
         ahead = sweep.count_ahead(contest, sweep.classes_of_scalars(scalar, resolution), prepared.ends)
         key_factor = None
         if settings["factor_from"] == "key":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine import associations, sweep
-from apps.engine.arrays import BoolArray, FloatArray, IntArray
+from apps.engine.arrays import BoolArray, FloatArray, IntArray, LongArray
 from apps.engine.errors import BadUsage
 from apps.engine.listing import Listing, list_entries
 from apps.engine.tree import FairshareTree
@@ -22,7 +23,9 @@ from apps.engine.tree import FairshareTree
 class Prepared:
     """What a tree alone decides, computed once for a revision. All arrays follow the competing tree.
 
-    target, target_global: (m,). ends: (m,) ranked leaves that sit there. depth: levels of the ranked leaves' vectors.
+    target, target_global: (m,), at least `SMALLEST` where an entry has shares, and all above it have. ends: (m,) ranked
+    leaves that sit there. depth: levels of the ranked leaves' vectors. lost, lost_global: the first entry of the tree
+    whose target, target_global is less, −1 for none.
     """
 
     tree: FairshareTree
@@ -35,6 +38,8 @@ class Prepared:
     ends: IntArray
     n_ranked: int
     depth: int
+    lost: int
+    lost_global: int
 
     @cached_property
     def has_leaf(self) -> BoolArray:
@@ -72,6 +77,11 @@ class Prepared:
         return list_entries(self.tree, self.fairshare_parent, self.tree.is_ranked)
 
 
+# Below this, doubles lose digits: quotients of what is smaller tell nothing, or overflow.
+SMALLEST = float(np.finfo(np.float64).tiny)
+
+_EXACT = 2.0**53
+
 _prepared: WeakKeyDictionary[FairshareTree, Prepared] = WeakKeyDictionary()
 
 
@@ -79,7 +89,11 @@ def prepare(tree: FairshareTree) -> Prepared:
     """Targets, seats and depth of a tree; remembered for as long as the tree lives."""
     if tree not in _prepared:
         contest, entry, seat, is_whole = tree.competition
-        target = sweep.normalise_siblings(contest, contest.shares)
+        has_shares = contest.shares > 0
+        target, lost = _at_least_smallest(sweep.normalise_siblings(contest, contest.shares), lambda: has_shares)
+        target_global, lost_global = _at_least_smallest(
+            sweep.product_down(contest, target), lambda: sweep.product_down(contest, has_shares.astype(np.float64)) > 0
+        )
         ends = np.bincount(seat[tree.is_ranked], minlength=contest.n_entries)
         deepest = int(np.flatnonzero(ends).max(initial=0))
         _prepared[tree] = Prepared(
@@ -89,12 +103,23 @@ def prepare(tree: FairshareTree) -> Prepared:
             seat=seat,
             is_whole=is_whole,
             target=target,
-            target_global=sweep.product_down(contest, target),
+            target_global=target_global,
             ends=ends,
             n_ranked=int(ends.sum()),
             depth=int(np.searchsorted(contest.level_offsets, deepest, side="right")) - 1,
+            lost=int(entry[lost]) if lost >= 0 else -1,
+            lost_global=int(entry[lost_global]) if lost_global >= 0 else -1,
         )
     return _prepared[tree]
+
+
+def _at_least_smallest(values: FloatArray, is_some: Callable[[], BoolArray]) -> tuple[FloatArray, int]:
+    """Values that underflowed though there is something, as the smallest that counts; and the first of them or −1."""
+    is_low = values < SMALLEST
+    is_lost = is_low & is_some() if is_low.any() else is_low
+    if not is_lost.any():
+        return values, -1
+    return np.where(is_lost, SMALLEST, values), int(np.argmax(is_lost))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +127,7 @@ class Compared:
     """Usage summed per scope, ready to be compared; (n,) over all entries of the tree, multiplied by 1/`scale`.
 
     total: of the entry and all below it, in the scope it is compared by, which is its fairshare parent's. group_total:
-    the same in the scope that its *children* are compared by.
+    the same in the scope that its *children* are compared by. own, scope: what they were summed of, where it is known.
     """
 
     prepared: Prepared
@@ -110,6 +135,8 @@ class Compared:
     group_total: FloatArray
     scale: float = 1.0
     child_sum: FloatArray | None = None
+    own: FloatArray | None = None
+    scope: IntArray | None = None
 
     @property
     def usage(self) -> FloatArray:
@@ -120,6 +147,18 @@ class Compared:
     def group_usage(self) -> FloatArray:
         """Totals by which an entry's children are compared, in the unit they were given in."""
         return self.usage if self.group_total is self.total else unscale(self.group_total, self.scale)
+
+    @cached_property
+    def long_totals(self) -> tuple[LongArray, LongArray] | None:
+        """(total, group_total) as sums of long doubles; None where those of doubles are the same numbers."""
+        if self.own is None or _adds_up_exactly(self.own):
+            return None
+        tree = self.prepared.tree
+        totals = np.stack([sweep.sum_up(tree, row)[0] for row in np.atleast_2d(self.own).astype(np.longdouble)])
+        if self.scope is None:
+            return totals[0], totals[0]
+        entries = np.arange(tree.n_entries)
+        return totals[self.scope[np.maximum(self.prepared.fairshare_parent, 0)], entries], totals[self.scope, entries]
 
     @cached_property
     def actual(self) -> FloatArray:
@@ -151,12 +190,17 @@ def compare_usage(prepared: Prepared, usage: npt.ArrayLike, scope_of_entry: npt.
     own, scale = sweep.shrink_huge(own)
     if own.ndim == 1:
         total, child_sum = sweep.sum_up(tree, own)
-        return Compared(prepared, total, total, scale, child_sum)
+        return Compared(prepared, total, total, scale, child_sum, own)
     scope = _read_scope(tree, scope_of_entry, len(own))
     totals = np.stack([sweep.sum_up(tree, row)[0] for row in own])
     entries = np.arange(tree.n_entries)
     compared_by = scope[np.maximum(prepared.fairshare_parent, 0)]
-    return Compared(prepared, totals[compared_by, entries], totals[scope, entries], scale)
+    return Compared(prepared, totals[compared_by, entries], totals[scope, entries], scale, own=own, scope=scope)
+
+
+def _adds_up_exactly(own: FloatArray) -> bool:
+    """Whole numbers whose sums doubles have."""
+    return bool((own == np.floor(own)).all() and own.sum(axis=-1).max() < _EXACT)
 
 
 def compared_again(prepared: Prepared, usage: FloatArray, group_usage: FloatArray) -> Compared:

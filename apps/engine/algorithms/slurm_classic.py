@@ -44,7 +44,7 @@ def effective_usage(prepared: Prepared, usage: FloatArray) -> FloatArray:
     shares.
     """
     contest, target = prepared.contest, prepared.target
-    level_shares = sweep.sibling_sum(contest, sweep.shrink_huge(contest.shares)[0])
+    level_shares = sweep.sibling_sum(contest, target)
     effective = np.ones(contest.n_entries)
     for number, level in enumerate(contest.levels):
         here, above = slice(level.lo, level.hi), contest.parent[level.lo : level.hi]

@@ -88,13 +88,22 @@ def _ruler(prepared: Prepared, compared: Compared, shares: FloatArray, part: Flo
     """
     tree, listing = prepared.tree, prepared.users
     usage, whole, above = compared.total, compared.group_total, listing.tree.parent
+
+    def listed(usage: FloatArray, whole: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if listing.is_same:
+            return usage, whole
+        usage = np.where(dissolved, np.where(listing.is_ranked, 0.0, 1.0), usage[listing.entry])
+        return usage, np.append(whole[listing.entry], 1.0)
+
+    def long_sums() -> tuple[FloatArray, FloatArray] | None:
+        return None if compared.long_totals is None else listed(*compared.long_totals)
+
     if not listing.is_same:
         entry = listing.entry
-        shares, part, usage, whole = shares[entry], part[entry], usage[entry], np.append(whole[entry], 1.0)
         dissolved = tree.inherits[entry]
-        shares = np.where(dissolved, np.where(listing.is_ranked, 1.0, NO_LEVEL), shares)
-        usage = np.where(dissolved, np.where(listing.is_ranked, 0.0, 1.0), usage)
-        part = np.where(dissolved, usage, part)
+        shares = np.where(dissolved, np.where(listing.is_ranked, 1.0, NO_LEVEL), shares[entry])
+        usage, whole = listed(usage, whole)
+        part = np.where(dissolved, usage, part[entry])
         above = np.where(dissolved, len(usage), above)
     if np.count_nonzero(part < _TINY_PART) > np.count_nonzero(usage == 0):
         level = long_quotients.to_doubles(long_quotients.levels(shares, usage, whole[np.maximum(above, 0)]))
@@ -102,4 +111,4 @@ def _ruler(prepared: Prepared, compared: Compared, shares: FloatArray, part: Flo
         with np.errstate(divide="ignore", invalid="ignore"):
             level = shares / part
         level[shares == 0] = 0.0
-    return LongRuler(level, shares, usage, whole, above)
+    return LongRuler(level, shares, usage, whole, above, long_sums)

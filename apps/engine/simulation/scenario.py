@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from apps.engine.algorithms import read_algorithm
+from apps.engine.algorithms.aequus import puts_zero_shares_last
 from apps.engine.arrays import BoolArray
 from apps.engine.case_text import RepeatedKeys, read_id, shown
 from apps.engine.cases import Policy, read_policy
@@ -248,9 +249,8 @@ def is_incremental(algorithm: Settings) -> bool:
     """Whether the loop can compare by this algorithm itself."""
     name = algorithm["name"]
     if name == "aequus":
-        return get_operator(algorithm["operator"]).name == algorithm["operator"] and (
-            algorithm["operator"] not in installed_operators()
-        )
+        is_own = algorithm["operator"] not in installed_operators() and not puts_zero_shares_last(algorithm)
+        return is_own and get_operator(algorithm["operator"]).name == algorithm["operator"]
     return bool(name == "gridwide")
 
 
