@@ -10,6 +10,8 @@ from fractions import Fraction
 from typing import Any
 
 ON_TARGET = Fraction(1, 10**12)
+SNAP = Fraction(1, 2**47)
+SMALLEST = 2.0**-1022
 
 
 @dataclass(eq=False)
@@ -102,12 +104,16 @@ def operator(name: str, t: Fraction, s: Fraction, k: float = 0.5) -> float:
     family, _, exponent = name.partition("-")
     n = int(exponent or 1)
     if family == "relative":
-        return sign * float(gap**n)
+        return sign * max(float(gap**n), SMALLEST)
     return sign * math.pow(math.sin(math.pi / 2 * float(gap)), 1 / n)
 
 
 def scalar(p: float, r: int) -> int:
-    return min(r - 1, math.floor((p + 1) / 2 * r))
+    """The floor in exact arithmetic, of a priority that is rounded: what is next to a whole number is that number."""
+    found = math.floor((Fraction(p) + 1) * r / 2 + SNAP * r)
+    if p < 0 and 2 * found == r:
+        found -= 1
+    return min(r - 1, found)
 
 
 def padded(vector: Sequence[Any], depth: int, fill: Any) -> list[Any]:
@@ -163,3 +169,18 @@ def decayed_sum(amounts: Sequence[tuple[int, float]], as_of_s: int, weight_of_ag
             continue
         total += amount * weight_of_age(max(0, as_of_s - (start_s + 3600)))
     return total
+
+
+def deviation(target: Fraction | None, actual: Fraction | None) -> Fraction:
+    """target − actual in points, exactly; 0 on target."""
+    assert target is not None
+    assert actual is not None
+    if abs(target - actual) <= ON_TARGET * max(target, actual):
+        return Fraction(0)
+    return 100 * (target - actual)
+
+
+def whole_points(points: Fraction) -> int:
+    """Rounded half to even; what is next to a half is that half."""
+    half = Fraction(round(2 * points), 2)
+    return round(half if abs(points - half) <= 200 * SNAP else points)

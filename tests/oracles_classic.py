@@ -133,7 +133,7 @@ class Sshare:
 
 
 def solve(case: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """What compute answers for a case of either algorithm, as doubles; ranks by counting the users ahead of each."""
+    """What compute answers for a case of either algorithm, as doubles."""
     with localcontext(LONG):
         sshare = Sshare(case)
         nodes = {
@@ -146,13 +146,16 @@ def solve(case: dict[str, Any]) -> dict[str, dict[str, Any]]:
             }
             for row in sshare.rows
         }
-        users = {row.path: sshare.factor(row) for row in sshare.rows if row.kind == "user" and not row.is_group}
-        for path, node in nodes.items():
-            node["rank"] = 1 + sum(_is_ahead(other, users[path]) for other in users.values()) if path in users else None
-    return nodes
+    users = {row.path: nodes[row.path]["factor"] for row in sshare.rows if row.kind == "user" and not row.is_group}
+    ranks = _ranks(users)
+    return {path: {**node, "rank": ranks.get(path)} for path, node in nodes.items()}
 
 
-def _is_ahead(one: Decimal, other: Decimal) -> bool:
-    """Factors are doubles: what is below the smallest of them is 0 and ties."""
-    first, second = float(one), float(other)
-    return first - second > 1e-12 * first
+def _ranks(factors: dict[str, float]) -> dict[str, int]:
+    """1 + the users ahead. Factors are doubles, and neighbours within 1e-12 of the larger tie."""
+    found: dict[str, int] = {}
+    before, rank = 2.0, 1
+    for place, path in enumerate(sorted(factors, key=lambda path: -factors[path]), start=1):
+        rank = place if before - factors[path] > 1e-12 * before else rank
+        found[path], before = rank, factors[path]
+    return found

@@ -112,7 +112,7 @@ def _slurm_level(entry: Entry) -> Fraction:
         return Fraction(0)
     if entry.usage == 0:
         return INFINITE
-    return to_bits(shares / to_bits(entry.usage / whole, 64), 64)
+    return to_bits(shares / to_bits(to_bits(entry.usage, 64) / to_bits(whole, 64), 64), 64)
 
 
 @dataclass

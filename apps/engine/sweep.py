@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray
+from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray, LongArray
 from apps.engine.tree import FairshareTree, Level
 
 # Sums below this stay finite doubles, whatever is rounded on the way.
@@ -38,6 +39,18 @@ def sum_up(tree: FairshareTree, own: FloatArray) -> tuple[FloatArray, FloatArray
         sums[level.parents] = np.add.reduceat(totals[level.lo : level.hi], level.starts)
         totals[level.parents] += sums[level.parents]
     return totals, sums
+
+
+def sum_up_long(tree: FairshareTree, own: FloatArray) -> LongArray:
+    """The totals of `sum_up` as long doubles, the same in any order: exact sums, rounded once.
+
+    What stands above 2^-52 of the largest total is summed exactly in doubles, what stands below in long doubles.
+    """
+    coarse = 1.5 * 2.0 ** math.frexp(float(own.sum()))[1]
+    upper = (own + coarse) - coarse
+    totals: LongArray = sum_up(tree, upper)[0].astype(np.longdouble)
+    totals += sum_up(tree, (own - upper).astype(np.longdouble))[0]
+    return totals
 
 
 def divide_by_group(tree: FairshareTree, values: FloatArray, sums: FloatArray) -> FloatArray:

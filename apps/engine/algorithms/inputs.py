@@ -150,11 +150,11 @@ class Compared:
 
     @cached_property
     def long_totals(self) -> tuple[LongArray, LongArray] | None:
-        """(total, group_total) as sums of long doubles; None where those of doubles are the same numbers."""
+        """(total, group_total) as long doubles, rounded once; None where those of doubles are the same numbers."""
         if self.own is None or _adds_up_exactly(self.own):
             return None
         tree = self.prepared.tree
-        totals = np.stack([sweep.sum_up(tree, row)[0] for row in np.atleast_2d(self.own).astype(np.longdouble)])
+        totals = np.stack([sweep.sum_up_long(tree, row) for row in np.atleast_2d(self.own)])
         if self.scope is None:
             return totals[0], totals[0]
         entries = np.arange(tree.n_entries)
