@@ -1,0 +1,46 @@
+"""Numbers of `compute` are those of exact arithmetic: ties stay ties, whatever siblings are called, in any order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from apps.engine import codecs
+from apps.engine.operators import get_operator
+from apps.engine.simulation import choosing
+from apps.engine.simulation.contest import rule_of
+from tests.engine.exact_twins import differences
+from tests.engine.random_cases import ALGORITHMS, RESOLUTIONS
+
+DEEP_FROM = 10_000_000  # numbers that the ordinary run doesn't have
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_random_cases_agree_with_an_exact_twin(algorithm: str) -> None:
+    assert list(differences(algorithm, first=0, n=70)) == []
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_thousands_of_random_cases_agree_with_an_exact_twin(algorithm: str) -> None:
+    assert list(differences(algorithm, first=DEEP_FROM, n=3000)) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["absolute", "relative", "relative-3", "relative-1000", "sigmoid", "slurm", "combined"]
+)
+def test_the_loop_of_the_simulator_has_the_same_components(name: str) -> None:
+    shares, usage = np.meshgrid(np.arange(1, 12), np.arange(12))
+    target, actual = shares.ravel() / 40, usage.ravel() / 40
+    target, actual = np.append(target, 1 / 3), np.append(actual, (1 / 3) * (1 + 2e-12))
+    for resolution in RESOLUTIONS:
+        rule = rule_of({"name": "aequus", "operator": name, "k": 0.5, "resolution": resolution}, coarse=0)
+        found = [choosing.component(t, s, rule) for t, s in zip(target.tolist(), actual.tolist(), strict=True)]
+        assert found == codecs.scalar(get_operator(name)(target, actual), resolution).tolist()
+
+
+def test_one_number_and_many_have_the_same_component() -> None:
+    priorities = np.concatenate([np.linspace(-1, 1, 201), [-1e-300, 1e-300, -0.8, np.nextafter(0.8, 0)]])
+    for resolution in (*RESOLUTIONS, 2**31):
+        one_by_one = [codecs.component_of(priority, resolution) for priority in priorities.tolist()]
+        assert one_by_one == codecs.scalar(priorities, resolution).tolist()
