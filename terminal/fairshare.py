@@ -533,7 +533,7 @@ def _levels(page: Page, steps: Sequence[Json]) -> None:
         rows.append([name, percent(step.get("target")), actual, points(step), clean(step["state"]), ahead])
     page.table(["  level", "target", "actual", "points", "", "ahead"], rows, numbers=(1, 2, 3, 5), grows=0)
     if any(step.get("decides") for step in steps):
-        page.note("* the level that decides")
+        page.note("* the main reason")
     for step in steps:
         for said in step.get("sentences") or []:
             if str(said.get("key", "")).startswith("walk.local_only"):

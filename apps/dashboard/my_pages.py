@@ -25,7 +25,7 @@ from apps.priorities.selectors import MyPriority, WalkStep, get_my_priority
 from apps.priorities.selectors.contrasts import Comparison, LeafHit, compare_leaves, find_leaves
 from apps.priorities.selectors.kept import oldest_kept
 from apps.priorities.selectors.seen_by import who_sees_me
-from apps.priorities.sentences import Said
+from apps.priorities.sentences import Said, text_of
 from apps.priorities.stories import reason_in_short
 
 _NEWEST_CHARGES = 5
@@ -145,7 +145,7 @@ def _told(found: Comparison) -> dict[str, Any]:
     """The order first, then the level with both entries, then what would turn it."""
     order, *rest = found.sentences
     turns = [one.text for one in rest if one.key.startswith("turn.")]
-    level = next((one.text for one in rest if one.key.split(".")[1] not in ("one", "ahead") and not _is_turn(one)), "")
+    level = text_of([one for one in rest if one.key.split(".")[1] != "one" and not _is_turn(one)])
     steps = [step for step in (found.ahead_step, found.behind_step) if step is not None]
     standing = [one.text for one in rest if one.key.startswith("contrast.one.")]
     drawn = [_drawn(step, text, steps) for step, text in zip(steps, standing, strict=True)] if standing else []

@@ -88,19 +88,37 @@ def _waiting(mine: MyPriority, outlook: Outlook | None) -> list[Said]:
     """What holds it back, and until when."""
     last = mine.walk[-1] if mine.walk else None
     deciding = None if mine.deciding is None else mine.walk[mine.deciding]
-    if last is None or deciding is None:
-        return [say("advice.balance")]
-    facts = {
-        "name": deciding.name, "parent": deciding.parent_name, "actual": deciding.actual, "target": deciding.target,
-    }  # fmt: skip
-    found = []
-    if deciding.state == "over" and deciding is not last:
-        found += [say("advice.group_waits", **facts), *_outlook(deciding, outlook)]
+    if last is None or mine.is_decided_above:
+        return [say("advice.above")]
+    found = _of_group(mine, deciding, last, outlook)
     if last.state == "over":
         found += [_own_use(last), *(_outlook(last, outlook) if deciding is last else [])]
     elif last.state == "idle":
         found.append(say("advice.nothing_ran"))
-    return found or [say("advice.other_order")]
+    if not found and deciding is not None and mine.levels_decide:
+        return [say("advice.other_order", name=deciding.name)]
+    return found or [say("advice.one_number")]
+
+
+def _of_group(mine: MyPriority, deciding: WalkStep | None, last: WalkStep, outlook: Outlook | None) -> list[Said]:
+    """What a level above the own one does, where it is the main reason to wait."""
+    if deciding is None:
+        return []
+    facts = {
+        "name": deciding.name, "parent": deciding.parent_name, "actual": deciding.actual, "target": deciding.target,
+    }  # fmt: skip
+    if mine.levels_decide:
+        is_reason = deciding.state == "over" and deciding.n_ahead > 0 and deciding is not last
+        return [say("advice.group_waits", **facts), *_outlook(deciding, outlook)] if is_reason else []
+    effect = deciding.effect
+    if effect is None or not effect.lowers:
+        return []
+    if effect.ratio is None:
+        return [say("advice.no_shares", name=deciding.name, parent=deciding.parent_name)]
+    if deciding is last:
+        return []
+    said = say("advice.factor_group", **facts, factor=effect.factor, other_factor=effect.factor_above)
+    return [said, *(_outlook(deciding, outlook) if deciding.state == "over" else [])]
 
 
 def _own_use(last: WalkStep) -> Said:

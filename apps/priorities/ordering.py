@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine import codecs
-from apps.engine.algorithms import get_algorithm
+from apps.engine.algorithms import Explanation, explanation_of, get_algorithm
 from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.errors import BadParameter
 from apps.priorities.snapshots import Values
@@ -28,12 +28,12 @@ _TIE_RELATIVE = 1e-12
 class Ordering:
     """What decides under one algorithm, and how.
 
-    is_isolated: an entry's place among its siblings depends on their group alone, so that levels can be compared one
-    by one. has_own_order: the algorithm orders leaves by rules of its own; components tell why, ranks tell the order.
+    explanation: what the algorithm declares about it. has_own_order: the algorithm orders leaves by rules of its own;
+    components show why, ranks show the order.
     """
 
     decides: Literal["vector", "deviations", "ranks"]
-    is_isolated: bool
+    explanation: Explanation
     resolution: int | None = None
 
     @property
@@ -47,7 +47,12 @@ class Ordering:
 
     def components(self, values: Values) -> npt.NDArray[Any]:
         """What siblings are compared by, (n,): higher is sooner."""
-        return values.scalar if self.decides == "vector" else values.priority
+        if self.decides == "vector":
+            return values.scalar
+        if self.explanation.kind == "ratio":
+            return values.factor
+        column = values.columns.get(self.explanation.component)
+        return values.priority if column is None else column.values
 
     def ahead(self, theirs: npt.NDArray[Any], ours: float) -> Mask:
         """Which components are ahead of one of ours; neighbours within the tolerance tie."""
@@ -85,16 +90,13 @@ class Ordering:
 def ordering_of(settings: Mapping[str, Any]) -> Ordering:
     """Of an algorithm with its parameters; one whose package is gone leaves the ranks that were stored."""
     try:
-        algorithm = get_algorithm(str(settings["name"]))
-        fields, is_isolated = algorithm.fields, algorithm.properties(settings).isolation
+        fields = get_algorithm(str(settings["name"])).fields
     except (BadParameter, KeyError):
-        fields, is_isolated = (), False
-    resolution = settings.get("resolution")
+        fields = ()
+    explanation, resolution = explanation_of(settings), settings.get("resolution")
     if "vector" in fields and resolution is not None:
-        return Ordering("vector", is_isolated, int(resolution))
-    if "value" in fields:
-        return Ordering("deviations", is_isolated)
-    return Ordering("ranks", is_isolated)
+        return Ordering("vector", explanation, int(resolution))
+    return Ordering("deviations" if "value" in fields else "ranks", explanation)
 
 
 def json_number(value: float | None) -> float | str | None:

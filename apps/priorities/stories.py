@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.priorities.advice import Outlook, advise
+from apps.priorities.explanation import effect_said
 from apps.priorities.selectors.me import MyPriority
 from apps.priorities.sentences import Said, say, text_of
-from apps.priorities.walk import WalkStep, ahead_said, fallen_said, level_said
+from apps.priorities.walk import WalkStep, ahead_said, equal_said, fallen_said, level_said
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,13 @@ class LevelStory:
     decides: bool
     is_you: bool
     fallen: Said | None = None  # that others' usage doesn't count here
+    effects: Sequence[Said] = ()  # on the number of the whole path
+    equal: Sequence[Said] = ()  # who beside it is equal, and whether rounding makes it so
 
     @property
     def said(self) -> list[Said]:
         """All of it."""
-        return [self.standing, self.ahead, *([self.fallen] if self.fallen else [])]
+        return [self.standing, *self.effects, self.ahead, *self.equal, *([self.fallen] if self.fallen else [])]
 
 
 @dataclass(frozen=True)
@@ -87,15 +90,45 @@ def _reason(mine: MyPriority, deciding: WalkStep | None) -> list[Said]:
         return [say("rank.no_snapshot", policy=mine.policy_name)]
     if mine.why_unranked:
         return list(mine.why_unranked)
+    if mine.of == 1:
+        return [say("reason.alone")]
     if deciding is None:
-        return [say("reason.balance" if mine.levels_decide else "reason.alone")]
+        return [_no_level(mine)]
+    whom = "you" if deciding is mine.walk[-1] else "group"
+    return [_of_levels(mine, deciding, whom) if mine.levels_decide else _of_factor(deciding, whom)]
+
+
+def _no_level(mine: MyPriority) -> Said:
+    if mine.is_decided_above:
+        return say("reason.above")
+    if mine.explained_by == "number":
+        return say("reason.number", algorithm=mine.algorithm)
+    return say("reason.equal" if mine.levels_decide else "reason.factor_same")
+
+
+def _of_levels(mine: MyPriority, deciding: WalkStep, whom: str) -> Said:
+    """The level that puts most others ahead; where nobody is ahead, what helps."""
+    key = f"reason.{whom}"
     names = {
         "name": deciding.name, "parent": deciding.parent_name, "actual": deciding.actual, "target": deciding.target,
     }  # fmt: skip
-    key = "reason.you" if deciding is mine.walk[-1] else "reason.group"
-    if deciding.state == "over":
-        return [say(key, **names)]
-    return [say(f"{key}_less" if deciding.n_ahead else f"{key}_under", **names)]
+    if mine.n_ahead and not deciding.n_ahead:
+        return say(f"{key}_listed", name=deciding.name, parent=deciding.parent_name, algorithm=mine.algorithm)
+    if mine.n_ahead:
+        return say(key if deciding.state == "over" else f"{key}_less", **names)
+    return say(f"{key}_under" if deciding.state in ("under", "idle") else f"{key}_first", **names)
+
+
+def _of_factor(deciding: WalkStep, whom: str) -> Said:
+    """The level that changes the one number most."""
+    effect = deciding.effect
+    facts = {
+        "name": deciding.name, "parent": deciding.parent_name, "actual": deciding.actual, "target": deciding.target,
+    }  # fmt: skip
+    if effect is None or effect.ratio is None:
+        return say(f"factor.{whom}_no_shares", **facts, factor=0.0)
+    way = "lowers" if effect.lowers else "raises"
+    return say(f"factor.{whom}_{way}", **facts, factor=effect.factor, other_factor=effect.factor_above)
 
 
 def _own(mine: MyPriority, deciding: WalkStep | None) -> Said | None:
@@ -112,7 +145,8 @@ def _level(mine: MyPriority, step: WalkStep, at: int) -> LevelStory:
     is_you, decides = at == len(mine.walk) - 1, at == mine.deciding
     standing = level_said(step, is_you=is_you, decides=decides)[0]
     ahead = ahead_said(step, is_you=is_you, is_yours=not is_you)
-    return LevelStory(step, standing, ahead, decides, is_you, fallen_said(step.fallen) if step.fallen else None)
+    fallen = fallen_said(step.fallen) if step.fallen else None
+    return LevelStory(step, standing, ahead, decides, is_you, fallen, effect_said(step.effect), equal_said(step))
 
 
 _BY_ALGORITHM = {

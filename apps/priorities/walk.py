@@ -1,24 +1,26 @@
-"""The walk root→entry through one snapshot: its stored numbers, level by level, and which level decides."""
+"""The walk root→entry through one snapshot: its stored numbers, level by level, and which level is the main reason."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
-import numpy as np
-import numpy.typing as npt
-
+from apps.engine.algorithms.explanation import Kind
 from apps.policies.columns import Mask
 from apps.priorities.answers import ServedSnapshot, instant
+from apps.priorities.explanation import Effect, effect_said, effects_of, weightiest
 from apps.priorities.fallen_back import FallenBack
 from apps.priorities.ordering import json_number, own_numbers
 from apps.priorities.sentences import Said, adjustment_sentence, say, text_of
+from apps.priorities.siblings import Beside, deciding_level, siblings_of
 from apps.priorities.states import State, state_of
 
-I8 = npt.NDArray[np.int64]
+_COMPARES: dict[Kind, Literal["level", "factor", "priority"]] = {
+    "levels": "level", "ratio": "factor", "number": "priority",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,12 @@ class CountedAdjustment:
 
 @dataclass(frozen=True, slots=True)
 class WalkStep:
-    """One level. `n_siblings` counts those it is compared with, without itself and reserves; `n_ahead` of them."""
+    """One level. `n_siblings` counts those it is compared with, without itself and reserves; `n_ahead` of them.
+
+    compares: by what they are counted: `level`, where everybody in a sibling that is ahead goes first; `factor` or
+    `priority`, where one number of the whole path decides and theirs is higher; n_equal: those with the same component;
+    n_rounded: of these, those whose priority differs and whose component is the same whole number. Both for `level`.
+    """
 
     uid: UUID
     name: str
@@ -60,6 +67,10 @@ class WalkStep:
     is_group: bool = False
     is_suppressed: bool = False  # what was used here may not be told
     fallen: FallenBack | None = None  # compared by this site's usage alone, for now
+    compares: Literal["level", "factor", "priority"] = "level"
+    n_equal: int = 0
+    n_rounded: int = 0
+    effect: Effect | None = None  # on the number of the whole path, where the algorithm makes one
 
     @property
     def deviation_points(self) -> float | None:
@@ -69,7 +80,11 @@ class WalkStep:
 
 @dataclass(frozen=True)
 class Walk:
-    """All levels below the root, and the index of the one that puts most others ahead (or, for the first, behind)."""
+    """All levels below the root, and the index of the main reason.
+
+    Where levels decide that is the one at which most leaves ahead part from this entry (most of those behind, where
+    nobody is ahead); where one number does, the one that changes it most; None where neither can be said.
+    """
 
     entry: int
     chain: list[int]  # the entry of each step
@@ -81,9 +96,13 @@ def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
     """Numbers as they are stored in the snapshot, never computed again."""
     tree = snapshot.tree
     chain = [*tree.ancestors(entry), entry][1:]
-    steps = [step_at(snapshot, i) for i in chain]
-    deciding = _deciding(snapshot, entry)
-    return Walk(entry, chain, steps, None if deciding is None else chain.index(deciding))
+    damping = float(snapshot.algorithm.get("damping_factor", 1))
+    effects = effects_of(snapshot.order.explanation, snapshot.values, chain, damping)
+    steps = [replace(step_at(snapshot, i), effect=effect) for i, effect in zip(chain, effects, strict=True)]
+    if snapshot.order.explanation.kind == "levels":
+        deciding = deciding_level(snapshot, entry)
+        return Walk(entry, chain, steps, None if deciding is None else chain.index(deciding))
+    return Walk(entry, chain, steps, weightiest(effects))
 
 
 def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Said]:
@@ -106,7 +125,10 @@ def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Said]:
 
 def level_said(step: WalkStep, *, is_you: bool = False, decides: bool = False) -> list[Said]:
     """One level in words: how it stands to its target, and how many beside it are ahead. is_you: told to whom it is."""
-    said = [_standing(step, is_you=is_you, decides=decides), ahead_said(step, is_you=is_you)]
+    said = [
+        _standing(step, is_you=is_you, decides=decides), *effect_said(step.effect), ahead_said(step, is_you=is_you),
+        *equal_said(step),
+    ]  # fmt: skip
     return said if step.fallen is None else [*said, fallen_said(step.fallen)]
 
 
@@ -127,12 +149,25 @@ def without_reason(snapshot: ServedSnapshot, step: WalkStep, told: Mask) -> Walk
 
 def ahead_said(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) -> Said:
     """How many of the others at this level go first; never which."""
-    suffix = "_you" if is_you else "_yours" if is_yours else ""
-    if not step.n_siblings or step.is_suppressed:
+    if not step.n_siblings:
         return say("ahead.alone")
+    if step.is_suppressed:
+        return say("ahead.suppressed")
+    if step.compares != "level":
+        key = f"ahead.{step.compares}" if step.n_ahead else f"ahead.{step.compares}_highest"
+        return say(key, n_ahead=step.n_ahead, n_siblings=step.n_siblings)
+    suffix = "_you" if is_you else "_yours" if is_yours else ""
     if not step.n_ahead:
         return say(f"ahead.nobody{suffix}")
     return say(f"ahead.some{suffix}", n_ahead=step.n_ahead, n_siblings=step.n_siblings)
+
+
+def equal_said(step: WalkStep) -> list[Said]:
+    """How many of the others have the same component, and whether that is rounding alone."""
+    if step.is_suppressed or not step.n_equal:
+        return []
+    said = [say("ahead.equal", n=step.n_equal, n_siblings=step.n_siblings)]
+    return [*said, say("ahead.rounded", n=step.n_rounded)] if step.n_rounded else said
 
 
 def _standing(step: WalkStep, *, is_you: bool, decides: bool) -> Said:
@@ -145,7 +180,6 @@ def _standing(step: WalkStep, *, is_you: bool, decides: bool) -> Said:
     key = f"walk.{step.state}"
     if step.state in ("over", "under"):
         numbers["points"] = abs(step.deviation_points or 0.0)
-        key += "" if is_you or not step.is_group else "_group"
     if step.state == "on" and decides:
         key += "_decides"
     return say(f"{key}_you" if is_you else key, **numbers)
@@ -160,6 +194,8 @@ def step_json(step: WalkStep, said: Sequence[Said]) -> dict[str, Any]:
         "priority": json_number(step.priority),
         "columns": {name: json_number(value) for name, value in step.columns.items()},
         "state": step.state, "n_ahead": None if step.is_suppressed else step.n_ahead, "n_siblings": step.n_siblings,
+        "n_equal": None if step.is_suppressed else step.n_equal,
+        "n_rounded": None if step.is_suppressed else step.n_rounded, "effect": _effect_json(step.effect),
         "message": {"key": f"walk.{step.message_key}", "numbers": _numbers(step)}, "sentence": text_of(said),
         "sentences": [one.json() for one in said], "deviation_points": step.deviation_points,
         "suppressed": step.is_suppressed,
@@ -170,6 +206,15 @@ def step_json(step: WalkStep, said: Sequence[Said]) -> dict[str, Any]:
             }
             for each in step.adjustments
         ],
+    }  # fmt: skip
+
+
+def _effect_json(effect: Effect | None) -> dict[str, Any] | None:
+    if effect is None:
+        return None
+    return {
+        "ratio_above": effect.above, "ratio": effect.ratio, "local_ratio": effect.own_ratio, "k": effect.exponent,
+        "factor_above": effect.factor_above, "factor": effect.factor, "log2_change": json_number(effect.change),
     }  # fmt: skip
 
 
@@ -187,7 +232,7 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
         tolerance=snapshot.settings.tolerance,
     )
     parent = int(tree.parent[i])
-    n_ahead, n_siblings = _siblings_ahead(snapshot, i) if competes else (0, 0)
+    beside = siblings_of(snapshot, i) if competes else Beside()
     key = state if competes else "dissolved"
     is_group = bool(tree.is_group[i]) or bool(tree.n_children[i])
     name, parent_name = tree.name[i], tree.name[parent]
@@ -195,8 +240,9 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
         uid=tree.uuid(i), name=name, parent_name=parent_name, path=snapshot.index.path(i),
         kind=tree.kind_names[int(tree.kind_code[i])], shares=None if tree.inherit[i] else float(tree.shares[i]),
         target=target, target_global=float(values.target_global[i]) if competes else None, actual=actual,
-        priority=float(values.priority[i]) if competes else None, state=state, n_ahead=n_ahead,
-        n_siblings=n_siblings, message_key=key,
+        priority=float(values.priority[i]) if competes else None, state=state,
+        n_ahead=beside.n_ahead, n_siblings=beside.n_siblings, n_equal=beside.n_equal, n_rounded=beside.n_rounded,
+        compares=_COMPARES[snapshot.order.explanation.kind], message_key=key,
         columns=own_numbers(values, i), adjustments=adjustments_of(snapshot, i), is_group=is_group,
         fallen=snapshot.fallen.get(parent),
     )  # fmt: skip
@@ -205,8 +251,8 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
 def untold(step: WalkStep) -> WalkStep:
     """Entitlements alone."""
     return replace(
-        step, actual=None, priority=None, state="unknown", n_ahead=0, message_key="suppressed", columns={},
-        adjustments=(), is_suppressed=True,
+        step, actual=None, priority=None, state="unknown", n_ahead=0, n_equal=0, n_rounded=0, effect=None,
+        message_key="suppressed", columns={}, adjustments=(), is_suppressed=True,
     )  # fmt: skip
 
 
@@ -223,65 +269,6 @@ def adjustments_of(snapshot: ServedSnapshot, i: int) -> tuple[CountedAdjustment,
         )
         for each in found
     )  # fmt: skip
-
-
-def _siblings_ahead(snapshot: ServedSnapshot, i: int) -> tuple[int, int]:
-    """Of those an entry competes with, how many have a higher component, and how many there are."""
-    contest, entry_of, seat, _ = snapshot.tree.engine_tree().competition
-    at = int(seat[i])
-    parent = int(contest.parent[at])
-    first, count = int(contest.first_child[parent]), int(contest.child_count[parent])
-    group = np.arange(first, first + count)
-    others = entry_of[group[(group != at) & ~contest.is_reserve[group]]]
-    component = snapshot.order.components(snapshot.values)
-    return int(snapshot.order.ahead(component[others], component[i]).sum()), len(others)
-
-
-def _deciding(snapshot: ServedSnapshot, entry: int) -> int | None:
-    """The level at which most leaves ahead part from this entry; where nobody is ahead, most of those behind."""
-    rows, depth_of = snapshot.lineage(np.array([entry]))
-    own = rows[0, : int(depth_of[0])]
-    if not len(own) or not snapshot.n_ranked:
-        return None
-    if snapshot.order.is_isolated:
-        ahead, behind = _parted_by_component(snapshot, own)
-    else:
-        ahead, behind = _parted_by_place(snapshot, own)
-    counts = ahead if sum(ahead) else behind
-    return int(own[int(np.argmax(counts))]) if sum(counts) else None
-
-
-def _parted_by_component(snapshot: ServedSnapshot, own: I8) -> tuple[list[int], list[int]]:
-    """At each level, how many leaves are ahead and behind that tied with this entry on all levels above."""
-    order, leaves = snapshot.order, snapshot.leaf_components
-    mine = order.components(snapshot.values)[own]
-    level_with = np.ones(len(leaves), dtype=np.bool_)
-    ahead, behind = [], []
-    for level in range(min(len(own), leaves.shape[1])):
-        theirs = leaves[:, level]
-        is_ahead, ties = order.ahead(theirs, mine[level]), order.ties(theirs, mine[level])
-        ahead.append(int((level_with & is_ahead).sum()))
-        behind.append(int((level_with & ~is_ahead & ~ties).sum()))
-        level_with &= ties
-    return ahead, behind
-
-
-def _parted_by_place(snapshot: ServedSnapshot, own: I8) -> tuple[list[int], list[int]]:
-    """At each level, how many leaves are ahead and behind that share this entry's way so far and leave it there.
-
-    For algorithms under which a level can't be compared by itself: their order is the ranks'.
-    """
-    tree, values = snapshot.tree, snapshot.values
-    rank = values.rank[own[-1]] if values.has_rank[own[-1]] else snapshot.n_ranked + 1
-    is_ahead, is_behind = values.is_ranked & (values.rank < rank), values.is_ranked & (values.rank > rank)
-    ahead, behind = [], []
-    within = np.ones(len(tree), dtype=np.bool_)
-    for entry in own.tolist():
-        below = tree.subtree_mask(entry)
-        ahead.append(int((is_ahead & within & ~below).sum()))
-        behind.append(int((is_behind & within & ~below).sum()))
-        within = below
-    return ahead, behind
 
 
 def _numbers(step: WalkStep) -> dict[str, Any]:

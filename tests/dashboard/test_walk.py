@@ -64,7 +64,7 @@ def test_each_level_is_one_sentence_with_over_or_under_and_no_ratio() -> None:
     first, last = story.levels
     standings = [level.standing for level in story.told.levels]
     assert first.decides
-    assert [said.key for said in standings] == ["walk.over_group", "walk.on_you"]
+    assert [said.key for said in standings] == ["walk.over", "walk.on_you"]
     assert standings[0].values["points"] == pytest.approx(8.2)
     assert standings[1].values == {"name": "dholm", "parent": "VO-A", "target": 0.25, "actual": 0.241}
     assert [first.sentence, last.sentence] == [said.text for said in standings]
@@ -97,8 +97,10 @@ def test_my_own_use_is_the_reason_when_the_last_level_decides() -> None:
 
 def test_no_deciding_level_and_no_rank_have_words_of_their_own() -> None:
     level = tell(replace(MINE, deciding=None))
-    assert level.told.reason == [say("reason.balance")]
-    assert level.reason == say("reason.balance").text
+    assert level.told.reason == [say("reason.equal")]
+    assert level.reason == say("reason.equal").text
+    above = tell(replace(MINE, deciding=None, is_decided_above=True))
+    assert above.told.reason == [say("reason.above")]
     unranked = tell(replace(MINE, rank=None, deciding=None))
     assert unranked.told.verdict == say("verdict.unranked")
     assert unranked.told.number == say("number.fallback", factor=0.0435)

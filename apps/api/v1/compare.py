@@ -48,7 +48,7 @@ class ComparisonSerializer(serializers.Serializer[Any]):
     other = SideSerializer()
     ahead = serializers.CharField(allow_null=True, help_text="Its path; null: they tie")
     behind = serializers.CharField(allow_null=True)
-    decided_by = serializers.ChoiceField(["level", "whole_path", "sibling_order", "tie"])
+    decided_by = serializers.ChoiceField(["level", "whole_path", "sibling_order", "own_order", "tie"])
     level = serializers.IntegerField(allow_null=True, help_text="1 is the first below the root")
     ahead_step = WalkStepSerializer(allow_null=True, help_text="Its entry on that level")
     behind_step = WalkStepSerializer(allow_null=True)

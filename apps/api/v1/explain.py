@@ -23,7 +23,10 @@ class ExplainedSerializer(PrioritySerializer):
     """A look-up's answer with the walk; what is unmapped has none."""
 
     steps = MyStepSerializer(many=True, required=False)
-    deciding = serializers.CharField(required=False, allow_null=True, help_text="The entry of the level that decides")
+    explained_by = serializers.ChoiceField(
+        ["levels", "ratio", "number"], required=False, help_text="Level by level, or one number of the whole path"
+    )
+    deciding = serializers.CharField(required=False, allow_null=True, help_text="The entry of the main reason")
     sentence = serializers.CharField(required=False)
     sentences = SaidSerializer(many=True, required=False)
 

@@ -86,7 +86,7 @@ class ForecastSerializer(serializers.Serializer[Any]):
     revision = serializers.IntegerField()
     as_of = serializers.DateTimeField()
     has_days = serializers.BooleanField(help_text="false: what ran day by day isn't put together yet")
-    deciding = serializers.CharField(allow_null=True, help_text="The entry of the level that decides the rank")
+    deciding = serializers.CharField(allow_null=True, help_text="The entry of the level that is the main reason")
     sentence = serializers.CharField()
     sentences = SaidSerializer(many=True)
     levels = ForecastLevelSerializer(many=True)

@@ -48,7 +48,16 @@ class MyAccountSerializer(serializers.Serializer[Any]):
     of = serializers.IntegerField(allow_null=True)
     factor = serializers.FloatField(allow_null=True)
     provisional = serializers.BooleanField()
-    deciding = serializers.CharField(allow_null=True, help_text="The entry of the level that decides")
+    explained_by = serializers.ChoiceField(
+        ["levels", "ratio", "number"],
+        allow_null=True,
+        help_text="How the algorithm makes an order: level by level, or by one number of the whole path",
+    )
+    deciding = serializers.CharField(
+        allow_null=True,
+        help_text="The entry of the main reason: the level at which most of those ahead part, or, for a ratio, the one "
+        "with the largest change of log2 of the factor",
+    )
     sentence = serializers.CharField()
     sentences = SaidSerializer(many=True, help_text="Verdict, reason, and what one's own use adds")
     advice = SaidSerializer(many=True, help_text="What to do, the most helpful first")

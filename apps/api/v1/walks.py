@@ -41,6 +41,18 @@ class AdjustmentTellingSerializer(serializers.Serializer[Any]):
     sentence = serializers.CharField()
 
 
+class EffectSerializer(serializers.Serializer[Any]):
+    """What one level does to F = 2^(−R / damping factor); the ratio R of the root is 1."""
+
+    ratio_above = serializers.FloatField(allow_null=True, help_text="R of the level above; null: it has no shares")
+    ratio = serializers.FloatField(allow_null=True, help_text="R of this level; null: it has no shares")
+    local_ratio = serializers.FloatField(allow_null=True, help_text="r_l, where the algorithm has it")
+    k = serializers.FloatField(allow_null=True, help_text="The exponent of r_l, where the formula applies")
+    factor_above = serializers.FloatField()
+    factor = serializers.FloatField()
+    log2_change = NumberField(help_text="Of log2 F by this level; -Infinity where it takes F to 0")
+
+
 class WalkStepSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField()
     name = serializers.CharField()
@@ -55,6 +67,11 @@ class WalkStepSerializer(serializers.Serializer[Any]):
     state = serializers.ChoiceField(["over", "under", "on", "idle", "unknown"])
     n_ahead = serializers.IntegerField(allow_null=True, help_text="Of the others at this level")
     n_siblings = serializers.IntegerField()
+    n_equal = serializers.IntegerField(allow_null=True, help_text="Of the others, those with the same component")
+    n_rounded = serializers.IntegerField(
+        allow_null=True, help_text="Of these, those that are equal only as whole numbers at the policy's resolution"
+    )
+    effect = EffectSerializer(allow_null=True, help_text="Where the algorithm makes one number of the whole path")
     message = MessageSerializer()
     sentence = serializers.CharField()
     sentences = SaidSerializer(many=True)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from apps.engine.algorithms.aequus import Aequus
 from apps.engine.algorithms.base import Algorithm, PriorityResult
+from apps.engine.algorithms.explanation import LEVELS, NUMBER, Explanation
 from apps.engine.algorithms.flux import Flux
 from apps.engine.algorithms.gridwide import Gridwide
 from apps.engine.algorithms.inputs import compare_usage, prepare
@@ -24,11 +25,13 @@ from apps.engine.tree import FairshareTree
 
 __all__ = [
     "Algorithm",
+    "Explanation",
     "Parameter",
     "PriorityResult",
     "all_algorithms",
     "brought_algorithms",
     "compute",
+    "explanation_of",
     "get_algorithm",
     "read_algorithm",
 ]  # fmt: skip
@@ -63,6 +66,22 @@ def get_algorithm(name: str) -> Algorithm:
         why = told_why(brought_algorithms(), name)
         raise BadParameter(f"unknown algorithm {name!r:.80}; allowed are {allowed}{why}", place="algorithm.name")
     return found
+
+
+def explanation_of(settings: Settings) -> Explanation:
+    """What the algorithm of these settings declares about its explanation.
+
+    One that declares nothing is explained by its levels where it decides by a vector or a value, else as one number;
+    one whose package is gone as one number.
+    """
+    try:
+        algorithm = get_algorithm(str(settings.get("name", "")))
+    except BadParameter:
+        return NUMBER
+    declared = getattr(algorithm, "explanation", None)
+    if isinstance(declared, Explanation):
+        return declared
+    return LEVELS if {"vector", "value"} & set(algorithm.fields) else NUMBER
 
 
 def read_algorithm(given: str | Settings) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from apps.engine import codecs, operators, sweep
 from apps.engine.algorithms.base import PriorityResult, assemble
+from apps.engine.algorithms.explanation import LEVELS
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import FloatArray, IntArray
 from apps.engine.parameters import Parameter, Settings, choice, integer, number
@@ -84,6 +85,7 @@ class Aequus:
     )
     fields: tuple[str, ...] = ("target", "actual", "priority", "vector", "rank", "factor")
     takes_inherit = True
+    explanation = LEVELS
 
     def properties(self, settings: Settings) -> operators.Properties:
         """What the operator declares."""

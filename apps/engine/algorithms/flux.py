@@ -6,6 +6,7 @@ import numpy as np
 
 from apps.engine import operators
 from apps.engine.algorithms.base import Column, PriorityResult, finish
+from apps.engine.algorithms.explanation import Explanation
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import BoolArray, FloatArray
 from apps.engine.parameters import Parameter, Settings
@@ -31,6 +32,7 @@ class Flux:
     parameters: tuple[Parameter, ...] = ()
     fields: tuple[str, ...] = ("target", "actual", "weight", "rank", "factor")
     takes_inherit = False
+    explanation = Explanation("levels", component="weight")
 
     def properties(self, settings: Settings) -> operators.Properties:
         """Weights compare siblings alone, and who is idle leaves the quotients of the others as they were."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from apps.engine import operators, sweep
 from apps.engine.algorithms.base import PriorityResult, assemble
+from apps.engine.algorithms.explanation import LEVELS
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.parameters import Parameter, Settings, choice
 
@@ -25,6 +26,7 @@ class Gridwide:
     parameters: tuple[Parameter, ...] = (choice("factor_from", "Factor from", "rank", ("rank",)),)
     fields: tuple[str, ...] = ("target", "actual", "priority", "rank", "factor", "value")
     takes_inherit = True
+    explanation = LEVELS
 
     def properties(self, settings: Settings) -> operators.Properties:
         """Those of the absolute operator: deviations are differences."""

@@ -7,6 +7,7 @@ import numpy as np
 from apps.engine import operators, sweep
 from apps.engine.algorithms import sshare
 from apps.engine.algorithms.base import PriorityResult
+from apps.engine.algorithms.explanation import Explanation
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import FloatArray
 from apps.engine.parameters import Parameter, Settings
@@ -23,6 +24,7 @@ class SlurmClassic:
     parameters: tuple[Parameter, ...] = (sshare.DAMPING_FACTOR,)
     fields: tuple[str, ...] = sshare.FIELDS
     takes_inherit = True
+    explanation = Explanation("ratio", used="effective_usage", promised="norm_shares")
 
     def properties(self, settings: Settings) -> operators.Properties:
         """Shares and usage of the whole tree decide, so a priority changes with what others use."""

@@ -6,9 +6,10 @@ import numpy as np
 
 from apps.engine import operators
 from apps.engine.algorithms import sshare
-from apps.engine.algorithms.base import PriorityResult
+from apps.engine.algorithms.base import Column, PriorityResult
+from apps.engine.algorithms.explanation import Explanation
 from apps.engine.algorithms.inputs import Compared, Prepared
-from apps.engine.arrays import FloatArray
+from apps.engine.arrays import BoolArray, FloatArray
 from apps.engine.parameters import Parameter, Settings
 
 
@@ -18,14 +19,17 @@ class SlurmDepthOblivious:
     name = "slurm-depth-oblivious"
     label = "Slurm: depth-oblivious"
     formula = (
-        "F = 2^(−R/d); R = R_parent · r^k, r = (U/S) / (Σ U of the siblings / S_parent); "
-        "k = 1 where R_parent and r lie on the same side of 1, else 1 / (1 + (5 ln R_parent)²)"
+        "F = 2^(−R/d); R = R_parent · r_l^k, r_l = (U/S) / (Σ U of the siblings / S_parent); "
+        "k = 1 where R_parent and r_l lie on the same side of 1, else 1 / (1 + (5 ln R_parent)²)"
     )
     component = "2^(1 − R) − 1 with the ratio R of effective usage to normalised shares, before damping"
     reference = "Slurm: Depth-Oblivious Fair-share Factor (priority/multifactor with DEPTH_OBLIVIOUS)"
     parameters: tuple[Parameter, ...] = (sshare.DAMPING_FACTOR,)
-    fields: tuple[str, ...] = sshare.FIELDS
+    fields: tuple[str, ...] = (*sshare.FIELDS, "local_ratio", "k", "effective_ratio")
     takes_inherit = True
+    explanation = Explanation(
+        "ratio", used="effective_usage", promised="norm_shares", own_ratio="local_ratio", exponent="k"
+    )
 
     def properties(self, settings: Settings) -> operators.Properties:
         """An account's ratio reaches its members, so a priority changes with what others use, but not their order."""
@@ -37,7 +41,10 @@ class SlurmDepthOblivious:
         """Factors 0..1 of every entry, ranks of users; `columns` as `sshare` names them."""
         usage = sshare.norm_usage(prepared, compared)
         effective = effective_usage(prepared, usage[prepared.entry], compared.actual)
-        return sshare.assemble(prepared, compared, settings, norm_usage=usage, effective=effective)
+        columns = ratio_columns(prepared, effective, compared.actual)
+        return sshare.assemble(
+            prepared, compared, settings, norm_usage=usage, effective=effective, columns=columns
+        )  # fmt: skip
 
 
 def effective_usage(prepared: Prepared, usage: FloatArray, actual: FloatArray) -> FloatArray:
@@ -63,3 +70,31 @@ def effective_usage(prepared: Prepared, usage: FloatArray, actual: FloatArray) -
             is_known = (shares[here] > 0) & (shares[above] > 0) & (effective[above] > 0) & (usage[here] > 0)
             effective[here] = np.where(is_known, ratio, usage[here])
     return effective
+
+
+def ratio_columns(prepared: Prepared, effective: FloatArray, actual: FloatArray) -> dict[str, Column]:
+    """What the formula is made of, (n,): `local_ratio` r_l = actual / target ≥ 0, `k` 0..1, `effective_ratio` R ≥ 0.
+
+    k exists where the formula applies: below the first level, where S, R_parent and r_l are above 0. r_l and R exist
+    where there are shares. Nothing of an entry whose shares are *inherit*: it has no ratio of its own.
+    """
+    contest, target, shares = prepared.contest, prepared.target, prepared.target_global
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        ratio, local = effective / shares, actual / target
+        above, is_inner = ratio[contest.parent], contest.parent > 0
+        same_side = (above >= 1) & (local >= 1) | (above <= 1) & (local <= 1)
+        k = np.where(same_side, 1.0, 1.0 / (1.0 + (5.0 * np.log(above)) ** 2))
+    applies = is_inner & np.isfinite(above) & (above > 0) & np.isfinite(local) & (local > 0)
+    has_ratio = (shares > 0) & np.isfinite(ratio)
+    has_ratio[0] = False
+    own = ~prepared.tree.inherits
+
+    def column(values: FloatArray, exists: BoolArray) -> Column:
+        there: BoolArray = prepared.spread(exists) & own
+        return Column(np.where(there, prepared.spread(values), 0.0), there)
+
+    return {
+        "local_ratio": column(local, has_ratio & np.isfinite(local)),
+        "k": column(k, applies & has_ratio),
+        "effective_ratio": column(ratio, has_ratio),
+    }

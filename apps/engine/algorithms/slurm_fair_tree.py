@@ -7,6 +7,7 @@ import numpy as np
 from apps.engine import associations, long_quotients, operators, sweep
 from apps.engine.algorithms import sshare
 from apps.engine.algorithms.base import Column, PriorityResult, finish
+from apps.engine.algorithms.explanation import Explanation
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import FloatArray
 from apps.engine.parameters import Parameter, Settings, choice
@@ -35,6 +36,7 @@ class SlurmFairTree:
     parameters: tuple[Parameter, ...] = (choice("ties", "Ties", "as-slurm", tuple(_MANNERS)),)
     fields: tuple[str, ...] = sshare.FIELDS
     takes_inherit = True
+    explanation = Explanation("levels", component="level_fs")
 
     def properties(self, settings: Settings) -> operators.Properties:
         """Levels compare siblings alone, and who is idle leaves the quotients of the others as they were."""

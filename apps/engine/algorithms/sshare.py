@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -32,26 +33,28 @@ def norm_usage(prepared: Prepared, compared: Compared) -> FloatArray:
 
 
 def assemble(
-    prepared: Prepared, compared: Compared, settings: Settings, *, norm_usage: FloatArray, effective: FloatArray
-) -> PriorityResult:
+    prepared: Prepared, compared: Compared, settings: Settings, *, norm_usage: FloatArray, effective: FloatArray,
+    columns: Mapping[str, Column] | None = None,
+) -> PriorityResult:  # fmt: skip
     """Factors of every entry but a reserve, ranks of users, columns as `sshare` names them.
 
-    norm_usage: (n,) of all entries. effective: (m,) effective usage of the competing ones.
+    norm_usage: (n,) of all entries. effective: (m,) effective usage of the competing ones. columns: further ones.
     """
     tree, above = prepared.tree, prepared.fairshare_parent
     shares = prepared.spread(prepared.target_global)
     effective_of_all = associations.effective_of_all(effective, norm_usage, prepared.seat, above, tree.inherits)
     factor = associations.factor(effective_of_all, shares, settings["damping_factor"])
     is_user, has_factor = associations.users_of(tree), ~tree.is_reserve
-    columns = {
+    named = {
         "norm_shares": Column(shares),
         "norm_usage": Column(norm_usage),
         "effective_usage": Column(effective_of_all),
         "level_fs": Column(np.zeros(tree.n_entries), np.zeros(tree.n_entries, dtype=np.bool_)),
+        **(columns or {}),
     }
     return finish(
         prepared, compared, settings,
         actual=compared.actual, priority=associations.priority(effective, prepared.target_global),
         rank=associations.ranks(factor, is_user), factor=np.where(has_factor, factor, 0.0),
-        has_rank=is_user, has_factor=has_factor, is_ranked=is_user, n_ranked=int(is_user.sum()), columns=columns,
+        has_rank=is_user, has_factor=has_factor, is_ranked=is_user, n_ranked=int(is_user.sum()), columns=named,
     )  # fmt: skip

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from apps.engine.algorithms import PriorityResult
+from apps.engine.algorithms import PriorityResult, get_algorithm
 from apps.engine.explain.skeleton import Skeleton, compare, decides_by_level, first_difference, skeleton
 from apps.engine.explain.walk import Step, lineage, step_of
 
-DecidedBy = Literal["level", "whole_path", "sibling_order", "tie"]
+DecidedBy = Literal["level", "whole_path", "sibling_order", "own_order", "tie"]
 _RELATIVE_WIDTH = 1e-12
+_SAME_PRIORITY = 1e-9  # what is nearer than this is equal without any rounding
 _MOST_HALVINGS = 200
 _FARTHEST = 1e12
 
@@ -36,9 +37,11 @@ class Contrast:
     """Which of two entries is ahead, and why.
 
     decided_by: `level`, the first one whose components differ; `whole_path`, for an algorithm that makes one number of
-    all levels; `sibling_order`, where components don't decide but the order in which a scheduler lists the entries of
-    its tree (Slurm: tied accounts, and users whose shares are `parent`, who come first); `tie`. level: 1 for the first
-    below the root, where they differ, or else where their paths part; None for the same vector.
+    all levels; `sibling_order`, where the entries at which the paths part are equal and the order in which a scheduler
+    lists its tree decides (Slurm: tied accounts); `own_order`, where another rule of the algorithm does (Slurm: users
+    before accounts, and users whose shares are `parent` first); `tie`. level: 1 for the first below the root, where
+    they differ, or else where their paths part; None for the same vector. rounded: the levels above that one (all, for
+    a tie) at which the entries of the two have different priorities and the same whole number, as (level, step, step).
     ahead_step, behind_step: their entries on this level; None where the vector has ended and counts as balance. turn:
     None for a tie; for usage and shares of the entries of this level.
     """
@@ -50,32 +53,59 @@ class Contrast:
     ahead_step: Step | None
     behind_step: Step | None
     turn: Turn | None
+    rounded: tuple[tuple[int, Step, Step], ...] = ()
 
 
 def contrast(result: PriorityResult, one: int, other: int) -> Contrast:
     """Compare two entries of a result, neither the root; found by recomputing what lies around their paths."""
     sign = compare(result, one, other)
-    difference = first_difference(result, one, other)
     mine, theirs = lineage(result, one), lineage(result, other)
-    decided_by: DecidedBy = "level"
-    if sign == 0:
-        decided_by = "tie"
-    elif not decides_by_level(result):
-        decided_by = "whole_path"
-    elif difference is None or difference[1] != sign:
-        decided_by = "sibling_order"
-    at = difference[0] if decided_by == "level" and difference is not None else _parting(mine, theirs)
+    decided_by, at = _decided(result, sign, first_difference(result, one, other), mine, theirs)
     if at is None:
         return Contrast(decided_by, None, None, None, None, None, None)
+    if sign < 0:
+        one, other, mine, theirs = other, one, theirs, mine
     one_at = mine[at] if at < len(mine) else None
     other_at = theirs[at] if at < len(theirs) else None
-    if sign < 0:
-        one, other, one_at, other_at = other, one, other_at, one_at
     steps = [None if entry is None else step_of(result, entry) for entry in (one_at, other_at)]
+    rounded = _rounded(result, mine, theirs, None if sign == 0 else at)
     if sign == 0:
-        return Contrast("tie", None, None, at + 1, steps[0], steps[1], None)
-    small = skeleton(result, one, other)
-    return Contrast(decided_by, one, other, at + 1, steps[0], steps[1], _turn(small, one, other, one_at, other_at))
+        return Contrast("tie", None, None, at + 1, steps[0], steps[1], None, rounded)
+    turn = _turn(skeleton(result, one, other), one, other, one_at, other_at)
+    return Contrast(decided_by, one, other, at + 1, steps[0], steps[1], turn, rounded)
+
+
+def _decided(
+    result: PriorityResult, sign: int, difference: tuple[int, int] | None, mine: list[int], theirs: list[int]
+) -> tuple[DecidedBy, int | None]:
+    """By what, and at which level (from 0); difference: the first level whose components differ, and which is ahead."""
+    parting = _parting(mine, theirs)
+    if sign == 0:
+        return "tie", parting
+    if not decides_by_level(result):
+        return "whole_path", parting
+    at_parting = [path[parting] for path in (mine, theirs) if parting is not None and parting < len(path)]
+    is_between_groups = len(at_parting) == 2 and not result.is_ranked[at_parting].any()
+    properties = get_algorithm(result.settings["name"]).properties(result.settings)
+    is_listed = not properties.order_independent and is_between_groups
+    if difference is not None and difference[1] == sign and (difference[0] == parting or not is_listed):
+        return "level", difference[0]
+    return ("sibling_order" if is_listed else "own_order"), parting
+
+
+def _rounded(
+    result: PriorityResult, mine: list[int], theirs: list[int], end: int | None
+) -> tuple[tuple[int, Step, Step], ...]:
+    """Levels before `end` at which different entries have the same scalar though their priorities differ."""
+    if result.resolution is None:
+        return ()
+    pairs = list(zip(mine, theirs, strict=False))[:end]
+    return tuple(
+        (level, step_of(result, one), step_of(result, other))
+        for level, (one, other) in enumerate(pairs, start=1)
+        if result.scalar[one] == result.scalar[other]
+        and abs(result.priority[one] - result.priority[other]) > _SAME_PRIORITY
+    )
 
 
 def _parting(mine: list[int], theirs: list[int]) -> int | None:

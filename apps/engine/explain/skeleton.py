@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apps.engine.algorithms import PriorityResult, get_algorithm
+from apps.engine.algorithms import PriorityResult, explanation_of, get_algorithm
 from apps.engine.algorithms.inputs import compared_again, prepare
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.explain.walk import compared_values, lineage, tie_width
@@ -129,7 +129,7 @@ def _summed(tree: FairshareTree, children: IntArray, open_ones: set[int], column
 
 def decides_by_level(result: PriorityResult) -> bool:
     """Is the order made level by level, or from one number that the whole path goes into?"""
-    return get_algorithm(result.settings["name"]).properties(result.settings).isolation
+    return explanation_of(result.settings).kind == "levels"
 
 
 def compare(result: PriorityResult, one: int, other: int) -> int:
@@ -144,11 +144,15 @@ def compare(result: PriorityResult, one: int, other: int) -> int:
 
 
 def first_difference(result: PriorityResult, one: int, other: int) -> tuple[int, int] | None:
-    """The first level (from 0) whose components differ, and the sign; a vector that ends goes on with balance."""
+    """The first level (from 0) whose components differ, and the sign.
+
+    A vector that ends goes on with balance; an algorithm with an order of its own compares no level that one hasn't.
+    """
     values = compared_values(result)
     balance = 0 if result.resolution is None else result.resolution // 2
     mine, theirs = lineage(result, one), lineage(result, other)
-    for level in range(max(len(mine), len(theirs))):
+    pads = {"vector", "value"} & set(get_algorithm(result.settings["name"]).fields)
+    for level in range((max if pads else min)(len(mine), len(theirs))):
         a = float(values[mine[level]]) if level < len(mine) else balance
         b = float(values[theirs[level]]) if level < len(theirs) else balance
         sign = _sign(result, a, b)
@@ -160,5 +164,7 @@ def first_difference(result: PriorityResult, one: int, other: int) -> tuple[int,
 def _sign(result: PriorityResult, one: float, other: float) -> int:
     if one == other:
         return 0
+    if not (np.isfinite(one) and np.isfinite(other)):
+        return 1 if one > other else -1
     width = float(tie_width(result, np.array(one), np.array(other)))
     return 0 if abs(one - other) <= width else int(np.sign(one - other))

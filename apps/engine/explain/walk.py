@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from apps.engine import vectors
-from apps.engine.algorithms import PriorityResult
+from apps.engine.algorithms import PriorityResult, explanation_of
 from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.arrays import FloatArray, IntArray
 
@@ -102,8 +102,11 @@ def competitors(result: PriorityResult, entry: int) -> IntArray:
 
 
 def compared_values(result: PriorityResult) -> FloatArray | IntArray:
-    """What siblings are compared by, (n,), higher sooner: scalars, or priorities where there is no resolution."""
-    return result.priority if result.resolution is None else result.scalar
+    """What siblings are compared by, (n,), higher sooner: scalars, the column the algorithm names, or priorities."""
+    if result.resolution is not None:
+        return result.scalar
+    column = result.columns.get(explanation_of(result.settings).component)
+    return result.priority if column is None else column.values
 
 
 def tie_width(result: PriorityResult, one: FloatArray, other: FloatArray) -> FloatArray:
@@ -121,8 +124,10 @@ def _ahead(result: PriorityResult, entry: int, group: IntArray) -> tuple[int, in
     if not len(others):
         return 0, 0, None
     values = compared_values(result).astype(np.float64)
-    gap = values[others] - values[entry]
-    width = tie_width(result, values[others], values[entry])
+    same = values[others] == values[entry]  # infinity ties with infinity
+    with np.errstate(invalid="ignore"):
+        gap = np.where(same, 0.0, values[others] - values[entry])
+        width = np.where(np.isinf(gap), 0.0, tie_width(result, values[others], values[entry]))
     ahead, tied = gap > width, np.abs(gap) <= width
     if not ahead.any():
         return 0, int(tied.sum()), None

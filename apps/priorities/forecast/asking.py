@@ -16,6 +16,7 @@ from apps.policies.selectors import get_policy, list_policies
 from apps.priorities import served
 from apps.priorities.accrual import window_of
 from apps.priorities.answers import ServedSnapshot
+from apps.priorities.forecast.at_target import at_target_said
 from apps.priorities.forecast.outlook import CurvePoint, Outlook, Standing, curve_of, foresee, needs_hours
 from apps.priorities.forecast.past import DAY_S, LevelPast, competitors
 from apps.priorities.forecast.reading import read_past
@@ -55,7 +56,7 @@ class ForecastLevel:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """Of one entry of an account. deciding: the level that decides the rank, None where none does.
+    """Of one entry of an account. deciding: the level that is the main reason of its rank, None where none is.
 
     has_days: False while what ran day by day isn't put together, and nothing can be foreseen.
     """
@@ -155,7 +156,7 @@ def forecast_of(
     window = window_of(snapshot.settings.window)
     pasts = read_past(policy, snapshot, chain, hourly=needs_hours(window))
     levels = [
-        _level(policy, snapshot, i, None if pasts is None else pasts[n], share) for n, i in enumerate(chain)
+        _level(policy, snapshot, entry, i, None if pasts is None else pasts[n], share) for n, i in enumerate(chain)
     ]  # fmt: skip
     deciding = None if walk.deciding is None else walk.chain[walk.deciding]
     tree = snapshot.tree
@@ -180,8 +181,9 @@ def standing_of(snapshot: ServedSnapshot, i: int) -> Standing | None:
 
 
 def _level(
-    policy: Policy, snapshot: ServedSnapshot, i: int, past: LevelPast | None, share: float | None
+    policy: Policy, snapshot: ServedSnapshot, leaf: int, i: int, past: LevelPast | None, share: float | None
 ) -> ForecastLevel:  # fmt: skip
+    """The level of entry `i` on the path to `leaf`."""
     tree = snapshot.tree
     name, parent = tree.name[i], tree.name[max(int(tree.parent[i]), 0)]
     standing = standing_of(snapshot, i)
@@ -193,7 +195,10 @@ def _level(
         said = [say("forecast.no_days", policy=policy.name)]
     else:
         outlook = foresee(standing, past, window, as_of_s=snapshot.as_of.timestamp(), share=share)
-        said = tell_level(outlook, name=name, parent=parent, window_s=window.reach_s)
+        said = [
+            *tell_level(outlook, name=name, parent=parent, window_s=window.reach_s),
+            *at_target_said(snapshot, leaf, i),
+        ]
     return ForecastLevel(
         entry=i, uid=tree.uuid(i), name=name, parent_name=parent, path=snapshot.index.path(i),
         target=None if standing is None else standing.target, actual=None if standing is None else standing.actual,

@@ -191,7 +191,10 @@ def _compared(look: Look, one: int, other: int) -> Comparison:
     steps = [None if step is None else _told_step(look, step.entry) for step in (found.ahead_step, found.behind_step)]
     is_told = all(step is None or not step.is_suppressed for step in steps)
     turn = found.turn if is_told else None
-    said = [*_order(snapshot, sides, found), *_level(snapshot, found, steps)]
+    said = [
+        *_order(snapshot, sides, found), *_level(snapshot, found, steps), *_factors(found, sides),
+        *_rounded(look, found),
+    ]  # fmt: skip
     if found.turn is not None:
         said += _turn(snapshot, steps, turn) if turn is not None else [say("turn.suppressed")]
     return Comparison(look, *sides, found, steps[0], steps[1], turn, said)
@@ -229,14 +232,40 @@ def _level(snapshot: ServedSnapshot, found: Contrast, steps: list[WalkStep | Non
     if found.level is None or found.decided_by == "tie":
         return []
     algorithm = str(snapshot.algorithm["name"])
-    if found.decided_by == "sibling_order":
-        said = [say("contrast.sibling_order", algorithm=algorithm)]
-    elif ahead is None or behind is None:
+    between = {"level": found.level, "algorithm": algorithm}
+    if ahead is not None and behind is not None:
+        between |= {"ahead": ahead.name, "behind": behind.name}
+    if found.decided_by == "own_order":
+        said = [say("contrast.own_order", level=found.level, algorithm=algorithm)]
+    elif found.decided_by == "sibling_order":
+        said = [say("contrast.sibling_order", **between)]
+    elif "ahead" not in between:
         said = [say("contrast.ended", level=found.level)]
     else:
         key = "contrast.level" if found.decided_by == "level" else "contrast.whole_path"
-        said = [say(key, level=found.level, ahead=ahead.name, behind=behind.name, algorithm=algorithm)]
+        said = [say(key, **between)]
     return [*said, *(_standing(step) for step in steps if step is not None)]
+
+
+def _rounded(look: Look, found: Contrast) -> list[Said]:
+    """Levels at which rounding alone makes the two equal; nothing of an entry that isn't shown."""
+    said = []
+    for level, one, other in found.rounded:
+        if look.told[one.entry] and look.told[other.entry]:
+            names = {"ahead": look.snapshot.tree.name[one.entry], "behind": look.snapshot.tree.name[other.entry]}
+            numbers = {"priority": one.priority, "other_priority": other.priority, "part": one.scalar}
+            said.append(say("contrast.rounded", level=level, **names, **numbers))
+    return [*said, say("contrast.rounded_tie")] if said and found.decided_by == "tie" else said
+
+
+def _factors(found: Contrast, sides: tuple[Side, Side]) -> list[Said]:
+    """Under one number of the whole path: which numbers these are."""
+    if found.decided_by != "whole_path":
+        return []
+    ahead, behind = sides if found.ahead == sides[0].index else sides[::-1]
+    return [
+        say("contrast.factors", ahead=ahead.name, behind=behind.name, factor=ahead.factor, other_factor=behind.factor)
+    ]
 
 
 def _standing(step: WalkStep) -> Said:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from apps.accounts.actor import Actor
+from apps.engine.algorithms.explanation import Kind
 from apps.priorities.answers import instant
 from apps.priorities.lookup import AccountQuery
 from apps.priorities.selectors.looking import Look, look_at
@@ -41,13 +42,15 @@ def explain(
     }
 
 
-def rank_said(rank: int | None, of: int, deciding: WalkStep | None, why_unranked: list[Said]) -> list[Said]:
-    """The place, and the level that decides it."""
+def rank_said(
+    rank: int | None, of: int, deciding: WalkStep | None, why_unranked: list[Said], explained_by: Kind
+) -> list[Said]:  # fmt: skip
+    """The place, and the level that is the main reason for it."""
     if rank is None:
         return why_unranked or [say("rank.none")]
     if deciding is None:
         return [say("rank.place", rank=rank, of=of)]
-    return [say("rank.decided", rank=rank, of=of, name=deciding.name)]
+    return [say("rank.decided" if explained_by == "levels" else "rank.factor", rank=rank, of=of, name=deciding.name)]
 
 
 def moment_json(moment: Moment | None) -> dict[str, Any] | None:
@@ -74,13 +77,15 @@ def _explained(look: Look, result: dict[str, Any], entry: int) -> dict[str, Any]
     shown = [step for step, i in zip(steps, walk.chain, strict=True) if look.told[i]]
     is_told = walk.deciding is not None and bool(look.told[walk.chain[walk.deciding]])
     deciding = steps[walk.deciding] if is_told and walk.deciding is not None else None
-    said = rank_said(result["rank"], result["of"], deciding, unranked_said(look.snapshot, result, entry))
+    kind = look.snapshot.order.explanation.kind
+    said = rank_said(result["rank"], result["of"], deciding, unranked_said(look.snapshot, result, entry), kind)
     return {
         **result,
         "steps": [
             {**step_json(step, level_said(step, decides=step is deciding)), "decides": step is deciding}
             for step in shown
         ],
+        "explained_by": kind,
         "deciding": None if deciding is None else deciding.path,
         "sentence": text_of(said),
         "sentences": [one.json() for one in said],

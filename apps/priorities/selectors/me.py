@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
+from apps.engine.algorithms.explanation import Kind
 from apps.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.columns import Mask
 from apps.policies.models import Policy
@@ -58,7 +59,8 @@ class MyPriority:
     as_of: datetime | None = None
     provisional: bool = False
     compares: str = "vector"  # or "deviations", or "ranks": what of the levels decides
-    levels_decide: bool = True  # one by one from the top, and not one number made of all of them
+    explained_by: Kind = "levels"  # one by one from the top, or one number made of all of them
+    is_decided_above: bool = False  # the main reason is at a level that isn't shown
     why_unranked: tuple[Said, ...] = ()
     problems: tuple[str, ...] = ()  # why these numbers may be behind
     moment: Moment | None = None  # of the past
@@ -67,6 +69,10 @@ class MyPriority:
     def n_ahead(self) -> int | None:
         """Ranked leaves that go first."""
         return None if self.rank is None else self.rank - 1
+
+    @property
+    def levels_decide(self) -> bool:
+        return self.explained_by == "levels"
 
     @property
     def name(self) -> str:
@@ -190,7 +196,8 @@ def _of_entry(
         as_of=snapshot.as_of,
         provisional=bool(result.get("provisional", False)),
         compares=snapshot.order.decides,
-        levels_decide=snapshot.order.is_isolated,
+        explained_by=snapshot.order.explanation.kind,
+        is_decided_above=walk.deciding is not None and walk.deciding not in shown,
         why_unranked=tuple(unranked_said(snapshot, result, entry)),
     )
 

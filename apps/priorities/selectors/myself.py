@@ -61,12 +61,17 @@ def _who(actor: Actor) -> dict[str, Any]:
 
 def _line(mine: MyPriority, story: Story) -> dict[str, Any]:
     deciding = None if mine.deciding is None else mine.walk[mine.deciding]
-    said = story.summary if mine.error else rank_said(mine.rank, mine.of, deciding, list(mine.why_unranked))
+    said = (
+        story.summary
+        if mine.error
+        else rank_said(mine.rank, mine.of, deciding, list(mine.why_unranked), mine.explained_by)
+    )
     return {
         "account": mine.account, "group": mine.group or None, "namespace": mine.namespace or None,
         "policy": mine.policy_slug, "policy_name": mine.policy_name, "error": mine.error or None,
         "entry": mine.entry_path or None, "entry_uid": mine.entry_uid, "rank": mine.rank,
         "of": None if mine.error else mine.of, "factor": mine.factor, "provisional": mine.provisional,
+        "explained_by": None if mine.error else mine.explained_by,
         "deciding": deciding.path if deciding else None, "sentence": text_of(said), "sentences": _said(story.summary),
         "advice": _said(story.advice), "stale": story.stale.json() if story.stale else None,
         "snapshot": mine.snapshot_id, "revision": mine.revision,

@@ -35,21 +35,19 @@ TEXTS = {
     "advice.first": _(
         "Fairshare is not what holds you: nobody is ahead. Look at age, size, partition and limits instead."
     ),
-    "advice.nothing_ran": _(
-        "Nothing of yours has run, so nothing stands against you. What you submit now goes before who used more "
-        "beside you."
-    ),
+    "advice.nothing_ran": _("Nothing of yours ran in the window: there is nothing of your own to use less of."),
     "advice.group_waits": _(
-        "Your group as a whole waits, not you: %(name)s used %(actual)s of %(parent)s against %(target)s. Running less "
+        "Your group as a whole waits: %(name)s used %(actual)s of %(parent)s against %(target)s. Running less "
         "yourself helps as far as %(name)s runs less."
     ),
     "advice.own_use": _(
         "You used %(actual)s of %(parent)s against %(target)s. Let what is not urgent wait: what ran counts less with "
         "time, and each job of today counts in full."
     ),
-    "advice.balance": _("Nothing to do: you and all above you are on target, and the order changes with every job."),
+    "advice.above": _("What holds you back is at a level above those that you see."),
     "advice.other_order": _(
-        "Nothing of yours is over its part. Those ahead used even less of theirs, and each job of theirs lets you gain."
+        "You are not over your own target. Others come first at the level of %(name)s, and the order changes with "
+        "every job."
     ),
     "advice.wait_until": _("Wait until %(on)s: then %(name)s is back on target, if all goes on as in the last weeks."),
     "advice.wait_between": _(

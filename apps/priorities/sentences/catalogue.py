@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from apps.priorities.sentences import advice, contrasts, forecasts, levels, seen, verdicts
+from apps.priorities.sentences import advice, contrasts, effects, forecasts, levels, seen, verdicts
 
 TEXTS: Mapping[str, Any] = {
     **levels.TEXTS,
     **verdicts.TEXTS,
     **advice.TEXTS,
     **contrasts.TEXTS,
+    **effects.TEXTS,
     **seen.TEXTS,
     **forecasts.TEXTS,
 }

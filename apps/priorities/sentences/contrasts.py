@@ -6,17 +6,27 @@ from django.utils.translation import gettext_lazy as _
 
 TEXTS = {
     "contrast.ahead": _("%(ahead)s goes before %(behind)s: rank %(rank)s and rank %(other_rank)s of %(of)s."),
-    "contrast.tie": _("%(ahead)s and %(behind)s are level: both have rank %(rank)s of %(of)s."),
+    "contrast.tie": _("%(ahead)s and %(behind)s are equal: both have rank %(rank)s of %(of)s."),
     "contrast.level": _("Level %(level)s decides: there %(ahead)s is ahead of %(behind)s."),
     "contrast.ended": _(
         "Level %(level)s decides: one of the two ends above it, which counts there as exactly on target."
     ),
     "contrast.whole_path": _(
-        "%(algorithm)s makes one number of the whole way. The ways part at level %(level)s, with %(ahead)s and "
+        "%(algorithm)s makes one number of the whole path. The paths part at level %(level)s, with %(ahead)s and "
         "%(behind)s."
     ),
     "contrast.sibling_order": _(
-        "On all levels they are level; %(algorithm)s then takes them in the order in which they stand in the tree."
+        "At level %(level)s %(ahead)s and %(behind)s are equal; %(algorithm)s then takes them in the order in which "
+        "they stand in the tree."
+    ),
+    "contrast.own_order": _("%(algorithm)s orders them by a rule of its own. Their paths part at level %(level)s."),
+    "contrast.rounded": _(
+        "At level %(level)s %(ahead)s and %(behind)s have different priorities, %(priority)s and %(other_priority)s, "
+        "and the same whole number, %(part)s: rounding makes them equal there."
+    ),
+    "contrast.rounded_tie": _("No other level tells them apart, so they share a rank."),
+    "contrast.factors": _(
+        "Along its path the factor of %(ahead)s becomes %(factor)s, that of %(behind)s %(other_factor)s."
     ),
     "contrast.one.over": _("%(name)s used %(actual)s of %(parent)s against %(target)s: over by %(points)s."),
     "contrast.one.under": _("%(name)s used %(actual)s of %(parent)s against %(target)s: under by %(points)s."),

@@ -5,12 +5,11 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 TEXTS = {
-    "forecast.on_target": _("%(name)s is on target: there is nothing to wait for on this level."),
+    "forecast.on_target": _("%(name)s is on target."),
     "forecast.within_tolerance": _(
-        "%(name)s is within tolerance of its target, at %(actual)s of %(parent)s for %(target)s: there is nothing to "
-        "wait for on this level."
+        "%(name)s is within tolerance of its target, at %(actual)s of %(parent)s for %(target)s."
     ),
-    "forecast.nothing_used": _("Nobody in %(parent)s has used anything that counts, so nobody is ahead or behind."),
+    "forecast.nothing_used": _("Nobody in %(parent)s has used anything that counts."),
     "forecast.recovers": _(
         "If things go on as lately, %(name)s is back at its target in about %(in_s)s (%(soonest_s)s to %(latest_s)s)."
     ),
@@ -23,12 +22,11 @@ TEXTS = {
         "If %(parent)s runs as much as on its busy days, %(name)s is back at its target in about %(soonest_s)s."
     ),
     "forecast.gives_way": _(
-        "%(name)s is under its target, which puts it ahead. If things go on as lately, it has used up this lead in "
-        "about %(in_s)s (%(soonest_s)s to %(latest_s)s)."
+        "%(name)s is under its target. If things go on as lately, it reaches its target in about %(in_s)s "
+        "(%(soonest_s)s to %(latest_s)s)."
     ),
     "forecast.gives_way_about": _(
-        "%(name)s is under its target, which puts it ahead. If things go on as lately, it has used up this lead in "
-        "about %(in_s)s."
+        "%(name)s is under its target. If things go on as lately, it reaches its target in about %(in_s)s."
     ),
     "forecast.never_if_nobody_runs": _(
         "As long as nobody in %(parent)s runs anything, nothing changes: everything decays alike, and %(name)s stays "
@@ -45,7 +43,7 @@ TEXTS = {
         "Not while %(name)s keeps this pace: it takes %(share)s of what %(parent)s runs, and its target is %(target)s."
     ),
     "forecast.stays_under": _(
-        "%(name)s is under its target, which puts it ahead, and stays so at this pace: it takes %(share)s of what "
+        "%(name)s is under its target, and stays so at this pace: it takes %(share)s of what "
         "%(parent)s runs, and its target is %(target)s."
     ),
     "forecast.not_within_horizon": _(

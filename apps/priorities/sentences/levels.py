@@ -1,4 +1,4 @@
-"""Sentences about one level of the walk: of an entry, of a group and all in it (`_group`), and to you (`_you`)."""
+"""Sentences about one level of the walk: of an entry, and to you (`_you`)."""
 
 from __future__ import annotations
 
@@ -6,49 +6,22 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 TEXTS = {
-    "walk.over": _(
-        "%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s. "
-        "Over by %(points)s: it waits behind those beside it that used less of theirs."
-    ),
-    "walk.over_group": _(
-        "%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s. "
-        "Over by %(points)s, so everybody in %(name)s waits behind siblings that used less."
-    ),
-    "walk.over_you": _(
-        "You are entitled to %(target)s of %(parent)s and used %(actual)s. "
-        "Over by %(points)s: you wait behind those who used less of theirs."
-    ),
-    "walk.under": _(
-        "%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s. Under by %(points)s: this helps it."
-    ),
-    "walk.under_group": _(
-        "%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s. "
-        "Under by %(points)s: this helps everybody in %(name)s."
-    ),
-    "walk.under_you": _(
-        "You are entitled to %(target)s of %(parent)s and used %(actual)s. Under by %(points)s: this helps you."
-    ),
-    "walk.on": _(
-        "%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s. This level is not the problem."
-    ),
-    "walk.on_you": _(
-        "You are entitled to %(target)s of %(parent)s and used %(actual)s. This level is not the problem."
-    ),
+    "walk.over": _("%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s: over by %(points)s."),
+    "walk.over_you": _("You are entitled to %(target)s of %(parent)s and used %(actual)s: over by %(points)s."),
+    "walk.under": _("%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s: under by %(points)s."),
+    "walk.under_you": _("You are entitled to %(target)s of %(parent)s and used %(actual)s: under by %(points)s."),
+    "walk.on": _("%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s: on target."),
+    "walk.on_you": _("You are entitled to %(target)s of %(parent)s and used %(actual)s: on target."),
     "walk.on_decides": _(
         "%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s. "
-        "Within tolerance, yet no other level sets it apart more."
+        "Within tolerance, yet no other level is more of a reason."
     ),
     "walk.on_decides_you": _(
         "You are entitled to %(target)s of %(parent)s and used %(actual)s. "
-        "Within tolerance, yet no other level sets you apart more."
+        "Within tolerance, yet no other level is more of a reason."
     ),
-    "walk.idle": _(
-        "%(name)s is entitled to %(target)s of %(parent)s. "
-        "Nothing ran in the window, so nothing stands against it here."
-    ),
-    "walk.idle_you": _(
-        "You are entitled to %(target)s of %(parent)s. Nothing ran in the window, so nothing stands against you here."
-    ),
+    "walk.idle": _("%(name)s is entitled to %(target)s of %(parent)s. Nothing ran in the window."),
+    "walk.idle_you": _("You are entitled to %(target)s of %(parent)s. Nothing ran in the window."),
     "walk.unknown": _("%(name)s is entitled to %(target)s of %(parent)s. Its usage is not known yet."),
     "walk.unknown_you": _("You are entitled to %(target)s of %(parent)s. Your usage is not known yet."),
     "walk.dissolved": _("%(name)s has no shares of its own; its members compete one level up, in %(parent)s."),
@@ -65,6 +38,7 @@ TEXTS = {
     "fallback.above": _("This site’s usage alone counts here since %(at)s, because others aren’t heard."),
     "fallback.above_then": _("This site’s usage alone counted here then, since %(at)s, because others weren’t heard."),
     "ahead.alone": _("Nobody else is at this level."),
+    "ahead.suppressed": _("How many others are ahead is not shown."),
     "ahead.nobody": _("Nobody beside it is ahead."),
     "ahead.some": ngettext_lazy(
         "The only other one is ahead of it.",
@@ -81,6 +55,34 @@ TEXTS = {
     "ahead.some_you": ngettext_lazy(
         "The only other one is ahead of you.",
         "%(n_ahead)s of %(n_siblings)s others are ahead of you.",
+        "count",
+    ),
+    "ahead.factor": ngettext_lazy(
+        "The only other one has a higher factor.",
+        "%(n_ahead)s of %(n_siblings)s others have a higher factor.",
+        "count",
+    ),
+    "ahead.factor_highest": ngettext_lazy(
+        "The only other one has no higher factor.",
+        "None of %(n_siblings)s others has a higher factor.",
+        "count",
+    ),
+    "ahead.priority": ngettext_lazy(
+        "The only other one has a higher priority.",
+        "%(n_ahead)s of %(n_siblings)s others have a higher priority.",
+        "count",
+    ),
+    "ahead.priority_highest": ngettext_lazy(
+        "The only other one has no higher priority.",
+        "None of %(n_siblings)s others has a higher priority.",
+        "count",
+    ),
+    "ahead.equal": ngettext_lazy("%(n)s other is equal here.", "%(n)s others are equal here.", "count"),
+    "ahead.rounded": ngettext_lazy(
+        "%(n)s of them has another priority, and is equal only as a whole number: rounding makes it so. The levels "
+        "below decide between them; where there are none, the rank is the same.",
+        "%(n)s of them have other priorities, and are equal only as whole numbers: rounding makes them so. The levels "
+        "below decide between them; where there are none, the rank is the same.",
         "count",
     ),
 }

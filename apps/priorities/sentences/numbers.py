@@ -45,6 +45,19 @@ def signed(value: float | None, decimals: int = 3) -> str:
     return f"{sign}{number(abs(rounded), decimals)}"
 
 
+def signed_exact(value: float) -> str:
+    """A priority with as many digits as two that differ little need: +0.0364521."""
+    sign = "+" if value > 0 else MINUS if value < 0 else ""
+    return f"{sign}{abs(value):.6g}"
+
+
+def ratio(value: float | None) -> str:
+    """A number ≥ 0 of any size, to three digits: 1.13, 0.0032, 2.1e+09."""
+    if value is None or not isfinite(value):
+        return UNKNOWN
+    return amount(value) if value == 0 or 1e-2 <= value < 1e6 else f"{value:.3g}"
+
+
 def signed_list(values: Sequence[float], decimals: int = 3) -> str:
     """The priorities of all levels, in brackets."""
     return f"({', '.join(signed(value, decimals) for value in values)})"

@@ -18,6 +18,8 @@ _WRITTEN: Mapping[str, Callable[[Any], str]] = {
     "rank": numbers.count, "of": numbers.count, "other_rank": numbers.count, "n": numbers.count,
     "n_ahead": numbers.count, "n_siblings": numbers.count, "levels": numbers.count, "resolution": numbers.count,
     "factor": numbers.factor, "other_factor": numbers.factor,
+    "ratio": numbers.ratio, "above": numbers.ratio, "own_ratio": numbers.ratio, "k": numbers.ratio,
+    "priority": numbers.signed_exact, "other_priority": numbers.signed_exact,
     "vector": numbers.signed_list, "deviations": lambda values: numbers.signed_list(values, 1),
     "parts": lambda values: f"({', '.join(map(str, values))})",
     "at": numbers.day_and_time, "on": numbers.day, "earliest": numbers.day, "latest": numbers.day,

@@ -40,15 +40,28 @@ TEXTS = {
         "its part."
     ),
     "reason.you_less": _(
-        "Main reason: others used even less of their part. You used %(actual)s of %(parent)s against a target of "
+        "Main reason: others come first at this level. You used %(actual)s of %(parent)s against a target of "
         "%(target)s."
     ),
     "reason.group_less": _(
-        "Main reason: others used even less of their part. %(name)s as a whole used %(actual)s of %(parent)s against a "
-        "target of %(target)s."
+        "Main reason: others come first at the level of %(name)s, which as a whole used %(actual)s of %(parent)s "
+        "against a target of %(target)s."
     ),
+    "reason.you_first": _("Nobody is ahead of you. You used %(actual)s of %(parent)s against a target of %(target)s."),
+    "reason.group_first": _(
+        "Nobody is ahead of you. %(name)s as a whole used %(actual)s of %(parent)s against a target of %(target)s."
+    ),
+    "reason.you_listed": _(
+        "Main reason: others are equal to you inside %(parent)s, and %(algorithm)s takes them first, in an order of "
+        "its own."
+    ),
+    "reason.group_listed": _(
+        "Main reason: others are equal to %(name)s inside %(parent)s, and %(algorithm)s takes them first, in an order "
+        "of its own."
+    ),
+    "reason.above": _("The main reason is at a level above those that you see."),
     "reason.alone": _("Nobody else is ranked, so nothing sets you apart."),
-    "reason.balance": _("You and everybody above you are on target: no level sets you apart."),
+    "reason.equal": _("Nobody is ahead of you or behind you: no level sets you apart."),
     "own.over": _("Your own use inside %(parent)s is above your part as well."),
     "own.over_alone": _("Your own use inside %(parent)s is above your part."),
     "own.under": _("Your own use inside %(parent)s is below your part."),
