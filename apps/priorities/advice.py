@@ -95,9 +95,9 @@ def _waiting(mine: MyPriority, outlook: Outlook | None) -> list[Said]:
         found += [_own_use(last), *(_outlook(last, outlook) if deciding is last else [])]
     elif last.state == "idle":
         found.append(say("advice.nothing_ran"))
-    if not found and deciding is not None and mine.levels_decide:
+    if not found and deciding is not None and mine.levels_decide and deciding.n_ahead:
         return [say("advice.other_order", name=deciding.name)]
-    return found or [say("advice.one_number")]
+    return found or [say("advice.not_over")]
 
 
 def _of_group(mine: MyPriority, deciding: WalkStep | None, last: WalkStep, outlook: Outlook | None) -> list[Said]:

@@ -103,6 +103,8 @@ def _no_level(mine: MyPriority) -> Said:
         return say("reason.above")
     if mine.explained_by == "number":
         return say("reason.number", algorithm=mine.algorithm)
+    if all(step.target is None for step in mine.walk):
+        return say("reason.no_level")
     return say("reason.equal" if mine.levels_decide else "reason.factor_same")
 
 
@@ -112,6 +114,9 @@ def _of_levels(mine: MyPriority, deciding: WalkStep, whom: str) -> Said:
     names = {
         "name": deciding.name, "parent": deciding.parent_name, "actual": deciding.actual, "target": deciding.target,
     }  # fmt: skip
+    if mine.n_ahead and not deciding.n_ahead and mine.compares != "ranks":
+        key = "reason.ended" if mine.walk[-1].target is not None else "reason.no_own_shares"
+        return say(key, parent=mine.walk[-1].parent_name)
     if mine.n_ahead and not deciding.n_ahead:
         return say(f"{key}_listed", name=deciding.name, parent=deciding.parent_name, algorithm=mine.algorithm)
     if mine.n_ahead:

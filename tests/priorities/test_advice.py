@@ -59,7 +59,7 @@ def test_nothing_of_ones_own_over_says_so() -> None:
     assert keys(mine(group="under", own="idle")) == ["advice.nothing_ran"]
     assert keys(mine(group="over", own="idle")) == ["advice.group_waits", "advice.nothing_ran"]
     assert keys(mine(deciding=None, is_decided_above=True)) == ["advice.above"]
-    assert keys(mine(deciding=None, explained_by="number")) == ["advice.one_number"]
+    assert keys(mine(deciding=None, explained_by="number")) == ["advice.not_over"]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,8 @@ class Contrast:
     all levels; `sibling_order`, where the entries at which the paths part are equal and the order in which a scheduler
     lists its tree decides (Slurm: tied accounts); `own_order`, where another rule of the algorithm does (Slurm: users
     before accounts, and users whose shares are `parent` first); `tie`. level: 1 for the first below the root, where
-    they differ, or else where their paths part; None for the same vector. rounded: the levels above that one (all, for
+    they differ, or else where their paths part; None for the same vector (two users whose shares are *inherit*, whom
+    Slurm still tells apart). rounded: the levels above that one (all, for
     a tie) at which the entries of the two have different priorities and the same whole number, as (level, step, step).
     ahead_step, behind_step: their entries on this level; None where the vector has ended and counts as balance. turn:
     None for a tie; for usage and shares of the entries of this level.
@@ -61,10 +62,11 @@ def contrast(result: PriorityResult, one: int, other: int) -> Contrast:
     sign = compare(result, one, other)
     mine, theirs = lineage(result, one), lineage(result, other)
     decided_by, at = _decided(result, sign, first_difference(result, one, other), mine, theirs)
-    if at is None:
-        return Contrast(decided_by, None, None, None, None, None, None)
     if sign < 0:
         one, other, mine, theirs = other, one, theirs, mine
+    if at is None:
+        ahead, behind = (None, None) if sign == 0 else (one, other)
+        return Contrast(decided_by, ahead, behind, None, None, None, None)
     one_at = mine[at] if at < len(mine) else None
     other_at = theirs[at] if at < len(theirs) else None
     steps = [None if entry is None else step_of(result, entry) for entry in (one_at, other_at)]

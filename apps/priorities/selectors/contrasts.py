@@ -228,23 +228,18 @@ def _order(snapshot: ServedSnapshot, sides: tuple[Side, Side], found: Contrast) 
 
 
 def _level(snapshot: ServedSnapshot, found: Contrast, steps: list[WalkStep | None]) -> list[Said]:
-    ahead, behind = steps
-    if found.level is None or found.decided_by == "tie":
+    if found.decided_by == "tie":
         return []
     algorithm = str(snapshot.algorithm["name"])
-    between = {"level": found.level, "algorithm": algorithm}
-    if ahead is not None and behind is not None:
-        between |= {"ahead": ahead.name, "behind": behind.name}
+    standing = [_standing(step) for step in steps if step is not None]
+    ahead, behind = steps
     if found.decided_by == "own_order":
-        said = [say("contrast.own_order", level=found.level, algorithm=algorithm)]
-    elif found.decided_by == "sibling_order":
-        said = [say("contrast.sibling_order", **between)]
-    elif "ahead" not in between:
-        said = [say("contrast.ended", level=found.level)]
-    else:
-        key = "contrast.level" if found.decided_by == "level" else "contrast.whole_path"
-        said = [say(key, **between)]
-    return [*said, *(_standing(step) for step in steps if step is not None)]
+        return [say("contrast.own_order", algorithm=algorithm), *standing]
+    if ahead is None or behind is None:
+        ended = say("contrast.ended", level=found.level)
+        return [ended if found.decided_by == "level" else say("contrast.one_number", algorithm=algorithm), *standing]
+    between = {"level": found.level, "ahead": ahead.name, "behind": behind.name, "algorithm": algorithm}
+    return [say(f"contrast.{found.decided_by}", **between), *standing]
 
 
 def _rounded(look: Look, found: Contrast) -> list[Said]:

@@ -44,6 +44,7 @@ TEXTS = {
         "You used %(actual)s of %(parent)s against %(target)s. Let what is not urgent wait: what ran counts less with "
         "time, and each job of today counts in full."
     ),
+    "advice.not_over": _("You are not over your own target, and the order changes with every job."),
     "advice.above": _("What holds you back is at a level above those that you see."),
     "advice.other_order": _(
         "You are not over your own target. Others come first at the level of %(name)s, and the order changes with "

@@ -15,11 +15,12 @@ TEXTS = {
         "%(algorithm)s makes one number of the whole path. The paths part at level %(level)s, with %(ahead)s and "
         "%(behind)s."
     ),
+    "contrast.one_number": _("%(algorithm)s makes one number of the whole path."),
     "contrast.sibling_order": _(
         "At level %(level)s %(ahead)s and %(behind)s are equal; %(algorithm)s then takes them in the order in which "
         "they stand in the tree."
     ),
-    "contrast.own_order": _("%(algorithm)s orders them by a rule of its own. Their paths part at level %(level)s."),
+    "contrast.own_order": _("%(algorithm)s orders them by a rule of its own."),
     "contrast.rounded": _(
         "At level %(level)s %(ahead)s and %(behind)s have different priorities, %(priority)s and %(other_priority)s, "
         "and the same whole number, %(part)s: rounding makes them equal there."

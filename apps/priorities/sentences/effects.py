@@ -46,9 +46,6 @@ TEXTS = {
         "%(target)s. Running less yourself helps as far as %(name)s runs less."
     ),
     "advice.no_shares": _("%(name)s has no shares, so the factor is 0 whatever runs. Ask for a share of %(parent)s."),
-    "advice.one_number": _(
-        "You are not over your own target. One number of the whole path decides, and it changes with every job."
-    ),
     "forecast.factor_at_target": _(
         "If %(name)s were at its target now and nothing else were different, the factor would be %(factor)s instead of "
         "%(other_factor)s."

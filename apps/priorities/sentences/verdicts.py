@@ -59,6 +59,15 @@ TEXTS = {
         "Main reason: others are equal to %(name)s inside %(parent)s, and %(algorithm)s takes them first, in an order "
         "of its own."
     ),
+    "reason.ended": _(
+        "Main reason: others are equal to you inside %(parent)s, and the levels below decide, where yours counts as on "
+        "target."
+    ),
+    "reason.no_own_shares": _(
+        "Main reason: you have no shares of your own inside %(parent)s, which counts as on target there, and others "
+        "come first."
+    ),
+    "reason.no_level": _("You and everybody above you have no shares of their own: there is no level to compare."),
     "reason.above": _("The main reason is at a level above those that you see."),
     "reason.alone": _("Nobody else is ranked, so nothing sets you apart."),
     "reason.equal": _("Nobody is ahead of you or behind you: no level sets you apart."),
