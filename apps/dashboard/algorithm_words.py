@@ -200,7 +200,12 @@ def _own(key: str, value: float, algorithm: str, tolerance: Tolerance) -> OwnNum
     }
     if key in titles:
         return OwnNumber(key, titles[key], presentation.percent(value), f"{value!r}", None, "")
-    return OwnNumber(key, key, quotient(value), f"{value!r}", None, "")
+    ratios = {
+        "local_ratio": _("Own ratio r_l: used of its part of its group"),
+        "k": _("Exponent k of the own ratio"),
+        "effective_ratio": _("Ratio R of the whole path"),
+    }
+    return OwnNumber(key, ratios.get(key, key), quotient(value), f"{value!r}", None, "")
 
 
 def quotient(value: float) -> str:

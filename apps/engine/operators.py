@@ -235,7 +235,7 @@ def _combined(k: float) -> Operator:
         label=f"Combined, k = {k:g}",
         formula="k · absolute + (1 − k) · relative-2",
         reference=f"{PAPER}, eq. 10",
-        properties=_WITH_ABSOLUTE if k < 1 else _absolute().properties,
+        properties=_RELATIVE_FAMILY if k == 0 else _WITH_ABSOLUTE,
         off_target=off_target,
         inverse=inverse,
         parameters={"k": k},

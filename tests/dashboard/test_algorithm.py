@@ -80,6 +80,19 @@ def test_what_cant_be_used_is_marked_at_its_field_and_kept(admin: Client) -> Non
     assert in_force()["algorithm"]["k"] == 0.3
 
 
+def test_a_preview_shows_its_own_parameters(admin: Client) -> None:
+    publish(admin, algorithm="aequus", operator="sigmoid-2", resolution="100")
+    answer = send(admin, algorithm="aequus", operator="combined", resolution="50", k="0", step="preview")
+    shown = {
+        str(each.attributes["data-key"]): each.text().strip() for each in read(answer).all('[data-testid="parameter"]')
+    }
+    labels = {parameter.name: parameter.label for parameter in all_algorithms()["aequus"].parameters}
+    assert shown == {
+        labels["operator"]: "combined", labels["resolution"]: "50", labels["k"]: "0", labels["factor_from"]: "rank"
+    }  # fmt: skip
+    assert read(send(admin, algorithm="flux", step="preview")).all('[data-testid="parameter"]') == []
+
+
 def test_nothing_is_published_that_was_not_previewed_or_has_no_reason(admin: Client) -> None:
     assert send(admin, algorithm="gridwide", step="publish").status_code == 200
     shown = send(admin, algorithm="gridwide", step="preview")

@@ -236,3 +236,12 @@ def test_padded_vectors_of_many_entries_are_those_of_each() -> None:
     entries = np.arange(5)
     rows = vectors.padded_matrix(tree, result.scalar, entries, depth=3, fill=5000)
     assert rows.tolist() == [vectors.pad(result.vector(entry), 3, 10000) for entry in entries.tolist()]
+
+
+def test_combined_without_any_part_of_absolute_is_relative_2_and_has_its_properties() -> None:
+    combined, relative_2 = operators.get_operator("combined", k=0), operators.get_operator("relative-2")
+    steps = np.linspace(0.0, 1.0, 41)
+    t, s = np.repeat(steps, 41), np.tile(steps, 41)
+    assert np.array_equal(combined(t, s), relative_2(t, s))
+    assert combined.properties == relative_2.properties
+    assert operators.get_operator("combined", k=0.25).properties == operators.get_operator("absolute").properties

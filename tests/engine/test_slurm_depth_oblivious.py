@@ -178,3 +178,36 @@ def test_an_idle_member_of_a_busy_account_has_the_best_factor() -> None:
     case = two_levels([[(1, 0), (1, 90)], [(1, 10)]], [1, 1])
     nodes = solve(case)["nodes"]
     assert (nodes["/g0/u0"]["effective_usage"], nodes["/g0/u0"]["factor"]) == (0.0, 1.0)
+
+
+@given(case=share_cases(NAME))
+def test_the_columns_of_the_formula_give_the_ratio_and_the_factor(case: dict[str, Any]) -> None:
+    """R = R_parent · r_l^k and F = 2^−R, each number as it is shown; what doesn't exist is null."""
+    nodes = solve(case)["nodes"]
+    for path, node in nodes.items():
+        ratio, own, k = node["effective_ratio"], node["local_ratio"], node["k"]
+        if ratio is not None and node["factor"] is not None:
+            assert node["factor"] == pytest.approx(2.0**-ratio, rel=1e-9)
+        above = nodes.get(path.rpartition("/")[0], {"effective_ratio": None})["effective_ratio"]
+        if k is not None and above is not None:
+            assert (k == 1) == ((above - 1) * (own - 1) >= 0) or abs(math.log(above)) < 1e-7
+            assert ratio == pytest.approx(above * own**k, rel=1e-9)
+
+
+def test_the_worked_example_shows_its_local_ratio_and_its_exponent() -> None:
+    """A group that used twice its part, in it somebody who used two thirds of theirs: r_l is a third."""
+    policy = {
+        "name": "root", "shares": 1, "children": [
+            {"name": "g", "shares": 1, "kind": "account", "children": [
+                {"name": "u", "shares": 1, "kind": "user"}, {"name": "v", "shares": 2, "kind": "user"}]},
+            {"name": "h", "shares": 3, "kind": "account", "children": [{"name": "w", "shares": 1, "kind": "user"}]},
+        ],
+    }  # fmt: skip
+    case = {"id": "x", "algorithm": {"name": NAME}, "policy": policy, "usage": {"/g/u": 1, "/g/v": 8, "/h/w": 9}}
+    nodes = solve(case)["nodes"]
+    assert (nodes["/g"]["local_ratio"], nodes["/g"]["effective_ratio"], nodes["/g"]["k"]) == (2.0, 2.0, None)
+    user = nodes["/g/u"]
+    assert user["local_ratio"] == pytest.approx(1 / 3)
+    assert user["k"] == pytest.approx(1 / (1 + (5 * math.log(2)) ** 2), rel=1e-12)
+    assert user["effective_ratio"] == pytest.approx(1.83806, abs=5e-6)
+    assert user["factor"] == pytest.approx(0.279697, abs=5e-7)

@@ -238,7 +238,7 @@ def check(about: About, said: Said) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(world=worlds())
 def test_no_sentence_is_contradicted_by_the_ranks(algorithm: dict[str, Any], world: Any) -> None:
     snapshot = snapshot_of(*world, algorithm)
@@ -256,7 +256,7 @@ def test_no_sentence_is_contradicted_by_the_ranks(algorithm: dict[str, Any], wor
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(world=worlds())
 def test_why_one_goes_before_another_is_true(algorithm: dict[str, Any], world: Any) -> None:
     snapshot = snapshot_of(*world, algorithm)
@@ -302,13 +302,12 @@ def _check_contrast(
         assert numbers["priority"] != pytest.approx(numbers["other_priority"], abs=1e-9)
         assert numbers["part"] in values.scalar
     else:
-        assert said.key.split(".")[0] == "turn" or said.key in ("contrast.whole_path", "contrast.one_number", "contrast.own_order") or (
-            said.key.startswith("contrast.one.")
-        ), f"{said.key} claims something that isn't checked"  # fmt: skip
+        facts = ("contrast.whole_path", "contrast.one_number", "contrast.own_order")
+        assert said.key.startswith(("turn.", "contrast.one.")) or said.key in facts, f"{said.key} isn't checked"
 
 
 @pytest.mark.parametrize("name", ["slurm-classic", "slurm-depth-oblivious"])
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(world=worlds())
 def test_the_factor_at_target_is_what_a_recompute_gives(name: str, world: Any) -> None:
     root, usage = world

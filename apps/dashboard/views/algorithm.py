@@ -88,16 +88,16 @@ def _show(request: HttpRequest, current: PolicyAlgorithm, name: str, *, status: 
     in_force = current.settings.algorithm
     is_known = str(in_force["name"]) in all_algorithms()
     chosen = _known(name) if is_known or name != in_force["name"] else None
+    shown = _shown_settings(more, in_force, name)
     context = {
         "found": current,
         "in_force": in_force,
         "label": algorithm_words.label_of(in_force),
         "described": algorithm_words.describe(str(in_force["name"]), in_force),
-        "parameters": algorithm_words.parameters_in_words(in_force),
-        "chosen": None
-        if chosen is None
-        else algorithm_words.describe(chosen.name, _shown_settings(more, in_force, name)),
+        "parameters": [] if shown is None else algorithm_words.parameters_in_words(shown),
+        "chosen": None if chosen is None else algorithm_words.describe(chosen.name, shown),
         "is_other": name != in_force["name"],
+        "is_preview": shown is not None and shown != in_force,
         "others": [algorithm_words.describe(each) for each in all_algorithms()],
         "misfit": current.misfits.get(name, "") if name != in_force["name"] else "",
         "form": None if chosen is None else forms.unbound(chosen, in_force),
