@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from math import inf
 from typing import Any
 from uuid import UUID
 
@@ -13,13 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from apps.accounts.intern import AccountKey
 from apps.engine import sweep
 from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import TreeColumns
 from apps.priorities.fallen_back import FallenBack
-from apps.priorities.lookup import AccountQuery, Found, LookupIndex, Query
+from apps.priorities.group_places import Place, place_of
+from apps.priorities.hints import Hints
+from apps.priorities.lookup import AccountQuery, Found, LookupIndex, Query, within
 from apps.priorities.newcomer import Newcomers
 from apps.priorities.ordering import Ordering, json_number, ordering_of
 from apps.priorities.snapshots import Values
@@ -181,7 +185,10 @@ class ServedSnapshot:
         return [row for query in queries for row in known[query]]
 
     def every_leaf(self, *, mask: Mask | None = None) -> Iterator[Json]:
-        """Every ranked leaf, and every other entry with accounts, once for each of its accounts (None for none)."""
+        """Every ranked leaf, and every other entry with accounts, once for each of its accounts (None for none).
+
+        identities: the names under which the entry can be asked for, used or not.
+        """
         wanted = self.values.is_ranked.copy()
         wanted[self.index.places.entry] = True
         if mask is not None:
@@ -191,10 +198,11 @@ class ServedSnapshot:
             chunk = entries[lo : lo + _CHUNK]
             for entry, piece in zip(chunk.tolist(), self.describe(chunk), strict=True):
                 accounts = self.index.accounts_of(entry)
+                more = {**piece, "identities": [_identity(key) for key in self.index.identities(entry)]}
                 for key in accounts:
-                    yield {"account": key.user_name or key.dn or key.group_name, **_said(key[2], key[0]), **piece}
+                    yield {"account": key.user_name or key.dn or key.group_name, **_said(key[2], key[0]), **more}
                 if not accounts:
-                    yield {"account": None, **piece}
+                    yield {"account": None, **more}
 
     def warm_up_like(self, older: ServedSnapshot) -> None:
         """Make the pieces that are asked for again and again before the first request asks this snapshot for them."""
@@ -231,15 +239,30 @@ class ServedSnapshot:
             about: Json = {"account": query}
         else:
             about = {"account": query.user or query.dn or query.group, **_said(query.group, query.namespace)}
-        entries = [entry for entry in found.entries if mask is None or mask[entry]]
-        if not entries:
-            return [{**about, "entry": None, "error": "unmapped", "factor": self.settings.fallback_factor}]
+        choices = self.index.choices(query)
+        if mask is not None:
+            found, choices = within(found, choices, mask)
+        if choices:
+            offered = [
+                {"namespace": name, "entry": self.index.path(entry)} for name, one in choices for entry in one.entries
+            ]
+            return [{**about, **self._nowhere("ambiguous"), **self.hints.ambiguous(offered)}]
+        if not found.entries:
+            return [
+                {**about, **self._nowhere("unmapped"), **self.hints.unmapped(query, is_restricted=mask is not None)}
+            ]
         if found.joins is not None:
-            return [{**about, **self._newcomer_json(entries[0], found.joins)}]
-        if len(entries) > 1:
-            entries.sort(key=self._best_first)
+            return [{**about, **self._newcomer_json(found.entries[0], found.joins)}]
         pieces = self._pieces
-        return [{**about, **pieces[entry]} for entry in entries]
+        results = [{**about, **pieces[entry]} for entry in found.entries]
+        return sorted(results, key=_best_first) if len(results) > 1 else results
+
+    def _nowhere(self, error: str) -> Json:
+        return {"entry": None, "error": error, "factor": self.settings.fallback_factor}
+
+    @cached_property
+    def hints(self) -> Hints:
+        return Hints(self.index, self.policy_slug)
 
     # --- Pieces -------------------------------------------------------------------------------------------------------
     def _make_pieces(self, entries: Iterable[int]) -> None:
@@ -261,18 +284,21 @@ class ServedSnapshot:
             self.values.factor[entries].tolist(), self.values.has_rank[entries].tolist(),
             self.values.has_factor[entries].tolist(), strict=True,
         )  # fmt: skip
-        return [
-            self._piece(
-                entry,
-                factor=factor if has_factor else None,
-                rank=rank if has_rank else None,
-                of=self.n_ranked,
-                priorities=priorities[place][:depth],
-                vector=scalars[place][:depth] if scalars is not None else None,
-                compared=compared[place][:depth] if compared is not None else None,
-            )
-            for place, (entry, depth, rank, factor, has_rank, has_factor) in enumerate(columns)
-        ]
+        described = []
+        for place, (entry, depth, rank, factor, has_rank, has_factor) in enumerate(columns):
+            at: Place = (rank if has_rank else None, self.n_ranked, factor if has_factor else None)
+            own_priorities = priorities[place][:depth]
+            own_vector = scalars[place][:depth] if scalars is not None else None
+            if not self.values.is_ranked[entry]:
+                components = own_priorities if own_vector is None else own_vector
+                at = place_of(self, entry, components, at)
+            described.append(
+                self._piece(
+                    entry, factor=at[2], rank=at[0], of=at[1], priorities=own_priorities, vector=own_vector,
+                    compared=compared[place][:depth] if compared is not None else None,
+                )
+            )  # fmt: skip
+        return described
 
     def _piece(
         self, entry: int, *, factor: float | None, rank: int | None, of: int, priorities: list[float],
@@ -293,12 +319,6 @@ class ServedSnapshot:
             "vector": vector,
             "key": key,
         }
-
-    def _best_first(self, entry: int) -> tuple[float, float, int]:
-        values = self.values
-        rank = values.rank[entry] if values.has_rank[entry] else self.n_ranked + 1
-        factor = values.factor[entry] if values.has_factor[entry] else self.settings.fallback_factor
-        return float(rank), -float(factor), entry
 
     @cached_property
     def _class_heads(self) -> npt.NDArray[np.float64]:
@@ -371,6 +391,11 @@ class ServedSnapshot:
         return np.where(inside, self.order.components(self.values)[rows], self.order.fill)
 
 
+def _best_first(result: Json) -> tuple[float, float]:
+    rank = result["rank"]
+    return inf if rank is None else float(rank), -float(result["factor"])
+
+
 def _short(result: Json) -> Short:
     return result["account"], result["factor"], result.get("rank")
 
@@ -383,6 +408,11 @@ def instant(at: datetime) -> str:
 def _said(group: str, namespace: str) -> Json:
     said = {"group": group, "namespace": namespace}
     return {name: value for name, value in said.items() if value}
+
+
+def _identity(key: AccountKey) -> Json:
+    names = ("namespace", "user", "group", "dn", "fqan", "project")
+    return {name: text for name, text in zip(names, key, strict=True) if text}
 
 
 __all__ = ["AccountQuery", "Query", "ServedSnapshot", "instant"]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from apps.accounts.entry_names import is_reserved, uid_of_account
 from apps.accounts.intern import AccountKey, canonical
 from apps.policies.trees import TreeColumns
-from apps.priorities.naming import entry_name, text_of
+from apps.priorities.naming import entry_name
 from apps.priorities.rule_index import RuleIndex
 from apps.priorities.rules import Person, Rule
 
@@ -63,34 +63,19 @@ class Resolver:
     known: KnownAccounts = NOTHING_KNOWN
 
     @cached_property
-    def _targets(self) -> tuple[int | None, ...]:
+    def targets(self) -> tuple[int | None, ...]:
         """Where each rule starts; None when that entry isn't in the tree, or is a reserve, which has no accounts."""
         found = [self.tree.index_of_uid(rule.target_uid) for rule in self.rules]
         return tuple(None if at is None or self.tree.is_reserve[at] else at for at in found)
 
     @cached_property
-    def _names(self) -> NameIndex:
-        return NameIndex(self.tree.name)
-
-    @cached_property
     def _index(self) -> RuleIndex:
-        return RuleIndex(self._spelled)
+        return RuleIndex(self.spelled_rules)
 
     @cached_property
-    def _spelled(self) -> tuple[Rule, ...]:
+    def spelled_rules(self) -> tuple[Rule, ...]:
         """The rules as they are compared: what somebody wrote in another spelling means the same accounts."""
         return tuple(rule.spelled for rule in self.rules)
-
-    @cached_property
-    def _naming(self) -> list[tuple[Rule, int]]:
-        """The rules, with their targets, that can match an account of which nothing is said but the user's name."""
-        return [
-            (rule, target)
-            for rule, target in zip(self.rules, self._targets, strict=True)
-            if target is not None and rule.parts and "{user}" in rule.parts[-1]
-            and not (rule.fqan_pattern or rule.people)
-            and (not rule.group_pattern or "{group}" in rule.parts)
-        ]  # fmt: skip
 
     def resolve(self, key: AccountKey) -> Match:
         """The deepest entry that the first matching rule leads to; the root is no place for an account."""
@@ -111,7 +96,7 @@ class Resolver:
             return Match(at), None
         person = self.known.persons.get(key) or self.known.persons.get(spelled)
         for number in self._index.numbers(spelled, person):
-            rule, target = self._spelled[number], self._targets[number]
+            rule, target = self.spelled_rules[number], self.targets[number]
             if target is None or not rule.matches(spelled, person):
                 continue
             match = self._by(number, target, rule.names_below(spelled, person))
@@ -140,19 +125,10 @@ class Resolver:
         entries = np.fromiter((self.resolve(key).entry for key in keys), dtype=np.int32)
         return np.where(entries == 0, np.int32(UNMAPPED), entries)
 
-    def entries_named(self, user: str, known: AccountKey) -> list[int]:
-        """Entries an account of this user name would have, whatever its group and project turn out to be.
-
-        `known` says what is asked for; its empty fields may be anything. Each candidate is resolved like any other
-        account, so the order of the rules holds.
-        """
-        found: dict[int, None] = {}
-        for rule, target in self._naming:
-            for candidate in self._candidates(rule.parts[-1], user):
-                key = self._key_of(candidate, rule, target, known._replace(user_name=known.user_name or user))
-                if key is not None and candidate not in found and self.resolve(key).entry == candidate:
-                    found[candidate] = None
-        return list(found)
+    @cached_property
+    def _is_person(self) -> npt.NDArray[np.bool_]:
+        kinds = np.array([kind == "user" for kind in self.tree.kind_names], dtype=np.bool_)
+        return np.asarray(kinds[self.tree.kind_code] | self.tree.is_reserve)
 
     def _walk(self, entry: int, names: Sequence[str]) -> tuple[int, int]:
         """Go down by name as far as such entries exist; return where and how many steps."""
@@ -166,26 +142,8 @@ class Resolver:
         return entry, len(names)
 
     def _may_join(self, entry: int) -> bool:
-        return bool(self.tree.is_group[entry]) or self.tree.n_children[entry] > 0
-
-    def _candidates(self, part: str, user: str) -> list[int]:
-        wanted = part.replace("{user}", user) if part.count("{") == 1 else user
-        return [at for name in dict.fromkeys((wanted, entry_name(wanted))) for at in self._names.find(name)]
-
-    def _key_of(self, entry: int, rule: Rule, target: int, known: AccountKey) -> AccountKey | None:
-        """What the account of this entry must be called for the rule to lead there; None when it can't."""
-        fields: dict[str, str] = {}
-        at = entry
-        for part in reversed(rule.parts):
-            if at <= target:
-                return None
-            if part in ("{group}", "{project}"):
-                name = {"{group}": "group_name", "{project}": "project"}[part]
-                value = getattr(known, name) or text_of(self.tree.name[at])
-                if fields.setdefault(name, value) != value:
-                    return None
-            at = int(self.tree.parent[at])
-        return known._replace(**fields) if at == target else None
+        """Whatever doesn't stand for one person, and isn't left over on purpose."""
+        return bool(self.tree.is_group[entry]) or self.tree.n_children[entry] > 0 or not self._is_person[entry]
 
 
 class NameIndex:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -179,15 +180,14 @@ def newcomer(
     resolution = order.resolution
     if resolution is None:
         priorities = [*above, target * 100.0]
-        rank = 1 + _count_ahead(leaves, priorities, order)
+        rank = 1 + count_ahead(leaves, priorities, order)
         return Newcomer(priorities, None, rank, of, _factor(rank, of))
     priority, scalar = measure(algorithm, np.array([target]), np.zeros(1))
     vector = [*above_scalars, int(scalar[0])]
-    rank = 1 + _count_ahead(leaves, vector, order)
+    rank = 1 + count_ahead(leaves, vector, order)
     factor = _factor(rank, of)
     if algorithm["factor_from"] == "key":
-        padded = [*vector, *[resolution // 2] * (depth - len(vector))]
-        factor = sum(component / resolution**level for level, component in enumerate(padded, start=1))
+        factor = factor_of_vector(vector, depth, resolution)
     return Newcomer([*above, float(priority[0])], vector, rank, of, factor)
 
 
@@ -195,7 +195,13 @@ def _factor(rank: int, of: int) -> float:
     return float(codecs.factor_from_rank(np.array([rank]), of)[0])
 
 
-def _count_ahead(leaves: npt.NDArray[Any], vector: list[Any], order: Ordering) -> int:
+def factor_of_vector(vector: Sequence[int], depth: int, resolution: int) -> float:
+    """`Σ vector_i / r^i`, padded with r//2 to `depth`: the factor from the key."""
+    padded = [*vector, *[resolution // 2] * (depth - len(vector))]
+    return float(sum(component / resolution**level for level, component in enumerate(padded, start=1)))
+
+
+def count_ahead(leaves: npt.NDArray[Any], vector: list[Any], order: Ordering) -> int:
     """Leaves whose padded vector is strictly ahead of the padded `vector`."""
     n_leaves, depth = leaves.shape
     ahead, level_with = np.zeros(n_leaves, dtype=np.bool_), np.ones(n_leaves, dtype=np.bool_)

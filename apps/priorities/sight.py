@@ -64,7 +64,7 @@ def told_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Ac
 def _see_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Visibility:
     own: set[int] = set()
     if actor.has_scope(Token.Scope.SELF_READ):
-        own = {entry for query in own_queries(actor) for entry in snapshot.index.find(query).entries}
+        own = {entry for query in own_queries(actor) for entry in snapshot.index.find_certain(query)}
     return visible_entries(policy=policy, tree=snapshot.tree, actor=actor, at=at, own_entries=sorted(own))
 
 

@@ -57,7 +57,11 @@ def test_usage_moves_ranks_as_shares_say(scheduler: Caller) -> None:
 
 def test_unmapped_accounts_get_the_fallback_in_a_good_answer(scheduler: Caller) -> None:
     found = scheduler.get(ONE, {"account": ["nobody-of-this-name", "alice"]}).json()["results"]
-    assert found[0] == {"account": "nobody-of-this-name", "entry": None, "error": "unmapped", "factor": 0.5}
+    assert {**found[0], "hint": ""} == {
+        "account": "nobody-of-this-name", "entry": None, "error": "unmapped", "factor": 0.5,
+        "tried": [{"user": "nobody-of-this-name"}], "hint": "",
+    }  # fmt: skip
+    assert "Send group too" in found[0]["hint"]
     assert found[1]["entry"] == "/physics/alice"
 
 
@@ -212,7 +216,9 @@ def test_a_token_of_one_subtree_sees_the_rest_as_unmapped(computed: Site) -> Non
     caller = Caller(token=computed.token("priorities:read", policy_slug="grid", subtree_uid=computed.uid("/physics")))
     alice, carol = caller.get(ONE, {"account": ["alice", "carol"]}).json()["results"]
     assert alice["entry"] == "/physics/alice"
-    assert carol == {"account": "carol", "entry": None, "error": "unmapped", "factor": 0.5}
+    (nobody,) = caller.get(ONE, {"account": "nobody"}).json()["results"]
+    assert (carol["entry"], carol["error"], carol["factor"]) == (None, "unmapped", 0.5)
+    assert {**carol, "account": "nobody", "tried": [{"user": "nobody"}]} == nobody, "as what doesn't exist"
     assert {line["entry"] for line in lines(caller.get(ALL).getvalue())} == {"/physics/alice", "/physics/bob"}
 
 

@@ -51,7 +51,8 @@ def test_the_answer_is_the_contract_s_object(site: Site) -> None:
         "age_s": 14.2,
         "algorithm": {"name": "aequus", "operator": "relative", "resolution": 10000},
     }
-    assert got.lookup(["alice", "nobody"]) == [
+    alice, nobody = got.lookup(["alice", "nobody"])
+    assert [alice, {name: nobody[name] for name in ("account", "entry", "error", "factor")}] == [
         {
             "account": "alice", "entry": "/physics/alice", "factor": 0.75, "rank": 2, "of": 4,
             "priorities": [pytest.approx(0.0833333, abs=1e-6), -0.3125], "vector": [5416, 3437], "key": "54163437",
@@ -103,7 +104,7 @@ def test_what_lies_outside_the_mask_reads_as_unmapped(site: Site) -> None:
     mask = got.subtree_mask(got.tree.uuid(physics))
     found = {one["account"]: one for one in orjson.loads(got.lookup_json(["alice", "carol"], mask))}
     assert found["alice"]["entry"] == "/physics/alice"
-    assert found["carol"] == {"account": "carol", "entry": None, "error": "unmapped", "factor": 0.5}
+    assert (found["carol"]["entry"], found["carol"]["error"], found["carol"]["factor"]) == (None, "unmapped", 0.5)
     assert {one["entry"] for one in got.every_leaf(mask=mask)} == {"/physics/alice", "/physics/bob"}
 
 
@@ -435,3 +436,25 @@ def test_lineages_of_many_entries_agree_with_the_engine(site: Site) -> None:
     for entry in entries.tolist():
         chain = [*got.tree.ancestors(entry), entry][1:]
         assert rows[entry, : depth_of[entry]].tolist() == chain
+
+
+def test_a_name_of_several_namespaces_is_ambiguous_with_what_to_send(site: Site) -> None:
+    site.map(
+        site.rule("/physics", namespace="linux", suffix="/{user}"), site.rule("/biology", namespace="grid", suffix=""),
+    )  # fmt: skip
+    site.recompute()
+    got = served.newest("grid")
+    assert got.lookup(["bob"])[0]["entry"] == "/physics/bob", "the one entry that has the name"
+    (found,) = got.lookup(["somebody"])
+    hint = found.pop("hint")
+    assert found == {
+        "account": "somebody", "entry": None, "error": "ambiguous", "factor": 0.5,
+        "choices": [{"namespace": "linux", "entry": "/physics"}, {"namespace": "grid", "entry": "/biology"}],
+    }  # fmt: skip
+    assert hint.endswith("Send the namespace: linux or grid.")
+    assert orjson.loads(got.lookup_json(["somebody"]))[0] == {**found, "hint": hint}
+    assert got.lookup_columns(["somebody"]) == (["somebody"], [0.5], [None])
+    physics = got.tree.index_of_path("/physics")
+    assert physics is not None
+    (seen,) = got.lookup(["somebody"], mask=got.subtree_mask(got.tree.uuid(physics)))
+    assert seen["entry"] == "/physics", "what the caller doesn't see makes nothing ambiguous"

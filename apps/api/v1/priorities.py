@@ -51,6 +51,22 @@ class NumberField(serializers.FloatField):
     """Infinity by name, as JSON can carry it."""
 
 
+class IdentitySerializer(serializers.Serializer[Any]):
+    """Names of an account; what isn't there doesn't matter."""
+
+    namespace = serializers.CharField(required=False)
+    user = serializers.CharField(required=False)
+    group = serializers.CharField(required=False)
+    dn = serializers.CharField(required=False)
+    fqan = serializers.CharField(required=False)
+    project = serializers.CharField(required=False)
+
+
+class ChoiceSerializer(serializers.Serializer[Any]):
+    namespace = serializers.CharField()
+    entry = serializers.CharField()
+
+
 class PrioritySerializer(serializers.Serializer[Any]):
     account = serializers.CharField()
     group = serializers.CharField(required=False)
@@ -67,7 +83,12 @@ class PrioritySerializer(serializers.Serializer[Any]):
         help_text="Higher is sooner: the padded vector, for gridwide a number of any size, else a place from below",
     )
     provisional = serializers.BooleanField(required=False)
-    error = serializers.ChoiceField(["unmapped"], required=False)
+    error = serializers.ChoiceField(["unmapped", "ambiguous"], required=False)
+    tried = serializers.ListField(
+        child=IdentitySerializer(), required=False, help_text="Of an unmapped account: what rules were asked for"
+    )
+    choices = ChoiceSerializer(many=True, required=False, help_text="Of an ambiguous name: its entries by namespace")
+    hint = serializers.CharField(required=False, help_text="What to send instead")
 
 
 class AnswerSerializer(serializers.Serializer[Any]):

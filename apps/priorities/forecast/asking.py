@@ -125,7 +125,7 @@ def get_my_forecast(
     entry = snapshot.tree.index_of_uid(entry_uid)
     told = told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     for query in own_queries(actor):
-        if entry and told[entry] and entry in snapshot.index.find(query).entries:
+        if entry and told[entry] and entry in snapshot.index.find_certain(query):
             return forecast_of(policy, snapshot, entry, query, told, share)
     return None
 

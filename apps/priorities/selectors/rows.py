@@ -121,7 +121,7 @@ class PolicyView:
         """Where the actor's own accounts are."""
         if self.actor.user is None or self.snapshot is None or not self.actor.has_scope("self:read"):
             return []
-        found = {entry for query in own_queries(self.actor) for entry in self.snapshot.index.find(query).entries}
+        found = {entry for query in own_queries(self.actor) for entry in self.snapshot.index.find_certain(query)}
         return [at for at in map(self._here, sorted(found)) if at is not None]
 
     @cached_property

@@ -1,0 +1,177 @@
+"""Look-ups find who is in the tree, whether they ran or not, and whichever fields are sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from apps.accounts.intern import AccountKey
+from apps.policies.columns import TreeColumns
+from apps.policies.document import read_document
+from apps.priorities.hints import Hints
+from apps.priorities.lookup import AccountQuery, LookupIndex, Query
+from apps.priorities.mapping import Resolver
+from apps.priorities.rules import Rule
+from apps.priorities.snapshots import AccountPlaces, unpack_places
+
+
+def _user(name: str) -> dict[str, Any]:
+    return {"name": name, "kind": "user", "shares": 1}
+
+
+def _group(name: str, *children: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "kind": "group", "shares": 1, "children": list(children)}
+
+
+def _tree(*children: dict[str, Any]) -> TreeColumns:
+    root = _group("grid", *children)
+    waiting = [root]
+    for number, entry in enumerate(waiting):
+        entry["uid"] = f"00000000-0000-4000-8000-{number:012d}"
+        waiting += entry.get("children", [])
+    return read_document({"policy": "grid", "root": root}).tree
+
+
+@pytest.fixture(scope="module")
+def tree() -> TreeColumns:
+    return _tree(
+        _group("physics", _user("alice"), _user("bob"), _group("imaging", _user("eli"))),
+        _group("biology", _user("carol"), _user("dn%2Fx")),
+        _group("linux-users", _user("zoe")), _group("grid-users", _user("zoe")), _group("cloud-users", _user("zoe")),
+        {"name": "P-A2", "kind": "project", "shares": 1},
+    )  # fmt: skip
+
+
+def _rule(tree: TreeColumns, kind: str = "glob", path: str = "/", **fields: Any) -> Rule:
+    at = tree.index_of_path(path)
+    assert at is not None
+    return Rule(kind, tree.uuid(at), **fields)
+
+
+def _index(tree: TreeColumns, *rules: Rule, known: list[AccountKey] | None = None) -> LookupIndex:
+    matches = [(key, Resolver(rules, tree).resolve(key)) for key in known or []]
+    placed = [(key, match) for key, match in matches if match.entry > 0]
+    entries = np.array([match.entry for _, match in placed], np.int32)
+    joins = np.array([-1 if match.joins is None else match.joins for _, match in placed], np.int32)
+    places = AccountPlaces([key for key, _ in placed], entries, rules, joins)
+    return LookupIndex(tree, unpack_places(*places.packed), "digest")
+
+
+def _paths(index: LookupIndex, query: Query) -> list[str]:
+    return sorted(index.path(entry) for entry in index.find(query).entries)
+
+
+LINUX = {"namespace": "linux", "suffix": "/{group}/{user}"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "bob", AccountQuery("bob", "physics"), AccountQuery("bob", namespace="linux"),
+        AccountQuery("bob", "physics", "linux"),
+    ],
+)  # fmt: skip
+def test_who_never_ran_is_found_without_the_namespace_that_the_rule_names(tree: TreeColumns, query: Query) -> None:
+    index = _index(tree, _rule(tree, **LINUX), known=[AccountKey("linux", "alice", "physics")])
+    assert _paths(index, query) == ["/physics/bob"]
+    assert index.choices(query) == ()
+    assert _paths(index, AccountQuery("bob", namespace="other")) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "fields"),
+    [
+        ("exact", "/physics/bob", {"namespace": "linux", "user_pattern": "bob"}),
+        ("exact", "/physics/bob", {"user_pattern": "bob", "group_pattern": "phys"}),
+        ("exact", "/physics/bob", {"user_pattern": "bob", "fqan_pattern": "/atlas/Role=NULL/Capability=NULL"}),
+        ("group", "/physics", {"namespace": "linux", "group_pattern": "phys", "suffix": "/{user}"}),
+        ("group", "/physics", {"group_pattern": "ph[xy]*", "suffix": "/{user}"}),
+        ("glob", "/physics", {"user_pattern": "b*", "suffix": "/{user}"}),
+        ("glob", "/physics", {"fqan_pattern": "/atlas/*", "suffix": "/{user}"}),
+        ("each", "/physics", {"namespace": "linux", "group_pattern": "phys"}),
+    ],
+)
+def test_every_kind_of_rule_is_read_backwards(tree: TreeColumns, kind: str, path: str, fields: dict[str, Any]) -> None:
+    index = _index(tree, _rule(tree, kind, path, **fields))
+    assert _paths(index, "bob") == ["/physics/bob"]
+    bob = tree.index_of_path("/physics/bob")
+    assert bob is not None
+    (identity,) = index.identities(bob)
+    assert identity.user_name == "bob"
+    assert identity.namespace == fields.get("namespace", "")
+
+
+def test_group_and_user_find_an_entry_that_also_needs_a_project(tree: TreeColumns) -> None:
+    index = _index(tree, _rule(tree, namespace="linux", suffix="/{group}/{project}/{user}"))
+    assert _paths(index, AccountQuery("eli", "physics")) == ["/physics/imaging/eli"]
+    assert _paths(index, AccountQuery("eli", "biology")) == ["/biology"], "as far as such entries exist"
+
+
+def test_a_name_in_three_namespaces_is_ambiguous_with_its_choices(tree: TreeColumns) -> None:
+    rules = [
+        _rule(tree, path=f"/{name}-users", namespace=name, suffix="/{user}") for name in ("linux", "grid", "cloud")
+    ]
+    index = _index(tree, *rules)
+    choices = {name: [index.path(entry) for entry in one.entries] for name, one in index.choices("zoe")}
+    assert choices == {name: [f"/{name}-users/zoe"] for name in ("linux", "grid", "cloud")}
+    assert index.find_certain("zoe") == ()
+    assert _paths(index, AccountQuery("zoe", namespace="grid")) == ["/grid-users/zoe"]
+    unseen = {name: [index.path(entry) for entry in one.entries] for name, one in index.choices("nobody")}
+    assert unseen == {name: [f"/{name}-users"] for name in ("linux", "grid", "cloud")}
+
+
+def test_namespaces_that_agree_are_not_ambiguous(tree: TreeColumns) -> None:
+    rules = [_rule(tree, namespace=name, suffix="/{group}/{user}") for name in ("linux", "grid")]
+    index = _index(tree, *rules, known=[AccountKey("linux", "bob", "physics")])
+    assert (_paths(index, "bob"), index.choices("bob")) == (["/physics/bob"], ())
+
+
+def test_an_entry_of_the_name_comes_before_where_others_go(tree: TreeColumns) -> None:
+    rules = [_rule(tree, **LINUX), _rule(tree, "default", "/biology", namespace="grid")]
+    index = _index(tree, *rules)
+    assert (_paths(index, "bob"), index.choices("bob")) == (["/physics/bob"], ())
+    assert _paths(index, "somebody") == ["/biology"]
+
+
+def test_a_new_member_is_one_without_the_namespace(tree: TreeColumns) -> None:
+    index = _index(tree, _rule(tree, "each", "/physics", namespace="linux"))
+    found = index.find("newcomer")
+    assert ([index.path(entry) for entry in found.entries], found.joins) == (["/physics"], 0)
+
+
+def test_each_identity_leads_to_its_entry_used_or_not(tree: TreeColumns) -> None:
+    rules = [
+        _rule(tree, "exact", "/biology", namespace="linux", user_pattern="bob", group_pattern="physics"),
+        _rule(tree, **LINUX),
+        _rule(tree, "group", "/P-A2", namespace="linux", group_pattern="a2"),
+    ]
+    known = [AccountKey("linux", "alice", "physics"), AccountKey("linux", "eve", "a2")]
+    index = _index(tree, *rules, known=known)
+    names = {tree.path(i): index.identities(i) for i in range(1, len(tree))}
+    assert names["/physics/alice"] == (AccountKey("linux", "alice", "physics"),)
+    assert names["/biology/carol"] == (AccountKey("linux", "carol", "biology"),), "never ran"
+    assert names["/physics/bob"] == (), "an earlier rule leads him elsewhere"
+    assert names["/biology/dn%2Fx"] == (AccountKey("linux", "dn/x", "biology"),), "as the source writes it"
+    assert set(names["/P-A2"]) == {AccountKey("linux", "eve", "a2"), AccountKey("linux", "", "a2")}
+    for path, keys in names.items():
+        for key in keys:
+            query = AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
+            assert _paths(index, query) == [path]
+
+
+def test_a_hint_names_what_is_missing_and_is_the_same_for_hidden_entries(tree: TreeColumns) -> None:
+    hints = Hints(_index(tree, _rule(tree, **LINUX)), "grid")
+    found = hints.unmapped("nobody", is_restricted=False)
+    assert found["tried"] == [{"user": "nobody", "namespace": "linux"}]
+    assert "Send group too" in found["hint"]
+    wrong = hints.unmapped(AccountQuery("nobody", namespace="typo"), is_restricted=False)
+    assert "send namespace linux, or none" in wrong["hint"]
+    whole = hints.unmapped(AccountQuery("nobody", "physics", "linux"), is_restricted=False)
+    assert "No mapping rule leads this account" in whole["hint"]
+    assert "import_policy --map" in Hints(_index(tree), "grid").unmapped("bob", is_restricted=False)["hint"]
+    hidden, missing = (hints.unmapped(name, is_restricted=True) for name in ("bob", "nobody"))
+    assert hidden["hint"] == missing["hint"]
+    assert "linux" not in orjson.dumps(hidden).decode()
