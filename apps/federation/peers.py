@@ -113,7 +113,7 @@ def list_places(policy: Policy, *, most: int, at: datetime, actor: Actor) -> lis
     for i in tree.mount:
         taken |= tree.subtree_mask(i)
         taken[tree.ancestors(i)] = True
-    free = place.mask & tree.is_group & ~tree.is_reserve & ~taken
+    free = place.mask & tree.takes_members & ~taken
     free[0] = False
     for i in np.flatnonzero(free).tolist():
         if i not in tree.members:

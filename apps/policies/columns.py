@@ -158,6 +158,12 @@ class TreeColumns:
     def is_reserve(self) -> Mask:
         return self._is_kind(RESERVE)
 
+    @cached_property
+    def takes_members(self) -> Mask:
+        """Entries that may get children: all but those that stand for one person, and reserves."""
+        found: Mask = self.is_group | (self.n_children > 0) | ~(self._is_kind("user") | self.is_reserve)
+        return found
+
     def _is_kind(self, kind: str) -> Mask:
         if kind not in self.kind_names:
             return np.zeros(len(self), dtype=np.bool_)

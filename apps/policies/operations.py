@@ -29,7 +29,6 @@ from apps.policies.uids import new_uid
 from apps.policies.working_tree import WorkingTree
 
 MOST_OPERATIONS = 10_000
-_LEAF_KINDS = ("user", RESERVE)
 
 Operation = dict[str, Any]
 
@@ -160,7 +159,7 @@ def _add(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     shares = edit.clean("shares", clean_shares, _number(operation.get("shares", 1)))
     if kind == RESERVE and shares is None:
         raise edit.refusal("shares", "a reserve needs a number: it has no children to pass shares on to")
-    is_group = operation.get("is_group", kind not in _LEAF_KINDS)
+    is_group = operation.get("is_group", False)
     if not isinstance(is_group, bool) or (is_group and kind == RESERVE):
         raise edit.refusal("is_group", "must be true or false, and false for a reserve")
     uid = edit.uid(operation["uid"], "uid") if operation.get("uid") is not None else new_uid()

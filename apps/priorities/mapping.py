@@ -115,7 +115,7 @@ class Resolver:
             return NOWHERE if entry == 0 else Match(entry)
         if depth == len(names):
             return Match(entry, member=number)
-        if depth == len(names) - 1 and self._may_join(entry):
+        if depth == len(names) - 1 and self.tree.takes_members[entry]:
             return Match(entry, number)
         # At the root usage would count in no comparison: such an account is shown as unmapped instead.
         return NOWHERE if entry == 0 else Match(entry)
@@ -124,11 +124,6 @@ class Resolver:
         """The entry of each account's usage, −1 for none: where no rule matches, or one that leads to the root."""
         entries = np.fromiter((self.resolve(key).entry for key in keys), dtype=np.int32)
         return np.where(entries == 0, np.int32(UNMAPPED), entries)
-
-    @cached_property
-    def _is_person(self) -> npt.NDArray[np.bool_]:
-        kinds = np.array([kind == "user" for kind in self.tree.kind_names], dtype=np.bool_)
-        return np.asarray(kinds[self.tree.kind_code] | self.tree.is_reserve)
 
     def _walk(self, entry: int, names: Sequence[str]) -> tuple[int, int]:
         """Go down by name as far as such entries exist; return where and how many steps."""
@@ -140,10 +135,6 @@ class Resolver:
                 return entry, depth
             entry = child
         return entry, len(names)
-
-    def _may_join(self, entry: int) -> bool:
-        """Whatever doesn't stand for one person, and isn't left over on purpose."""
-        return bool(self.tree.is_group[entry]) or self.tree.n_children[entry] > 0 or not self._is_person[entry]
 
 
 class NameIndex:

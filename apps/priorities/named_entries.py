@@ -62,11 +62,17 @@ class NamedEntries:
         return list(found)
 
     def names_of(self, entry: int) -> Iterator[AccountKey]:
-        """Accounts that the rules lead to this entry; fields that don't matter are empty."""
-        at, n_steps = entry, 0
+        """Accounts that the rules lead to this entry; fields that don't matter are empty.
+
+        Where an entry has no children, a rule that asks for some leads there, too.
+        """
+        at, n_steps, is_end = entry, 0, not self._tree.n_children[entry]
         while at >= 0:
-            for backwards in self._by_target.get((at, n_steps), ()):
-                key = self._key(backwards, entry, NOBODY, "")
+            for backwards in self._by_target.get(at, ()):
+                n_parts = len(backwards.rule.parts)
+                if n_parts < n_steps or (n_parts > n_steps and not is_end):
+                    continue
+                key = self._key(backwards, entry, NOBODY, "", n_steps)
                 if key is None or not (key.user_name or key.dn or key.group_name):
                     continue
                 match = self._resolver.resolve(_filled(key, backwards.examples))
@@ -101,11 +107,11 @@ class NamedEntries:
         return found
 
     @cached_property
-    def _by_target(self) -> dict[tuple[int, int], list[_Backwards]]:
-        """By the entry at which a rule starts and the number of steps down from there."""
-        found: dict[tuple[int, int], list[_Backwards]] = {}
+    def _by_target(self) -> dict[int, list[_Backwards]]:
+        """By the entry at which a rule starts."""
+        found: dict[int, list[_Backwards]] = {}
         for one in self._rules:
-            found.setdefault((one.target, len(one.rule.parts)), []).append(one)
+            found.setdefault(one.target, []).append(one)
         return found
 
     @cached_property
@@ -116,14 +122,19 @@ class NamedEntries:
         wanted = part.replace("{user}", user) if part.count("{") == 1 else user
         return [at for name in dict.fromkeys((wanted, entry_name(wanted))) for at in self._names.find(name)]
 
-    def _key(self, backwards: _Backwards, entry: int, asked: AccountKey, user: str) -> AccountKey | None:
-        """The account that the rule leads to this entry and that agrees with `asked`; None when there is none."""
+    def _key(
+        self, backwards: _Backwards, entry: int, asked: AccountKey, user: str, n_steps: int | None = None
+    ) -> AccountKey | None:
+        """The account that the rule leads to this entry and that agrees with `asked`; None when there is none.
+
+        n_steps: of the rule's steps down so many are gone; None for all.
+        """
         fields = dict(backwards.fixed)
         fields.update((name, text) for name, text in zip(AccountKey._fields, asked, strict=True) if text)
         if user:
             fields["user_name"] = user
         at = entry
-        for part in reversed(backwards.rule.parts):
+        for part in reversed(backwards.rule.parts[:n_steps]):
             if at <= backwards.target or not _fill_from_name(fields, part, self._tree.name[at]):
                 return None
             at = int(self._tree.parent[at])

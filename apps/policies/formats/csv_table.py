@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from apps.invisible import visible
 from apps.policies.columns import TreeColumns
 from apps.policies.declared import Declaration, Declared
@@ -29,7 +27,6 @@ _CARRIES = {
 _FORMULA = re.compile(r"\s*[=+\-@\t\r＝＋－＠]")
 _NUMBER = re.compile(r"(\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _AMBIGUOUS = re.compile(r"\d{1,3}(?:[.,]\d{3})*,\d{3}")
-_LEAVES = ("user", RESERVE)
 _YES, _NO = frozenset({"true", "yes", "1"}), frozenset({"false", "no", "0", ""})
 
 
@@ -155,8 +152,7 @@ class _Taken(Declaration):
             return
         self.says.append(True)
         kind = self._text(at, cells, "kind", row.line)
-        self.kind[at] = self._kind(at, kind) if kind else 0
-        self.is_group[at] = kind not in _LEAVES and "kind" in cells
+        self.kind[at] = self._kind(at, kind or "group") if "kind" in cells else 0
         self._set_shares(at, cells)
         self._set_more(at, cells)
 
@@ -270,13 +266,12 @@ def _paths(tree: TreeColumns) -> list[str]:
 
 def fit(tree: TreeColumns) -> TreeColumns:
     """Without dates, rules for members, the root's own name, and the difference between empty groups and leaves."""
-    leaf_codes = [code for code, kind in enumerate(tree.kind_names) if kind in _LEAVES]
     has_children = (tree.n_children > 0) | (tree.parent < 0)
     sources: dict[int, Any] = {
         i: slugs for i, slugs in tree.scope_sources.items() if not any(";" in slug for slug in slugs)
     }
     return replace(
-        tree, name=["root", *tree.name[1:]], is_group=has_children | ~np.isin(tree.kind_code, leaf_codes),
+        tree, name=["root", *tree.name[1:]], is_group=has_children,
         dates={}, members={}, mount={}, scope_sources=sources,
     )  # fmt: skip
 

@@ -48,11 +48,11 @@ def _decided(one: Mapping[str, str], namespace: str) -> Rule:
 
 def _nested_groups(tree: TreeColumns) -> list[int]:
     """Groups below the first level whose name no other group has."""
-    groups = np.flatnonzero((tree.is_group | (tree.n_children > 0)) & (tree.level > 0)).tolist()
+    groups = np.flatnonzero(tree.takes_members & (tree.level > 0)).tolist()
     times = Counter(tree.name[i] for i in groups)
     return [i for i in groups if tree.level[i] > 1 and times[tree.name[i]] == 1]
 
 
 def _has_users_at_the_top(tree: TreeColumns) -> bool:
     top = list(tree.children(0))
-    return any(not tree.is_group[i] and not tree.n_children[i] and not tree.is_reserve[i] for i in top)
+    return any(not tree.takes_members[i] and not tree.is_reserve[i] for i in top)
