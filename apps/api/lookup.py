@@ -18,6 +18,7 @@ from apps.accounts.models import User
 from apps.accounts.token_cache import tokens
 from apps.api import errors, metrics
 from apps.api.authentication import PRIORITIES_READ, bearer_text, require_policy
+from apps.api.token_sight import sights
 from apps.api.v1 import answers
 from apps.errors import DomainError
 from apps.priorities import served
@@ -52,9 +53,9 @@ class LookupMiddleware:
             if text is None:
                 return self.get_response(request)
             user, bounds = tokens.verify(text, at=clock.now())
-            if not reads_everybody(user, bounds):  # self:read: whose accounts these are is asked of the database
+            if not looks_up(user, bounds):  # self:read: whose accounts these are is asked of the database
                 return self.get_response(request)
-            return look_up(request, policy_slug, what, bounds)
+            return look_up(request, policy_slug, what, user, bounds)
         except DomainError as error:
             return errors.domain_problem(request, error)
         except (OperationalError, InterfaceError):
@@ -66,15 +67,15 @@ class LookupMiddleware:
             return errors.server_error(request)
 
 
-def reads_everybody(user: User, bounds: TokenBounds) -> bool:
+def looks_up(user: User, bounds: TokenBounds) -> bool:
     return PRIORITIES_READ in bounds.scopes or ("admin" in bounds.scopes and user.is_superuser)
 
 
-def look_up(request: HttpRequest, policy_slug: str, what: str, bounds: TokenBounds) -> HttpResponseBase:
+def look_up(request: HttpRequest, policy_slug: str, what: str, user: User, bounds: TokenBounds) -> HttpResponseBase:
     require_policy(bounds, policy_slug)
     snapshot = served.newest(policy_slug)
-    mask = snapshot.subtree_mask(bounds.subtree_uid) if bounds.subtree_uid else None
     at = clock.now()
+    mask = sights.mask(user, bounds, snapshot, at)
     if what == "/all":
         return answers.answer_all(request, snapshot, answers.snapshot_since(request, policy_slug), mask, at)
     queries = answers.queries_of_body(request) if what == "/lookup" else answers.queries_of_address(request)

@@ -109,7 +109,8 @@ def _ended(table: AllocationTable, row: AllocationRow) -> str:
 def _bar(row: AllocationRow) -> Bullet | None:
     """Delivered of the promise, or of what its shares come to; the tick is where an even pace would be."""
     whole = row.promised_core_h or row.expected_whole_core_h
-    due = row.due_core_h if row.promised_core_h else row.expected_core_h
+    has_promise = row.promised_core_h and row.parent_uid is not None
+    due = row.due_core_h if has_promise else row.expected_core_h
     if not whole or row.delivered_core_h is None or due is None:
         return None
     drawn = bullet.draw(

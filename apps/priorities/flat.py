@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import orjson
+
 from apps.policies.columns import Mask
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.selectors.rows import PolicyView
@@ -19,7 +21,7 @@ ENTRY_COLUMNS = (
 )  # fmt: skip
 PRIORITY_COLUMNS = (
     Column("account"), Column("group"), Column("namespace"), Column("entry"), Column("factor", "number"),
-    Column("rank", "whole"), Column("of", "whole"), Column("key"),
+    Column("rank", "whole"), Column("of", "whole"), Column("key"), Column("identities"),
 )  # fmt: skip
 
 
@@ -43,9 +45,9 @@ def _entry(view: PolicyView, i: int) -> Row:
 
 
 def priority_rows(snapshot: ServedSnapshot, mask: Mask | None) -> Iterator[Row]:
-    """Every leaf as schedulers get it."""
+    """Every leaf as schedulers get it; identities as the JSON text of the list."""
     for line in snapshot.every_leaf(mask=mask):
         yield (
             line["account"], line.get("group", ""), line.get("namespace", ""), line["entry"], line["factor"],
-            line["rank"], line["of"], line["key"],
+            line["rank"], line["of"], line["key"], orjson.dumps(line["identities"]).decode(),
         )  # fmt: skip

@@ -16,6 +16,7 @@ from django.core.management.base import CommandError
 from syrupy.assertion import SnapshotAssertion
 
 from apps.accounts.actor import COMMAND
+from apps.accounts.intern import AccountKey, account_ids
 from apps.clock import now
 from apps.errors import Conflict, Invalid
 from apps.policies import operations
@@ -23,6 +24,11 @@ from apps.policies.formats.registry import FORMATS
 from apps.policies.models import ChangeSet, Policy, ProposedTree, Revision
 from apps.policies.services import effect_of, make_policy, publish_change_set, publish_document
 from apps.policies.trees import load_tree, load_tree_from_rows
+from apps.priorities import served
+from apps.priorities.models import MappingRule
+from apps.priorities.recompute import request_recompute
+from apps.runs.services import work_run_now
+from apps.usage.services import make_source
 from tests.cli.refusals import code_of
 
 TREE = {
@@ -290,3 +296,34 @@ def test_wrong_exports_say_what_to_do(grid: Policy, tmp_path: Path) -> None:
     for arguments, status in ((("--at", "9"), 1), (("--at", "yesterday"), 2), (("--at", "2026-01-01"), 2)):
         assert refused("export_policy", "--policy", "grid", "--format", "yaml", *arguments).returncode == status
     assert refused("import_policy", "--policy", "grid", "--format", "csv", tmp_path / "none").returncode == 2
+
+
+def test_the_output_says_how_many_accounts_map_and_map_makes_the_rules(grid: Policy, file: Write) -> None:
+    for slug, namespace in (("linux", "linux"), ("linux-2", "linux")):
+        make_source(slug=slug, name=slug, namespace=namespace, at=now(), actor=COMMAND)
+    accounts = [AccountKey("linux", "alice", "physics"), AccountKey("linux", "zed", "elsewhere")]
+    account_ids(accounts, at=now())
+    content = "path,kind,shares\n/physics,vo,40\n/physics/alice,user,2\n/physics/never,user,1\n"
+    arguments = ("import_policy", "--policy", "grid", "--format", "csv", *IN_FORCE)
+    _, err = run(*arguments, file(content))
+    assert "0 of 2 accounts of the usage sources map" in err
+    assert "--publish --map" in err
+    _, err = run(*arguments, "--map", "linux", file(content))
+    assert re.findall(r"(\d+) mapping rules added|(\d of \d) accounts", err) == [("2", ""), ("", "1 of 2")]
+    assert {rule.namespace for rule in MappingRule.objects.all()} == {"linux"}
+    _, err = run(*arguments, "--map", "linux", file(content))
+    assert "there already" in err
+    work_run_now(request_recompute(policy_slug="grid", at=now(), actor=COMMAND).pk)
+    served.look()
+    (never,) = served.newest("grid").lookup(["never"])
+    assert (never["entry"], never["rank"]) == ("/physics/never", 1), "the next look-up finds who never ran"
+
+
+def test_map_names_a_namespace_where_there_are_several(grid: Policy, file: Write) -> None:
+    for slug in ("linux", "grid-users"):
+        make_source(slug=slug, name=slug, at=now(), actor=COMMAND)
+    arguments = ("import_policy", "--policy", "grid", "--format", "csv", "--map")
+    assert "grid-users, linux" in str(refused(*arguments, "--publish", "--reason", "x", "--", file(CSV)))
+    assert not MappingRule.objects.exists()
+    assert "--publish" in str(refused(*arguments, "linux", file(CSV)))
+    assert "--map" in str(refused(*arguments, "typo", *IN_FORCE, file(CSV)))

@@ -113,6 +113,30 @@ def test_handed_out_and_kept_are_told_level_by_level_and_too_much_is_flagged(sit
     assert narrow.group.over_core_h == 500
 
 
+def test_the_root_is_on_pace_where_everybody_used_what_was_expected_by_now(site: Site, as_eva: Actor) -> None:
+    """100 core-hours were delivered; of those only 55 are of /physics, which is promised half as much by now."""
+    capacity(site, as_eva, 100 / HOURS_BY_NOW)
+    promise(site, as_eva, "/physics", 27.5 / HOURS_BY_NOW * 8760)
+    found = table(site, as_eva)
+    assert found.group.due_core_h == pytest.approx(27.5, rel=1e-3), "of what is promised"
+    assert found.group.expected_core_h == pytest.approx(found.group.delivered_core_h)
+    assert (found.group.pace, rows(found)["/physics"].pace) == ("on", "ahead")
+
+
+def test_what_is_due_tells_no_more_than_what_was_handed_out(site: Site, as_eva: Actor, as_alice: Actor) -> None:
+    site.policy.visibility = "path"
+    site.policy.save()
+    Account.objects.filter(user_name="alice").update(person=as_alice.user)
+    capacity(site, as_eva, 1)
+    promise(site, as_eva, "/physics", 5000)
+    assert table(site, as_alice).group.due_core_h == pytest.approx(5000 / 8760 * HOURS_BY_NOW)
+    promise(site, as_eva, "/biology", 3000)
+    hidden = table(site, as_alice).group
+    assert (hidden.handed_out_core_h, hidden.due_core_h) == (None, None)
+    seen = table(site, as_eva).group
+    assert seen.due_core_h == pytest.approx(8000 / 8760 * HOURS_BY_NOW)
+
+
 def test_without_capacity_promises_or_usage_nothing_is_made_up(make_site: Callable[..., Site], as_eva: Actor) -> None:
     site = make_site()
     site.publish(PROJECTS)

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from apps.accounts.actor import COMMAND
+from apps.accounts.actor import COMMAND, Actor
+from apps.policies.checks import Check
 from apps.policies.imports import import_policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.trees import load_tree
 from apps.priorities import served
+from apps.priorities.selectors.review import get_review_page
 from tests.priorities.conftest import AS_OF, NO_AGING, Site
 
 FIGURE_1 = """path,kind,shares
@@ -128,3 +130,24 @@ def test_what_was_declared_a_group_has_no_rank_in_the_tree_itself(make_site: Cal
     ranked = {tree.name[i] for i in range(len(tree)) if values.is_ranked[i]}
     assert ranked == {"leaf"}
     assert not values.has_rank[tree.index_of_path("/declared")]
+
+
+def test_a_review_says_how_many_accounts_count_at_groups(
+    paper: Callable[[dict[str, Any]], Site], as_eva: Actor
+) -> None:
+    site = paper({"name": "gridwide"})
+    site.job("new", "a1", 2)
+    site.recompute()
+
+    def check(*operations: dict[str, Any]) -> Check:
+        made = make_change_set(policy_slug="grid", operations=operations, reason="x", at=AS_OF, actor=COMMAND)
+        (found,) = [one for one in get_review_page(id=made.pk, actor=as_eva, at=AS_OF).checks if one.code == "groups"]
+        return found
+
+    as_before = check({"op": "set_shares", "entry": "/local", "shares": 30})
+    assert (as_before.state, as_before.text.split(".")[0]) == ("ok", "/VO-A/P-A1 (1)")
+    more = check({"op": "add", "parent": "/VO-B", "name": "P-B1", "kind": "project"})
+    assert (more.state, more.title) == ("warn", "2 accounts count at groups")
+    assert "/VO-B (1)" in more.text
+    none = check({"op": "add", "parent": "/VO-A/P-A1", "name": "new", "kind": "user"})
+    assert (none.state, none.title) == ("ok", "No account counts at a group"), "the rules are asked in the new tree"

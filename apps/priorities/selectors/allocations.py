@@ -53,7 +53,7 @@ class AllocationRow:
     target_global: float | None
     expected_core_h: float | None
     expected_whole_core_h: float | None  # to the end of the period
-    due_core_h: float | None
+    due_core_h: float | None  # of the root: of its children's promises, where handed_out_core_h is told, too
     delivered_core_h: float | None
     remaining_core_h: float | None
     pace: Pace
@@ -247,8 +247,9 @@ def _entries(sums: _Sums, group: int) -> Iterator[tuple[int, int]]:
 def _row(sums: _Sums, used: Delivered, i: int, level: int) -> AllocationRow:
     view, whole = sums.view, sums.whole
     tree, parent = view.tree, int(view.tree.parent[i])
-    own, due = _known(whole.own[i]), _known(sums.by_now.own[i]) if i else float(sums.by_now.handed_out[0])
     hidden = sums.hides_promises(i)
+    own = _known(whole.own[i])
+    due = _known(sums.by_now.own[i]) if i else None if hidden else float(sums.by_now.handed_out[0])
     kept, over = (None, None) if hidden else (_known(whole.kept[i]), _known(whole.over[i]))
     has_above = _known(whole.own[parent]) if parent >= 0 else None
     target = 1.0 if i == 0 else float(view.target[1][i]) if view.competes[i] else None
@@ -260,7 +261,9 @@ def _row(sums: _Sums, used: Delivered, i: int, level: int) -> AllocationRow:
     suppressed = used.has_any and not view.visibility.outright[i]
     if used.has_any and not suppressed:
         delivered = sum(used.between(i, *each) for each in told.instants) / _SECONDS
-    pace, part = _pace(due or expected, delivered, begun=told.instants[0][0] < view.now)
+    # Nothing is promised to the root: what is due there is its children's, and delivered what everybody used.
+    even = (due or expected) if i else expected
+    pace, part = _pace(even, delivered, begun=told.instants[0][0] < view.now)
     days = sums.days.get(i)
     return AllocationRow(
         uid=tree.uuid(i), parent_uid=tree.uuid(parent) if parent >= 0 else None, path=tree.path(i), name=tree.name[i],

@@ -21,7 +21,9 @@ from apps.policies.review import Review, open_review
 from apps.policies.scope import Visibility
 from apps.policies.target_moves import TargetMoves
 from apps.priorities.effect_runs import Effect, effect_ahead
+from apps.priorities.group_check import check_groups
 from apps.priorities.projection import Projection
+from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sight import see
 
 Reason = Literal[
@@ -158,6 +160,9 @@ class ReviewPage:
     def checks(self) -> list[Check]:
         found = list_checks(self.review, sees=self.sees, actor=self.actor)
         if self.review.is_open and self.review.outcome is not None and self.effect.state != "conflict":
+            snapshot = newest_or_none(self.review.policy.slug)
+            if snapshot is not None:
+                found.append(check_groups(self.review, snapshot, sees=self.sees))
             found.append(_simulation(self.effect))
         return found
 

@@ -6,6 +6,8 @@ import argparse
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
+
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Token
 from apps.accounts.selectors import get_user
@@ -13,13 +15,17 @@ from apps.accounts.services import DAYS, make_token
 from apps.cli.commands import OperatorCommand
 from apps.clock import now
 from apps.errors import FieldProblem, Invalid
+from apps.policies.reader_grants import let_owner_read
 from apps.policies.selectors import get_policy
 from apps.policies.trees import load_tree
 from apps.usage.selectors import get_source
 
 
 class Command(OperatorCommand):
-    help = "Makes a token and prints it, this once, alone on standard output."
+    help = (
+        "Makes a token and prints it, this once, alone on standard output. A token reads what its owner sees: with "
+        "priorities:read the owner gets the right to see the members of the policy by name, until the token expires."
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--user", required=True, help="whose token it is")
@@ -37,17 +43,25 @@ class Command(OperatorCommand):
             get_source(slug=options["source"], actor=COMMAND)  # a token that writes makes its source at first use
         if options["policy"]:
             get_policy(slug=options["policy"], actor=COMMAND)
-        _token, text = make_token(
-            name=options["name"] or f"{', '.join(options['scope'])} by command",
-            scopes=options["scope"],
-            user=get_user(username=options["user"], actor=COMMAND),
-            policy_slug=options["policy"],
-            subtree_uid=_subtree(options["policy"], options["subtree"]),
-            source_slug=options["source"],
-            days=options["days"],
-            at=now(),
-            actor=COMMAND,
-        )
+        at = now()
+        with transaction.atomic():
+            token, text = make_token(
+                name=options["name"] or f"{', '.join(options['scope'])} by command",
+                scopes=options["scope"],
+                user=get_user(username=options["user"], actor=COMMAND),
+                policy_slug=options["policy"],
+                subtree_uid=_subtree(options["policy"], options["subtree"]),
+                source_slug=options["source"],
+                days=options["days"],
+                at=at,
+                actor=COMMAND,
+            )
+            opened = let_owner_read(token, at=at, actor=COMMAND)
+        for policy in opened:
+            self.stderr.write(
+                f"{token.user.username} sees the members of {policy.slug} by name until the token expires, so that "
+                "the token reads their priorities; the page Access lists this right."
+            )
         self.stdout.write(text)
 
 

@@ -14,8 +14,11 @@ from apps.errors import FieldProblem, Invalid
 from apps.policies.comparison import TargetChange
 from apps.policies.formats.registry import FORMATS
 from apps.policies.imports import ImportPlan, PolicyImport, import_policy, plan_import
+from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.policies.services import make_policy
+from apps.policies.trees import load_tree
+from apps.priorities.import_mapping import count_mapped, map_by_names
 
 _MOST_LINES = 20
 
@@ -35,6 +38,11 @@ class Command(OperatorCommand):
         parser.add_argument("--dry-run", action="store_true", help="only say what would change")
         parser.add_argument("--publish", action="store_true", help="put it in force")
         parser.add_argument("--reason", default="", help="why; needed with --publish")
+        parser.add_argument(
+            "--map", nargs="?", const="", metavar="NAMESPACE",
+            help="also make mapping rules that lead users and groups to entries of their names, with --publish; "
+            "NAMESPACE says whose user names, where usage sources have several",
+        )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["publish"] and options["dry_run"]:
@@ -43,6 +51,9 @@ class Command(OperatorCommand):
             raise Invalid("--make and --dry-run exclude each other.", fields=[FieldProblem("--dry-run", "is given")])
         if options["publish"] and not options["reason"].strip():
             raise Invalid("--publish needs --reason.", fields=[FieldProblem("--reason", "is missing")])
+        if options["map"] is not None and not options["publish"]:
+            message = "needs --publish: rules lead to entries of the current revision"
+            raise Invalid(f"--map {message}.", fields=[FieldProblem("--map", message)])
         wanted: dict[str, Any] = {
             "policy_slug": options["policy"], "format": options["format"], "content": _content(options["file"]),
             "keep_missing": options["keep_missing"], "at": now(), "actor": COMMAND,
@@ -52,7 +63,29 @@ class Command(OperatorCommand):
         if options["dry_run"]:
             self._tell(PolicyImport(plan_import(**wanted)))
             return
-        self._tell(import_policy(**wanted, publish=options["publish"], reason=options["reason"]))
+        done = import_policy(**wanted, publish=options["publish"], reason=options["reason"])
+        self._tell(done)
+        if options["map"] is not None:
+            self._map(done, namespace=options["map"] or None, reason=options["reason"])
+        self._tell_mapped(done)
+
+    def _map(self, done: PolicyImport, *, namespace: str | None, reason: str) -> None:
+        slug = done.plan.policy.slug
+        n_new = map_by_names(policy_slug=slug, namespace=namespace, reason=reason, at=now(), actor=COMMAND)
+        self.stderr.write(f"{n_new:,} mapping rules added." if n_new else "The mapping rules are there already.")
+
+    def _tell_mapped(self, done: PolicyImport) -> None:
+        """How many accounts the tree has an entry for: without rules everybody gets the fallback factor."""
+        policy = Policy.objects.get(pk=done.plan.policy.pk)
+        found = count_mapped(policy, load_tree(policy) if done.revision is not None else done.plan.tree)
+        n = f"{found.n_mapped:,} of {found.n_accounts:,} accounts of the usage sources"
+        self.stderr.write(f"{n} map to entries of the tree.")
+        if found.n_mapped < found.n_accounts or not found.n_rules:
+            who = "The others get" if found.n_rules else "There is no mapping rule, so every account gets"
+            self.stderr.write(
+                f"{who} the fallback factor. To map users and groups to entries of their names, import with "
+                "--publish --map, or write mapping rules on the page Accounts."
+            )
 
     def _tell(self, done: PolicyImport) -> None:
         plan = done.plan

@@ -1,0 +1,84 @@
+"""Which entries a token reads: what its scopes give and its owner may be told now, remembered as long as the token is.
+
+Every format of every route asks the same function (`priorities.sight.told_now`). Here its answer is kept for look-ups,
+which ask the database nothing, for as long as the token's verification holds: a right that ends is gone within the
+seconds in which a revoked token is. While the database is away the last answer goes on, as the token does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection
+
+from apps.accounts.actor import Actor, TokenBounds
+from apps.accounts.clerk import Clerk
+from apps.accounts.models import User
+from apps.policies.columns import Mask
+from apps.policies.models import Policy
+from apps.priorities import served
+from apps.priorities.answers import ServedSnapshot
+from apps.priorities.sight import told_now
+
+_MOST = 1_000
+_Key = tuple[str, str, str]  # the token's prefix, the policy, the digest of its tree
+
+
+class _Known(NamedTuple):
+    user: User  # the very object of one verification
+    mask: Mask | None
+
+
+class TokenSight:
+    """What tokens may read of the policies that are served; None: all of it."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[_Key, _Known] = OrderedDict()
+        self._lock = threading.Lock()
+        self._clerk = Clerk()
+
+    def mask(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot, at: datetime) -> Mask | None:
+        """
+        Raises:
+            OperationalError: the database is away, and this token hasn't been asked with for this tree.
+        """
+        policy = _policy(snapshot.policy_slug)
+        if user.is_superuser or policy.visibility == Policy.Visibility.TREE:
+            return None if bounds.subtree_uid is None else snapshot.subtree_mask(bounds.subtree_uid)
+        key = (bounds.prefix, snapshot.policy_slug, snapshot.tree.digest)
+        known = self._known.get(key)
+        if known is not None and known.user is user:
+            return known.mask
+        actor = Actor(user=user, via="api", token=bounds)
+        try:
+            mask = self._ask(lambda: told_now(policy=policy, snapshot=snapshot, at=at, actor=actor))
+        except (OperationalError, InterfaceError):
+            if not connection.in_atomic_block:
+                connection.close()
+            if known is None:
+                raise
+            return known.mask
+        with self._lock:
+            self._known[key] = _Known(user, mask)
+            self._known.move_to_end(key)
+            while len(self._known) > _MOST:
+                self._known.popitem(last=False)
+        return mask
+
+    def _ask(self, question: Callable[[], Mask | None]) -> Mask | None:
+        patience_s = settings.FAIRSHARE_TOKEN_PATIENCE_S
+        return question() if patience_s <= 0 else self._clerk.ask(question, patience_s=patience_s)
+
+
+def _policy(slug: str) -> Policy:
+    """As it is served, without the database."""
+    row = served.state().policies[slug]
+    return Policy(pk=row.id, slug=row.slug, visibility=row.visibility)
+
+
+sights = TokenSight()
