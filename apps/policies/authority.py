@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 from apps.accounts.actor import Actor
+from apps.accounts.models import User
 from apps.errors import NotAllowed
 from apps.policies.columns import Node, TreeColumns
+from apps.policies.editing import Unguarded
 from apps.policies.models import Policy
+from apps.policies.rule_reach import Author
 from apps.policies.scope import (
     WRITE,
     Rights,
@@ -19,9 +22,22 @@ from apps.policies.scope import (
     rules_all,
     visible_entries,
 )
+from apps.policies.terms import WHOLE_POLICY
 from apps.policies.working_tree import WorkingTree
 
 _OF_THE_TREE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)  # what locks protect, and what moves targets
+
+
+class AuthorGuard(Unguarded):
+    """Asks for nothing; rules for members reach as far as this author's rights do."""
+
+    def __init__(self, *, policy: Policy, tree: TreeColumns, user: User | None, at: datetime) -> None:
+        actor = Actor(user=user, via="worker")
+        is_here = user is None or user.is_active
+        self._rights = ActorGuard(policy=policy, tree=tree, actor=actor, at=at, only_see=True) if is_here else None
+
+    def author(self, tree: WorkingTree, node: Node) -> Author | None:
+        return None if self._rights is None else self._rights.author(tree, node)
 
 
 class ActorGuard:
@@ -43,7 +59,7 @@ class ActorGuard:
         instead: str | None = None,
     ) -> None:
         self._policy, self._actor, self._only_see = policy, actor, only_see
-        self._besides, self._instead = besides, instead
+        self._besides, self._instead, self._at = besides, instead, at
         require_policy(actor, policy.slug)
         require_scope(actor, WRITE)
         self._rules = rules_all(actor)
@@ -86,6 +102,14 @@ class ActorGuard:
             self._reaches(verb, [self._root]) for verb in self._verbs(Verb.EDIT_STRUCTURE)
         ):
             raise NotAllowed(f"operations[{index}]: only an administrator changes a policy's settings.")
+
+    def author(self, tree: WorkingTree, node: Node) -> Author:
+        """With the highest entry at or above this one where accounts are mapped; without any, the entry itself."""
+        lineage, at = [step.uid for step in tree.lineage(node)], self._at.astimezone(UTC).isoformat()
+        for depth, uid in enumerate(lineage):
+            if self._reaches(Verb.MAP_ACCOUNTS, lineage[: depth + 1]):
+                return Author(str(uid) if depth else WHOLE_POLICY, at)
+        return Author(str(node.uid), at)
 
     def _verbs(self, verb: str) -> tuple[str, ...]:
         return (self._instead,) if self._instead else (verb, *self._besides)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.policies.account_moves import refuse_account_moves
 from apps.policies.authority import ActorGuard
 from apps.policies.columns import TreeColumns
 from apps.policies.conflicts import EditConflict, FieldConflict, conflicts
@@ -155,7 +156,9 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
     guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, besides=(Verb.PUBLISH,))
     if is_document(change_set):
         _require_document(guard, change_set, head)
-        return document_outcome(change_set, policy, head, policy.head_number)
+        outcome = document_outcome(change_set, policy, head, policy.head_number)
+        refuse_account_moves(outcome, policy=policy, actor=actor, at=at)
+        return outcome
     head_settings = settings_of(policy, policy.head_number)
     if change_set.base_number != policy.head_number:
         found = conflicts_with_head(change_set, policy)
@@ -164,7 +167,9 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
                 shown_conflicts(found, policy, head, actor, at), base_number=change_set.base_number,
                 head_number=policy.head_number,
             )  # fmt: skip
-    return work_out(head, change_set.operations, settings=head_settings, guard=guard, archived=archived)
+    outcome = work_out(head, change_set.operations, settings=head_settings, guard=guard, archived=archived)
+    refuse_account_moves(outcome, policy=policy, actor=actor, at=at)
+    return outcome
 
 
 def _require_document(guard: ActorGuard, change_set: ChangeSet, head: TreeColumns) -> None:

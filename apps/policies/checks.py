@@ -45,7 +45,7 @@ def list_checks(review: Review, *, sees: Mask, actor: Actor) -> list[Check]:
     found = [_shape(review), _base(review), _algorithm(review, sees), _sums(review, sees), _locks(review, actor, sees)]
     found += _alike(review, sees)
     if review.is_open:
-        found += [_delegation(review), _size(review)]
+        found += [_delegation(review), _accounts(review, actor), _size(review)]
     return found
 
 
@@ -173,6 +173,32 @@ def _delegation(review: Review) -> Check:
     if people:
         remedy = _("Could publish it: %(names)s.") % {"names": _people(people)}
     return Check("delegation", "warn", _("Beyond the author’s delegation"), text, remedy)
+
+
+def _accounts(review: Review, actor: Actor) -> Check:
+    """Whether accounts that count at entries of others would move, were it published by who reads this."""
+    moves = review.account_moves(actor)
+    if moves.refusal:
+        people = review.people_who_may(Verb.PUBLISH)
+        remedy = _("Somebody who maps accounts at both entries has to publish it.")
+        if people:
+            remedy = _("Could publish it: %(names)s.") % {"names": _people(people)}
+        return Check("accounts", "block", _("It moves accounts of others"), moves.refusal, remedy)
+    if moves.stay:
+        text = _("%(accounts)s match a new rule and count at entries of others: they stay there.")
+        remedy = _("If they are to move, somebody who maps accounts at both entries has to publish it.")
+        return Check(
+            "accounts", "warn", _("Rules don’t take accounts of others"), text % {"accounts": moves.stay}, remedy
+        )
+    if moves.n and not _is_own(review, actor):
+        text = ngettext("%(n)s account would count elsewhere.", "%(n)s accounts would count elsewhere.", moves.n)
+        title = _("Your rights decide which accounts move")
+        return Check("accounts", "warn", title, text % {"n": moves.n}, _("Make sure that it is meant."))
+    return Check("accounts", "ok", _("No account of others moves"))
+
+
+def _is_own(review: Review, actor: Actor) -> bool:
+    return actor.user is not None and actor.user.pk == review.change_set.author_id
 
 
 def _size(review: Review) -> Check:

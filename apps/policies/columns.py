@@ -320,7 +320,7 @@ def pack_tree(tree: TreeColumns) -> tuple[bytes, str]:
         "kinds": list(tree.kind_names),
         "scope_sources": [[i, list(sources)] for i, sources in sorted(tree.scope_sources.items())],
         "dates": [[i, dates.to_json()] for i, dates in sorted(tree.dates.items())],
-        "members": [[i, [rule.to_json() for rule in rules]] for i, rules in sorted(tree.members.items())],
+        "members": [[i, [rule.stored() for rule in rules]] for i, rules in sorted(tree.members.items())],
     }
     if tree.mount:
         meta["mount"] = [[i, mounted.to_json()] for i, mounted in sorted(tree.mount.items())]
@@ -348,7 +348,7 @@ def unpack_tree(blob: bytes | memoryview, digest: str) -> TreeColumns:
         scope_sources={i: tuple(sources) for i, sources in meta["scope_sources"]},
         locked=(flags & 4).astype(np.bool_),
         dates={i: dates for i, given in meta.get("dates", ()) if (dates := read_dates(given))},
-        members={i: read_members(given) for i, given in meta.get("members", ())},
+        members={i: read_members(given, stored=True) for i, given in meta.get("members", ())},
         mount={i: mounted for i, given in meta.get("mount", ()) if (mounted := read_mounted(given))},
         policy_slug=meta["policy"],
         number=meta["number"],

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.errors import DomainError, NotAllowed, NotFound
+from apps.policies.account_moves import refuse_account_moves
 from apps.policies.authority import ActorGuard
 from apps.policies.change_sets import Sight, settings_of
 from apps.policies.columns import TreeColumns
@@ -83,10 +84,12 @@ class Decider:
             if is_document(change_set):
                 guard.may_set_policy(0)
                 return True
-            work_out(
+            outcome = work_out(
                 self.tree, change_set.operations, settings=self._settings, guard=guard,
                 archived=lambda uid: load_archived(self._policy, uid),
             )  # fmt: skip
+            if guard is self._publishes:
+                refuse_account_moves(outcome, policy=self._policy, actor=self._actor, at=self._at)
         except (NotAllowed, NotFound):
             return False
         except DomainError:

@@ -149,7 +149,9 @@ class _Difference:
         if node.dates != wanted.dates:
             self.found.append({"op": "set_dates", "entry": uid, "dates": wanted.said("dates")})
         if node.members != wanted.members:
-            self.found.append({"op": "set_members", "entry": uid, "members": wanted.said("members")})
+            self.found.append(
+                {"op": "set_members", "entry": uid, "members": [rule.stored() for rule in wanted.members]}
+            )
         if node.mount != wanted.mount:
             said = None if wanted.mount is None else wanted.said("mount")
             self.found.append({"op": "mount", "entry": uid, "mount": said})

@@ -18,6 +18,7 @@ from apps.accounts.audit import record
 from apps.engine.algorithms import get_algorithm
 from apps.engine.errors import BadParameter
 from apps.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.policies.account_moves import refuse_account_moves
 from apps.policies.algorithm_fit import refuse_misfit
 from apps.policies.anchoring import anchor_again
 from apps.policies.authority import ActorGuard
@@ -206,7 +207,8 @@ def may_publish(draft: ChangeSet, actor: Actor, at: datetime) -> bool:
     base, settings = load_tree(policy, draft.base_number), settings_of(policy, draft.base_number)
     guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, besides=(Verb.PUBLISH,))
     try:
-        work_out(base, draft.operations, settings=settings, guard=guard, archived=_archived(draft))
+        outcome = work_out(base, draft.operations, settings=settings, guard=guard, archived=_archived(draft))
+        refuse_account_moves(outcome, policy=policy, actor=actor, at=at)
     except DomainError:
         return False
     return True

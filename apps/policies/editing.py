@@ -10,6 +10,7 @@ from apps.errors import DomainError, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.adjusting import Adjusting
 from apps.policies.columns import Node
 from apps.policies.names import MAX_DEPTH, MOST_CHILDREN, MOST_ENTRIES, RESERVE, clean_name
+from apps.policies.rule_reach import Author
 from apps.policies.settings import PolicySettings
 from apps.policies.working_tree import WorkingTree
 
@@ -35,6 +36,8 @@ class Guard(Protocol):
 
     def may_set_policy(self, index: int) -> None: ...
 
+    def author(self, tree: WorkingTree, node: Node) -> Author | None: ...
+
 
 class Unguarded:
     """For working things out when nobody asks for anything: previews, conflicts."""
@@ -46,6 +49,10 @@ class Unguarded:
     def may_divide(self, tree: WorkingTree, parent: Node, index: int, verb: str) -> None: ...
 
     def may_set_policy(self, index: int) -> None: ...
+
+    def author(self, tree: WorkingTree, node: Node) -> Author | None:
+        """Whose rights decide how far a rule for members of this entry reaches."""
+        return None
 
 
 class Edit:

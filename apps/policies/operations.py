@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from apps.errors import FieldProblem, Invalid, TooLarge
@@ -23,6 +23,7 @@ from apps.policies.names import (
 )
 from apps.policies.percent import shares_for_percent
 from apps.policies.reshape import Changes, reshaped
+from apps.policies.rule_reach import narrow_reach, record_reach
 from apps.policies.settings import PolicySettings
 from apps.policies.terms import read_dates, read_members, read_mounted
 from apps.policies.uids import new_uid
@@ -241,6 +242,13 @@ def _restore(edit: Edit, operation: Mapping[str, Any]) -> Operation:
         edit.guard.may_divide(edit.tree, edit.find(str(former.uid), "entry"), edit.index, edit.verb)
     name = edit.free_name(parent, operation.get("name", top.name), own=top.name)
     edit.put([replace(top, parent_uid=parent.uid, name=name), *rest])
+    for node in (top, *rest):
+        if node.members:  # the rights of whoever restores it, not of whoever wrote the rule once
+            author = edit.guard.author(edit.tree, edit.find(str(node.uid), "entry"))
+            edit.tree.replace(
+                edit.find(str(node.uid), "entry"),
+                members=narrow_reach(node.members, author=author, tree=edit.tree),
+            )
     return {"entry": str(uid), "parent": str(parent.uid), "name": name}
 
 
@@ -300,10 +308,13 @@ def _set_dates(edit: Edit, operation: Mapping[str, Any]) -> Operation:
 def _set_members(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.find(operation.get("entry"), "entry")
     edit.parent_for(str(node.uid), 1)  # whoever divides an entry says who becomes its child
-    members = edit.clean("members", read_members, operation.get("members", []))
+    edit.guard.may_divide(edit.tree, node, edit.index, "map_accounts")  # and it says which accounts count there
+    members = edit.clean("members", partial(read_members, stored=True), operation.get("members", []))
+    author = edit.guard.author(edit.tree, node)
+    recorded = record_reach(members, standing=node.members, author=author, tree=edit.tree)
     edit.touch(node.uid, "members")
-    edit.tree.replace(edit.find(str(node.uid), "entry"), members=members)
-    return {"entry": str(node.uid), "members": [rule.to_json() for rule in members]}
+    edit.tree.replace(edit.find(str(node.uid), "entry"), members=recorded)
+    return {"entry": str(node.uid), "members": [rule.stored() for rule in members]}
 
 
 def _mount(edit: Edit, operation: Mapping[str, Any]) -> Operation:

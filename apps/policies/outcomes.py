@@ -1,7 +1,8 @@
-"""What a change set leads to, nobody's rights asked: for showing it, foreseeing it and counting what it changes."""
+"""What a change set leads to, with its author's reach and no rights asked: to show it, foresee it and count it."""
 
 from __future__ import annotations
 
+from apps.policies.authority import AuthorGuard
 from apps.policies.change_sets import conflicts_with_head, settings_of
 from apps.policies.conflicts import EditConflict
 from apps.policies.models import ChangeSet, Policy
@@ -19,7 +20,8 @@ def outcome_on_head(change_set: ChangeSet, policy: Policy) -> Outcome:
         found = conflicts_with_head(change_set, policy)
         if found:
             raise EditConflict(found, base_number=change_set.base_number, head_number=policy.head_number)
+    guard = AuthorGuard(policy=policy, tree=head, user=change_set.author, at=change_set.updated_at)
     return work_out(
-        head, change_set.operations, settings=settings_of(policy, policy.head_number),
+        head, change_set.operations, settings=settings_of(policy, policy.head_number), guard=guard,
         archived=lambda uid: load_archived(policy, uid),
     )  # fmt: skip

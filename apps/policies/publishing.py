@@ -161,7 +161,7 @@ def _row(policy_id: int, node: Node, number: int) -> tuple[Any, ...]:
         policy_id, node.uid, node.parent_uid, node.name, node.kind, node.shares, node.is_group, node.scope,
         _EMPTY if not node.scope_sources else Jsonb(list(node.scope_sources)), node.locked,
         None if node.dates is None else Jsonb(node.dates.to_json()),
-        _EMPTY if not node.members else Jsonb([rule.to_json() for rule in node.members]),
+        _EMPTY if not node.members else Jsonb([rule.stored() for rule in node.members]),
         None if node.mount is None else Jsonb(node.mount.to_json()), number,
     )  # fmt: skip
 

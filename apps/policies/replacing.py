@@ -16,6 +16,7 @@ from apps.policies.change_sets import clean_reason, settings_of
 from apps.policies.columns import TreeColumns
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing import lock_policy
+from apps.policies.rule_reach import record_reach_of_tree
 from apps.policies.selectors import get_policy
 from apps.policies.services import move_on, new_change_set, replace_tree, require_admin
 from apps.policies.settings import PolicySettings
@@ -34,7 +35,9 @@ def publish_tree(
         policy = lock_policy(policy.pk)
         if policy.head_number != base_revision:
             raise Stale(f"{policy.slug} is at revision {policy.head_number} by now, not {base_revision}: do it again.")
-        return replace_tree(policy, next_revision(load_tree(policy), tree, settings), reason, origin, actor, at)
+        head = load_tree(policy)
+        tree = record_reach_of_tree(tree, head, at)
+        return replace_tree(policy, next_revision(head, tree, settings), reason, origin, actor, at)
 
 
 def propose_tree(
@@ -44,7 +47,9 @@ def propose_tree(
     """A draft of the same: it can be published while `base_revision` is the head."""
     require_admin(actor, policy_slug)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
-    following = next_revision(load_tree(policy, base_revision), tree, settings)
+    base = load_tree(policy, base_revision)
+    tree = record_reach_of_tree(tree, base, at)
+    following = next_revision(base, tree, settings)
     refuse_misfit(tree, settings.algorithm)
     said = clean_reason(reason)
     with transaction.atomic():

@@ -13,6 +13,7 @@ from django.db.models import Q, QuerySet
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.errors import DomainError, NotAllowed
+from apps.policies.account_moves import AccountMoves, account_moves, refuse_account_moves
 from apps.policies.authority import ActorGuard
 from apps.policies.change_sets import conflicts_with_head, settings_of
 from apps.policies.columns import TreeColumns
@@ -118,16 +119,29 @@ class Review:
             if self.is_whole:
                 guard.may_set_policy(0)
             elif self.change_set.operations:
-                self._work_out(guard)
+                outcome = self._work_out(guard)
+                if instead is None:
+                    refuse_account_moves(outcome, policy=self.policy, actor=actor, at=self.at)
         except NotAllowed as error:
             return error
         except DomainError as error:  # an entry that this person doesn't even see
             return NotAllowed(error.message)
         return None
 
-    def _work_out(self, guard: ActorGuard) -> None:
+    def account_moves(self, actor: Actor) -> AccountMoves:
+        """What it does to accounts when this actor publishes it; nothing where it can't be worked out."""
+        if self.outcome is None or self.is_whole or not self.change_set.operations:
+            return AccountMoves()
+        try:
+            guard = ActorGuard(policy=self.policy, tree=self.before, actor=actor, at=self.at, only_see=True)
+            outcome = self._work_out(guard)
+        except DomainError:
+            return AccountMoves()
+        return account_moves(outcome, policy=self.policy, actor=actor, at=self.at)
+
+    def _work_out(self, guard: ActorGuard) -> Outcome:
         number = None if self.number == self.policy.head_number else self.number
-        work_out(
+        return work_out(
             self.before, self.change_set.operations, settings=self.settings, guard=guard,
             archived=lambda uid: load_archived(self.policy, uid, number),
         )  # fmt: skip

@@ -36,6 +36,7 @@ from apps.policies.operations import work_out
 from apps.policies.publishing import NextRevision, lock_policy, publish
 from apps.policies.request_rules import find_asked, require_request
 from apps.policies.reshape import columns_of
+from apps.policies.rule_reach import record_reach_of_tree
 from apps.policies.scope import require_policy, require_scope, rules_all
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings
@@ -230,7 +231,7 @@ def publish_document(
         settings = settings_of(policy, policy.head_number)
         wanted = PolicySettings.from_json(read.settings, base=settings) if read.settings else settings
         head = load_tree(policy)
-        tree = adopt(read, head)
+        tree = record_reach_of_tree(adopt(read, head), head, at)
         refuse_new_names(read, head, tree)
         following = next_revision(head, tree, wanted)
         if not following.closed and not following.n_opened and wanted == settings:

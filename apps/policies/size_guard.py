@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -12,14 +12,15 @@ from apps.errors import Conflict, DomainError
 from apps.policies.adjusting import Adjusting
 from apps.policies.authority import ActorGuard
 from apps.policies.change_sets import settings_of
-from apps.policies.columns import Node, TreeColumns
+from apps.policies.columns import TreeColumns
 from apps.policies.models import Approval, ChangeSet, Policy
-from apps.policies.operations import Operation, Outcome, apply, work_out
+from apps.policies.operations import Outcome, work_out
 from apps.policies.reshape import Changes
 from apps.policies.scope import Verb
 from apps.policies.settings import PolicySettings
 from apps.policies.target_moves import TargetMoves, target_moves
 from apps.policies.trees import load_archived, load_tree
+from apps.policies.trees_to_come import trees_to_come
 from apps.policies.whole_trees import is_document
 
 
@@ -79,7 +80,7 @@ class Size:
 def measure(policy: Policy, before: TreeColumns, settings: PolicySettings, proposed: Proposed) -> Size:
     """The size of a change, its dates included: what is planned is as large as what is done."""
     limits = settings.review
-    found = [target_moves(before, tree) for tree in (proposed.tree, *_trees_to_come(proposed.tree, proposed.changes))]
+    found = [target_moves(before, tree) for tree in (proposed.tree, *trees_to_come(proposed.tree, proposed.changes))]
     points = limits["points"]
     return Size(
         points=max(moves.furthest for moves in found),
@@ -148,33 +149,3 @@ def _users(policy: Policy, proposed: Proposed, moves: TargetMoves) -> int | None
 
 def _loosens(limits: dict[str, Any], wanted: dict[str, Any]) -> bool:
     return any(limit is not None and (wanted[name] is None or wanted[name] > limit) for name, limit in limits.items())
-
-
-def _trees_to_come(after: TreeColumns, changes: Changes) -> Iterator[TreeColumns]:
-    """The tree when dates that this change sets begin, and when they end."""
-    dated = [
-        node
-        for before, node in changes.values()
-        if node is not None and node.dates is not None and (before is None or before.dates != node.dates)
-    ]
-    for operations in ([*_at_start(dated)], [*_at_end(dated)]):
-        if operations:
-            try:
-                yield apply(after, operations)
-            except DomainError:
-                continue  # such an end can't come about as things are
-
-
-def _at_start(dated: list[Node]) -> Iterator[Operation]:
-    for node in dated:
-        if node.dates is not None and node.dates.shares is not None:
-            yield {"op": "set_shares", "entry": str(node.uid), "shares": node.dates.shares}
-
-
-def _at_end(dated: list[Node]) -> Iterator[Operation]:
-    for node in dated:
-        end = node.dates.at_end if node.dates is not None and node.dates.ends_on is not None else "keep"
-        if end == "archive":
-            yield {"op": "archive", "entry": str(node.uid)}
-        elif end != "keep":
-            yield {"op": "set_shares", "entry": str(node.uid), "shares": 0 if end == "zero" else end}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from datetime import date
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, date, datetime
 from typing import Any
+from uuid import UUID
 
 from apps.policies.names import MOST_SHARES, PARENT, RESERVE, clean_kind, clean_name, clean_shares, clean_text
 
 AT_END = ("keep", "zero", "archive")
 MOST_MEMBER_RULES = 20
+WHOLE_POLICY = "*"  # as the reach of a rule
 _LONGEST_PATTERN = 512
 _MOST_DAYS = 36_500
 
@@ -44,6 +46,10 @@ class Members:
 
     source: slug, group and fqan: of the account. people: a group of sign-in (`oidc:physics`, `ldap:cn=hpc`, …).
     archive_after_days: without usage; None never.
+
+    reach: the uid of the entry below which its author maps accounts; `*` is the whole policy, "" is not recorded and
+    means the entry of the rule. written_at: the instant of its publication. Both are set at publish, are no part of
+    what a document says, and two rules that differ in them alone are equal.
     """
 
     source: str = ""
@@ -53,9 +59,19 @@ class Members:
     shares: float = 1.0
     kind: str = "user"
     archive_after_days: int | None = None
+    reach: str = field(default="", compare=False)
+    written_at: str = field(default="", compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """What documents and answers say."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+
+    def stored(self) -> dict[str, Any]:
+        """What rows, blobs and change sets keep: also its reach, where it has one."""
+        return {**self.to_json(), **{name: value for name in _RECORDED if (value := getattr(self, name))}}
+
+
+_RECORDED = ("reach", "written_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +124,23 @@ def read_dates(value: object) -> Dates | None:
     return Dates(starts_on, ends_on, None if shares is None else _weight(shares, "shares is a number"), at_end)
 
 
-def read_members(value: object) -> tuple[Members, ...]:
-    """Rules from JSON: a list, or one object; ValueError names the rule."""
+def read_members(value: object, *, stored: bool = False) -> tuple[Members, ...]:
+    """Rules from JSON: a list, or one object; ValueError names the rule. stored: with their reach."""
     listed = value if isinstance(value, list | tuple) else [value]
     if len(listed) > MOST_MEMBER_RULES:
         raise ValueError(f"an entry has at most {MOST_MEMBER_RULES} rules for members")
     found = []
     for number, rule in enumerate(listed):
         try:
-            found.append(_members(rule))
+            found.append(_members(rule, stored=stored))
         except ValueError as error:
             raise ValueError(f"rule {number}: {error}") from None
     return tuple(dict.fromkeys(found))
 
 
-def _members(value: object) -> Members:
-    given = _object(value, ("source", "group", "fqan", "people", "shares", "kind", "archive_after_days"))
+def _members(value: object, *, stored: bool) -> Members:
+    recorded = _RECORDED if stored else ()
+    given = _object(value, ("source", "group", "fqan", "people", "shares", "kind", "archive_after_days", *recorded))
     names: dict[str, Callable[[object], str]] = {
         key: (lambda text: clean_text(text, _LONGEST_PATTERN)) for key in ("group", "fqan", "people")
     }
@@ -138,7 +155,29 @@ def _members(value: object) -> Members:
     kind = clean_kind(given.get("kind", "user"))
     if kind == RESERVE:
         raise ValueError("kind can't be reserve, which has no accounts")
-    return Members(**read, shares=shares, kind=kind, archive_after_days=days)
+    return Members(
+        **read, shares=shares, kind=kind, archive_after_days=days, reach=_reach(given.get("reach") or ""),
+        written_at=_instant(given.get("written_at") or ""),
+    )  # fmt: skip
+
+
+def _reach(value: object) -> str:
+    if value in ("", WHOLE_POLICY):
+        return str(value)
+    try:
+        return str(UUID(value if isinstance(value, str) else ""))
+    except ValueError:
+        raise ValueError("reach is the uid of an entry, or * for the whole policy") from None
+
+
+def _instant(value: object) -> str:
+    try:
+        read = datetime.fromisoformat(value if isinstance(value, str) else "-") if value else None
+    except ValueError:
+        read = None
+    if value and (read is None or read.tzinfo is None):
+        raise ValueError("written_at is an instant with its time zone")
+    return "" if read is None else read.astimezone(UTC).isoformat()
 
 
 def _object(value: object, keys: tuple[str, ...]) -> Mapping[str, Any]:

@@ -104,7 +104,7 @@ def node_of(entry: Entry) -> Node:
         scope_sources=tuple(entry.scope_sources),
         locked=entry.locked,
         dates=read_dates(entry.dates),
-        members=read_members(entry.members),
+        members=read_members(entry.members, stored=True),
         mount=read_mounted(entry.mount),
     )
 

@@ -11,9 +11,10 @@ class PrioritiesConfig(AppConfig):
         from django.contrib.auth.signals import user_logged_in
         from django.core.checks import register as register_check
 
+        from apps.policies.account_moves import register_account_moves
         from apps.policies.signals import policy_published
         from apps.policies.size_guard import register_rank_count
-        from apps.priorities import effect_runs, recompute
+        from apps.priorities import effect_runs, recompute, tree_moves
         from apps.priorities.checks import check_packages
         from apps.priorities.receivers import nudge_after_publish, own_accounts_after_sign_in
         from apps.priorities.series import runs
@@ -24,5 +25,6 @@ class PrioritiesConfig(AppConfig):
         register(effect_runs.KIND, effect_runs.work_effect)
         register(runs.KIND, runs.work_series, is_patient=True)
         register_rank_count(effect_runs.count_rank_moves)
+        register_account_moves(tree_moves.account_moves_of_tree)
         policy_published.connect(nudge_after_publish, dispatch_uid="priorities.nudge_after_publish")
         user_logged_in.connect(own_accounts_after_sign_in, dispatch_uid="priorities.own_accounts_after_sign_in")

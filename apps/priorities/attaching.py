@@ -20,7 +20,6 @@ from apps.policies.scope import require_scope
 from apps.policies.selectors import get_policy
 from apps.policies.trees import load_tree
 from apps.priorities.map_rights import WRITE, MapRights
-from apps.priorities.mapping import UNMAPPED
 from apps.priorities.mapping_moves import Wanted, find_moves, refusal_of
 from apps.priorities.mapping_versions import Placement, keep_version, refuse_stale, who_took
 from apps.priorities.models import Attachment
@@ -136,11 +135,10 @@ def key_of(account: Account) -> AccountKey:
 
 
 def _is_free(rights: MapRights, account: AccountKey) -> bool:
-    """It counts nowhere, where only a default rule led it, or where the actor maps accounts too."""
-    book = load_rulebook(rights.policy, rights.tree)
-    match, number = book.on(rights.tree).decide(account)
-    by_default = number is not None and book.rules[number].kind == "default"
-    return match.entry == UNMAPPED or by_default or rights.may_map(match.entry)
+    """It counts nowhere, at the entry of a default rule, or where the actor maps accounts too."""
+    resolver = load_rulebook(rights.policy, rights.tree).on(rights.tree)
+    decided = resolver.decide(account)
+    return resolver.is_free(decided) or rights.may_map(decided[0].entry)
 
 
 def _locked(policy_slug: str, *, at: datetime, actor: Actor) -> MapRights:

@@ -19,6 +19,7 @@ from apps.policies.columns import Mask
 from apps.priorities.attaching import key_of
 from apps.priorities.map_rights import MapRights
 from apps.priorities.mapping import UNMAPPED
+from apps.priorities.mapping_moves import moves_of_people, refusal_of
 from apps.priorities.models import Claim
 from apps.priorities.rulebook import load_rulebook
 from apps.usage.models import Source
@@ -144,6 +145,9 @@ def decide_claim(
         if actor.user is not None and claim.user_id == actor.user.pk and not actor.is_admin:
             raise NotAllowed(_("Somebody else has to confirm that an account is yours."))
         if confirm:
+            moves = moves_of_people(rights, dict.fromkeys((one.pk for one in open_claim.accounts), claim.user))
+            if refusal := refusal_of(rights, moves):
+                raise NotAllowed(refusal.text, code="not_yours")
             _give(open_claim.accounts, claim.user, actor, at, said)
         else:
             audit.record(

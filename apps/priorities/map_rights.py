@@ -42,6 +42,16 @@ class MapRights:
     def may_map(self, i: int) -> bool:
         return self.actor.has_scope(WRITE) and self.holds(i, Verb.MAP_ACCOUNTS)
 
+    def may_place(self, i: int) -> bool:
+        """Whether a change of the tree may take accounts from an entry, or lead them there."""
+        return self.actor.has_scope(WRITE) and self.holds(i, Verb.MAP_ACCOUNTS, Verb.EDIT_STRUCTURE)
+
+    def reach_of(self, i: int) -> UUID | None:
+        """How far a rule of the actor's reaches that leads to this entry; None: in the whole policy."""
+        lineage = [*self.tree.ancestors(i), i]
+        top = next((step for step in lineage if self.may_map(step)), i)
+        return self.tree.uuid(top) if top else None
+
     def may_name(self, i: int) -> bool:
         """Whether names of accounts and people may be told."""
         return self.holds(i, Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS)

@@ -36,6 +36,7 @@ class Match(NamedTuple):
 
 
 NOWHERE = Match(UNMAPPED)
+Decided = tuple[Match, int | None]  # where an account belongs, and the number of the rule that says so
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +82,15 @@ class Resolver:
         """The deepest entry that the first matching rule leads to; the root is no place for an account."""
         return self.decide(key)[0]
 
-    def decide(self, key: AccountKey) -> tuple[Match, int | None]:
+    def decide(self, key: AccountKey) -> Decided:
         """The same, and the number of the rule that decided; None when none did.
 
         A rule that leads an account no deeper than the root leads it nowhere, and the next one is asked. An account
         that stands for an entry is that entry's, and no rule's.
+
+        Rules whose reach is a part of the policy come after all others, the first of each reach in the order in which
+        they were written. Each takes the account only from below its reach, or where it would count nowhere: no one
+        moves what counts at an entry of others.
         """
         if is_reserved(key.namespace):
             return self._of_entry(key), None
@@ -94,15 +99,80 @@ class Resolver:
         at = None if attached is None else self.tree.index_of_uid(attached)
         if at is not None and not self.tree.is_reserve[at]:
             return Match(at), None
-        person = self.known.persons.get(key) or self.known.persons.get(spelled)
-        for number in self._index.numbers(spelled, person):
-            rule, target = self.spelled_rules[number], self.targets[number]
-            if target is None or not rule.matches(spelled, person):
+        return self._by_rules(spelled, self.known.persons.get(key) or self.known.persons.get(spelled))
+
+    def _by_rules(self, key: AccountKey, person: Person | None) -> Decided:
+        found: Decided = (NOWHERE, None)
+        of_parts: dict[int, Decided] = {}
+        for number in self._index.numbers(key, person):
+            rule, target, reach = self.spelled_rules[number], self.targets[number], self._reaches[number]
+            known = found[1] is not None if reach is None else reach in of_parts
+            if target is None or known or not rule.matches(key, person):
                 continue
-            match = self._by(number, target, rule.names_below(spelled, person))
-            if match != NOWHERE:
-                return match, number
-        return NOWHERE, None
+            match = self._by(number, target, rule.names_below(key, person))
+            if match == NOWHERE:
+                continue
+            if reach is not None:
+                of_parts[reach] = match, number
+                continue
+            found = match, number
+            if not self._has_parts:
+                break
+        for reach in sorted(of_parts, key=lambda top: (self.rules[of_parts[top][1] or 0].written_at, top)):
+            if self._may_take(reach, found):
+                found = of_parts[reach]
+        return found
+
+    def is_free(self, decided: Decided) -> bool:
+        """Whether an account counts nowhere, or only at the entry of a default rule, which is for all that is left."""
+        match, number = decided
+        if match.entry == UNMAPPED:
+            return True
+        return number is not None and self.rules[number].kind == "default" and match.entry == self.targets[number]
+
+    def may_take(self, number: int, decided: Decided) -> bool:
+        """Whether a rule may move what counts there: anything, or what is free or below its reach."""
+        reach = self._reaches[number]
+        return reach is None or self._may_take(reach, decided)
+
+    def _may_take(self, reach: int, decided: Decided) -> bool:
+        return self.is_free(decided) or self._is_below(decided[0].entry, reach)
+
+    def leaves(self, key: AccountKey, numbers: Iterable[int]) -> bool:
+        """Whether one of these rules is for an account that counts outside of its reach, and stays there."""
+        decided, spelled = self.decide(key), canonical(key)
+        if is_reserved(key.namespace) or self.is_free(decided):
+            return False
+        person = self.known.persons.get(key) or self.known.persons.get(spelled)
+        return any(not self.may_take(n, decided) and self.spelled_rules[n].matches(spelled, person) for n in numbers)
+
+    @cached_property
+    def _reaches(self) -> tuple[int | None, ...]:
+        """The entry below which each rule may take accounts from others; None for the whole policy.
+
+        Where a rule has left the part in which it was written, that is its own entry.
+        """
+        return tuple(
+            None if rule.reach_uid is None or rule.kind == "default" or target is None
+            else self._reach_of(rule.reach_uid, target)
+            for rule, target in zip(self.rules, self.targets, strict=True)
+        )  # fmt: skip
+
+    @cached_property
+    def _has_parts(self) -> bool:
+        return any(reach is not None for reach in self._reaches)
+
+    def _reach_of(self, uid: UUID, target: int) -> int | None:
+        top = self.tree.index_of_uid(uid)
+        if top is None or not self._is_below(target, top):
+            return target
+        return top or None
+
+    def _is_below(self, entry: int, top: int) -> bool:
+        """The entry itself, or one below it."""
+        while entry > top:  # parents come first
+            entry = int(self.tree.parent[entry])
+        return entry == top
 
     def _of_entry(self, key: AccountKey) -> Match:
         uid = uid_of_account(key)

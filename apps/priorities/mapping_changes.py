@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import ClassVar, Protocol
 from uuid import UUID
 
@@ -169,7 +169,8 @@ class Restore:
         if gone:
             message = _("%(n)d entries to which that version led are archived: bring them back first.")
             raise Conflict(message % {"n": len(set(gone))}, code="entry_gone")
-        return Wanted(before.rules if before.rules != state.rules else None, places)
+        stated = [rule.stated for rule in before.rules]
+        return Wanted(before.rules if stated != [rule.stated for rule in state.rules] else None, places)
 
 
 @dataclass(frozen=True)
@@ -229,12 +230,12 @@ def refuse_bad_rules(rights: MapRights, rules: Sequence[Rule], known: Sequence[R
     """known: rules that stand already; their entry may have been archived since, and their source removed."""
     if len(rules) > MOST_RULES:
         raise Invalid(_("A policy has at most %(most)d mapping rules.") % {"most": MOST_RULES})
-    tree, standing = rights.tree, set(known)
+    tree, standing = rights.tree, {rule.stated for rule in known}
     slugs = set(Source.objects.values_list("slug", flat=True))
     problems = []
     for at, rule in enumerate(rules):
         where = f"rules[{at}]"
-        if rule in standing:
+        if rule.stated in standing:
             continue
         problems += rule_problems(rule, where)
         target = tree.index_of_uid(rule.target_uid)
@@ -246,11 +247,33 @@ def refuse_bad_rules(rights: MapRights, rules: Sequence[Rule], known: Sequence[R
         raise Invalid(f"{problems[0].where} {problems[0].message}.", code="bad_rules", fields=problems)
 
 
+def with_reach(rights: MapRights, wanted: Sequence[Rule], before: Sequence[Rule], *, at: datetime) -> tuple[Rule, ...]:
+    """Rules as they are stored: those that were there keep their reach, new ones have that of the actor's rights."""
+    known: dict[Rule, list[Rule]] = {}
+    for rule in reversed(before):
+        known.setdefault(rule.stated, []).append(rule)
+    found = []
+    for rule in wanted:
+        same = known.get(rule.stated)
+        found.append(same.pop() if same else _recorded(rights, rule, at))
+    return tuple(found)
+
+
+def _recorded(rights: MapRights, rule: Rule, at: datetime) -> Rule:
+    written_at = at.astimezone(UTC).isoformat()
+    if rights.may_map(0):  # an earlier rule that is restored keeps what it had
+        return replace(rule, written_at=rule.written_at or written_at)
+    target = rights.tree.index_of_uid(rule.target_uid)
+    reach = rule.target_uid if target is None else rights.reach_of(target)
+    return replace(rule, reach_uid=reach, written_at=written_at)
+
+
 def _plan(rights: MapRights, edit: Edit, at: datetime) -> Plan:
     state = state_now(rights.policy)
     wanted = edit.wanted(rights, state)
     if wanted.rules is not None:
         refuse_bad_rules(rights, wanted.rules, state.rules)
+        wanted = replace(wanted, rules=with_reach(rights, wanted.rules, state.rules, at=at))
     if not _says_something(wanted, state):
         raise Invalid(_("That is how it is already: nothing would change."), code="nothing_to_change")
     moves = find_moves(rights, wanted, at=at)

@@ -1,36 +1,42 @@
 """Which accounts a change of the mapping moves, from where to where, and the usage at stake; and who may move them.
 
 An account moves only by who maps accounts at both of its ends: where it counts now, and where it would count. One that
-counts nowhere, or only by a default rule, is free for whoever maps accounts where it is led. Leaving an account without
-an entry is for those who map accounts of the whole policy: usage would vanish from a group's sum. The one exception is
-letting go of an account that one took oneself.
+counts nowhere, or only at the entry of a default rule, is free for whoever maps accounts where it is led. Leaving an
+account without an entry is for those who map accounts of the whole policy: usage would vanish from a group's sum. The
+one exception is letting go of an account that one took oneself.
 
 Rules also decide about accounts that nobody has seen yet. So those who map accounts of a part alone
 - change only rules that lead into their part, and leave all others as they stand;
 - put new and changed ones below all rules that lead elsewhere, where they take what would else be free;
 - write neither exact rules (they attach accounts that are there) nor default rules;
 - let every user become a child (*each*) only where they may change the structure.
+
+Changes of a tree and confirmed claims move accounts as well: `refusal_of` decides about all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.intern import AccountKey, canonical
-from apps.accounts.models import Account
+from apps.accounts.models import Account, User
+from apps.accounts.selectors import groups_of
+from apps.policies.columns import TreeColumns
+from apps.policies.models import Policy
 from apps.policies.scope import Verb
 from apps.priorities.map_rights import MapRights
-from apps.priorities.mapping import UNMAPPED, KnownAccounts
-from apps.priorities.placing import Decided, decide_accounts
-from apps.priorities.rulebook import Rulebook, load_rulebook, rulebook_of, tier_of
-from apps.priorities.rules import Rule
+from apps.priorities.mapping import UNMAPPED, KnownAccounts, Resolver
+from apps.priorities.placing import decide_accounts
+from apps.priorities.rulebook import load_rulebook, rulebook_of, tier_of
+from apps.priorities.rules import Person, Rule
 from apps.priorities.stakes import NOTHING, Stake, load_stakes
 
 
@@ -45,7 +51,7 @@ class Wanted:
 class Move(NamedTuple):
     """One account that counts elsewhere after a change. Entries are places in the tree, UNMAPPED for none.
 
-    was_free, is_free: it counted, or will count, nowhere or only by a default rule.
+    was_free, is_free: it counted, or will count, nowhere or only at the entry of a default rule.
     """
 
     account: int
@@ -69,17 +75,49 @@ def find_moves(rights: MapRights, wanted: Wanted, *, at: datetime) -> list[Move]
     for pk, *names in accounts.values_list("id", *AccountKey._fields).iterator(chunk_size=20_000):
         ids.append(pk)
         keys.append(AccountKey(*names))
-    before = decide_accounts(rights.tree, book.rules, book.known, keys)
     known = _with_places(then.known, dict(zip(ids, keys, strict=True)), places)
-    after = decide_accounts(rights.tree, then.rules, known, keys)
-    moves = [
-        Move(pk, key, was[0].entry, now[0].entry, _is_free(book, was), _is_free(then, now))
-        for pk, key, was, now in zip(ids, keys, before, after, strict=True)
-        if was[0].entry != now[0].entry
-    ]
+    moves = _between(book.on(rights.tree), Resolver(then.rules, rights.tree, known), ids, keys)
     stakes = load_stakes([move.account for move in moves], at=at) if moves else {}
     told = [move._replace(stake=stakes.get(move.account, NOTHING)) for move in moves]
     return sorted(told, key=lambda move: (-move.stake.core_s, move.key))
+
+
+def moves_of_tree(policy: Policy, before: TreeColumns, after: TreeColumns) -> list[Move]:
+    """What a changed tree moves, with the rules for members that it has. `after` is a place in the tree after it."""
+    rows = list(Account.objects.order_by("id").values_list("id", *AccountKey._fields).iterator(chunk_size=20_000))
+    ids, keys = [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows]
+    was, now = load_rulebook(policy, before).on(before), load_rulebook(policy, after).on(after)
+    return _between(was, now, ids, keys)
+
+
+def moves_of_people(rights: MapRights, owners: Mapping[int, User]) -> list[Move]:
+    """What moves when accounts, by id, become somebody's: rules may be for people of a group."""
+    book = load_rulebook(rights.policy, rights.tree)
+    rows = Account.objects.filter(pk__in=list(owners)).order_by("id").values_list("id", *AccountKey._fields)
+    keys = {row[0]: AccountKey(*row[1:]) for row in rows}
+    persons = dict(book.known.persons)
+    for account, key in keys.items():
+        owner = owners[account]
+        persons[key] = Person(str(owner.username), frozenset(groups_of(owner)))
+    then = Resolver(book.rules, rights.tree, replace(book.known, persons=persons))
+    return _between(book.on(rights.tree), then, list(keys), list(keys.values()))
+
+
+def _between(before: Resolver, after: Resolver, ids: Sequence[int], keys: Sequence[AccountKey]) -> list[Move]:
+    """Accounts that count at another entry, by its uid: an entry that moves takes its accounts along."""
+    was = decide_accounts(before.tree, before.rules, before.known, keys)
+    now = decide_accounts(after.tree, after.rules, after.known, keys)
+    return [
+        Move(pk, key, one[0].entry, other[0].entry, before.is_free(one), after.is_free(other))
+        for pk, key, one, other in zip(ids, keys, was, now, strict=True)
+        if not _is_same(before.tree, one[0].entry, after.tree, other[0].entry)
+    ]
+
+
+def _is_same(tree: TreeColumns, i: int, other: TreeColumns, j: int) -> bool:
+    if tree is other or UNMAPPED in (i, j):
+        return i == j
+    return tree.uid[i].tobytes() == other.uid[j].tobytes()
 
 
 class Refusal(NamedTuple):
@@ -96,35 +134,52 @@ def refusal_of(rights: MapRights, moves: Sequence[Move], *, taken: Collection[in
     """
     if rights.may_map(0):
         return None
-    may = _Remembered(rights)
-    pulled = sum(not move.was_free and not may[move.before] for move in moves)
+    may = _Remembered(rights.may_map)
+    return _refusal(moves, may, may, taken)
+
+
+def refusal_of_tree(before: MapRights, after: MapRights, moves: Sequence[Move]) -> Refusal | None:
+    """The same for what a changed tree moves: rights before are asked in the tree before, those after in the other.
+
+    Whoever changes the structure of an entry decides about its accounts, too.
+    """
+    if before.may_place(0):
+        return None
+    return _refusal(moves, _Remembered(before.may_place), _Remembered(after.may_place), ())
+
+
+def _refusal(
+    moves: Sequence[Move], may_take: Mapping[int, bool], may_put: Mapping[int, bool], taken: Collection[int]
+) -> Refusal | None:
+    """Whoever lacks the right at an account's present place can't move it, nor to a place where they lack it."""
+    pulled = sum(not move.was_free and not may_take[move.before] for move in moves)
     if pulled:
-        text = ngettext(
-            "%(n)d account would move that counts at an entry of others: whoever maps accounts there has to agree.",
-            "%(n)d accounts would move that count at entries of others: whoever maps accounts there has to agree.",
-            pulled,
-        ) % {"n": pulled}
-        return Refusal("pulls", text)
+        text = _("%(accounts)s at entries of others would move: whoever maps accounts there has to agree.")
+        return Refusal("pulls", text % {"accounts": accounts_text(pulled)})
     pushed = sum(
-        move.after != UNMAPPED and not may[move.after] and not (move.is_free and move.account in taken)
+        move.after != UNMAPPED and not may_put[move.after] and not (move.is_free and move.account in taken)
         for move in moves
     )
     if pushed:
-        text = ngettext(
-            "%(n)d account would count at an entry of others: whoever maps accounts there has to agree.",
-            "%(n)d accounts would count at entries of others: whoever maps accounts there has to agree.",
-            pushed,
-        ) % {"n": pushed}
-        return Refusal("pushes", text)
+        text = _("%(accounts)s would count at entries of others: whoever maps accounts there has to agree.")
+        return Refusal("pushes", text % {"accounts": _accounts(pushed)})
     dropped = sum(move.after == UNMAPPED and move.account not in taken for move in moves)
     if dropped:
-        text = ngettext(
-            "%(n)d account would be left without an entry: only whoever maps accounts of the whole policy does that.",
-            "%(n)d accounts would be left without an entry: only whoever maps accounts of the whole policy does that.",
-            dropped,
-        ) % {"n": dropped}
-        return Refusal("drops", text)
+        text = _("%(accounts)s would be without an entry: only whoever maps accounts of the whole policy does that.")
+        return Refusal("drops", text % {"accounts": _accounts(dropped)})
     return None
+
+
+def accounts_text(n: int) -> str:
+    """How many, as those may know who don't read whose accounts they are: the rule of five."""
+    smallest = settings.FAIRSHARE_SMALLEST_GROUP
+    if n < smallest:
+        return _("Fewer than %(n)d accounts") % {"n": smallest}
+    return _accounts(n)
+
+
+def _accounts(n: int) -> str:
+    return ngettext("%(n)d account", "%(n)d accounts", n) % {"n": n}
 
 
 def refusal_of_rules(rights: MapRights, before: Sequence[Rule], after: Sequence[Rule]) -> Refusal | None:
@@ -175,23 +230,15 @@ def _may_add(rights: MapRights, rule: Rule) -> bool:
 
 
 class _Remembered(dict[int, bool]):
-    """Whether accounts are mapped at an entry, asked once an entry; nobody's place is nobody's."""
+    """Whether a right is held at an entry, asked once an entry; nobody's place is nobody's."""
 
-    def __init__(self, rights: MapRights) -> None:
+    def __init__(self, holds: Callable[[int], bool]) -> None:
         super().__init__({UNMAPPED: False})
-        self._rights = rights
+        self._holds = holds
 
     def __missing__(self, entry: int) -> bool:
-        self[entry] = found = self._rights.may_map(entry)
+        self[entry] = found = self._holds(entry)
         return found
-
-
-def _is_free(book: Rulebook, decided: Decided) -> bool:
-    return decided[0].entry == UNMAPPED or _by_default(book, decided)
-
-
-def _by_default(book: Rulebook, decided: Decided) -> bool:
-    return decided[1] is not None and book.rules[decided[1]].kind == "default"
 
 
 def _with_places(

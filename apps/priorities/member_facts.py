@@ -10,7 +10,8 @@ from uuid import UUID
 
 from django.db import connection
 
-from apps.accounts.models import User
+from apps.accounts.intern import AccountKey
+from apps.accounts.models import Account, User
 from apps.policies.models import ChangeSet, Policy
 from apps.priorities.rules import Person
 
@@ -81,10 +82,11 @@ class Gone(NamedTuple):
 
 
 class Someone(NamedTuple):
-    """A person in groups of sign-in, and when they were last seen."""
+    """A person in groups of sign-in, when they were last seen, and their accounts."""
 
     person: Person
     seen_at: datetime
+    accounts: tuple[AccountKey, ...] = ()
 
 
 def load_activity(accounts: Sequence[int], *, since: datetime) -> Activity:
@@ -139,4 +141,8 @@ def load_people(names: Sequence[str]) -> list[Someone]:
     ):
         groups.setdefault(username, set()).add(group)
         seen[username] = max(joined_at, login_at or joined_at)
-    return [Someone(Person(name, frozenset(groups[name])), seen[name]) for name in groups]
+    theirs: dict[str, list[AccountKey]] = {}
+    owned = Account.objects.filter(person__username__in=groups).order_by("pk")
+    for username, *key in owned.values_list("person__username", *AccountKey._fields):
+        theirs.setdefault(username, []).append(AccountKey(*key))
+    return [Someone(Person(name, frozenset(groups[name])), seen[name], tuple(theirs.get(name, ()))) for name in groups]

@@ -26,7 +26,7 @@ from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.names import MAX_DEPTH, MOST_CHILDREN
 from apps.policies.publishing import lock_policy
 from apps.policies.trees import load_tree
-from apps.priorities.mapping import Match
+from apps.priorities.mapping import Match, Resolver
 from apps.priorities.member_facts import (
     Activity,
     Someone,
@@ -39,7 +39,7 @@ from apps.priorities.member_facts import (
 from apps.priorities.naming import entry_name
 from apps.priorities.placing import match_accounts
 from apps.priorities.rulebook import Rulebook, load_rulebook, people_named
-from apps.priorities.rules import Rule
+from apps.priorities.rules import Rule, has_wild
 
 MOST_OPERATIONS = 1_000  # of one run; the next one goes on
 Operation = dict[str, Any]
@@ -174,11 +174,25 @@ class Census:
         return None if parent is None else self.tree.child_named(parent, entry_name(someone.person.name))
 
     def _rule_for(self, someone: Someone) -> int | None:
-        """The first rule that is for this person alone, whatever accounts they have."""
+        """The first rule that is for this person alone, whatever accounts they have.
+
+        One whose reach is a part of the policy names their group exactly, and is for nobody with accounts elsewhere.
+        """
         for number, rule in self._for_people:
-            if rule.takes_person(someone.person) and self.tree.index_of_uid(rule.target_uid) is not None:
+            if not rule.takes_person(someone.person) or self.tree.index_of_uid(rule.target_uid) is None:
+                continue
+            if rule.reach_uid is None or (not has_wild(rule.people) and self._counts_below(someone, number)):
                 return number
         return None
+
+    def _counts_below(self, someone: Someone, number: int) -> bool:
+        """Whether all accounts of a person are free, or count below the reach of a rule."""
+        decided = (self._resolver.decide(key) for key in someone.accounts)
+        return all(self._resolver.may_take(number, each) for each in decided)
+
+    @cached_property
+    def _resolver(self) -> Resolver:
+        return self.book.on(self.tree)
 
     @cached_property
     def _for_people(self) -> list[tuple[int, Rule]]:

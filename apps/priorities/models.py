@@ -43,6 +43,8 @@ class MappingRule(models.Model):
     suffix = models.CharField(max_length=256, blank=True, default="")
     member_shares = models.FloatField(default=1)  # for `each`
     archive_after_idle_days = models.PositiveIntegerField(null=True, blank=True)  # for `each`
+    reach_uid = models.UUIDField(null=True, blank=True)  # below which its author maps accounts; null: everywhere
+    written_at = models.CharField(max_length=40, blank=True, default="", db_default="")  # an instant in UTC
 
     class Meta:
         ordering = ["policy", "position"]

@@ -13,14 +13,13 @@ import numpy.typing as npt
 from apps.accounts.entry_names import is_reserved
 from apps.accounts.intern import AccountKey
 from apps.policies.columns import TreeColumns
-from apps.priorities.mapping import UNMAPPED, KnownAccounts, Match, Resolver
+from apps.priorities.mapping import UNMAPPED, Decided, KnownAccounts, Match, Resolver
 from apps.priorities.rules import Rule
 from apps.priorities.snapshots import AccountPlaces
 
 I4 = npt.NDArray[np.int32]
 _MOST_PLACED = 8
 _Key = tuple[str, tuple[Rule, ...], int]
-Decided = tuple[Match, int | None]  # where an account belongs, and the number of the rule that says so
 
 
 class _Placed:

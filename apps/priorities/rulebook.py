@@ -8,13 +8,17 @@
 5. The default rules.
 
 The first that matches decides. Rules whose entry is gone are passed over, and those that lead no deeper than the root.
+
+Rules whose author maps accounts in a part of the policy only come after all of these but the defaults, and take no
+account from entries outside that part: see `mapping.Resolver.decide`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from uuid import UUID
 
 from django.contrib.auth.models import Group
 from django.db import connection
@@ -25,7 +29,7 @@ from apps.accounts.people import clean_group
 from apps.accounts.request_cache import once_per_request
 from apps.policies.columns import TreeColumns
 from apps.policies.models import Policy
-from apps.policies.terms import Members
+from apps.policies.terms import WHOLE_POLICY, Members, read_members
 from apps.priorities.mapping import KnownAccounts, Resolver
 from apps.priorities.models import Attachment, MappingRule
 from apps.priorities.rules import Person, Rule
@@ -34,7 +38,7 @@ from apps.usage.models import Source
 _TIERS = {"exact": 0, "default": 2}  # of stored rules; members' rules are asked after the first tier
 _STORED = (
     "kind", "target_uid", "namespace", "source", "user_pattern", "group_pattern", "fqan_pattern", "suffix",
-    "member_shares", "archive_after_idle_days",
+    "member_shares", "archive_after_idle_days", "reach_uid", "written_at",
 )  # fmt: skip
 _NO_SOURCE = "\0"  # a namespace that nothing has
 
@@ -62,7 +66,7 @@ def load_rulebook(policy: Policy, tree: TreeColumns, *, of: User | None = None) 
 def rulebook_of(policy: Policy, tree: TreeColumns, stored: Sequence[Rule], *, of: User | None = None) -> Rulebook:
     """The same with other stored rules: what they would do."""
     namespaces = _namespaces(tree, stored)
-    rules = in_order(with_namespaces(stored, namespaces), rules_of_tree(tree, namespaces))
+    rules = in_order(with_namespaces(stored, namespaces), rules_of_tree(tree, namespaces, early_rules(policy)))
     return Rulebook(rules, load_known(policy, rules, of=of))
 
 
@@ -93,16 +97,29 @@ def tier_of(rule: Rule) -> int:
     return _TIERS.get(rule.kind, 1)
 
 
-def rules_of_tree(tree: TreeColumns, namespaces: Mapping[str, str]) -> list[Rule]:
+def early_rules(policy: Policy) -> frozenset[tuple[UUID, Members]]:
+    """Rules for members, each with its entry, that reach everywhere although that isn't recorded with them."""
+    return frozenset((UUID(uid), rule) for uid, given in policy.early_rules.items() for rule in read_members(given))
+
+
+def rules_of_tree(
+    tree: TreeColumns, namespaces: Mapping[str, str], early: Collection[tuple[UUID, Members]] = ()
+) -> list[Rule]:
     """The rules for members of all entries, deeper ones first. namespaces: of the sources, by slug."""
     entries = sorted(tree.members, key=lambda i: (-int(tree.level[i]), i))
-    return [rule_of(tree, i, members, namespaces) for i in entries for members in tree.members[i]]
+    return [rule_of(tree, i, members, namespaces, early) for i in entries for members in tree.members[i]]
 
 
-def rule_of(tree: TreeColumns, i: int, members: Members, namespaces: Mapping[str, str]) -> Rule:
+def rule_of(
+    tree: TreeColumns, i: int, members: Members, namespaces: Mapping[str, str],
+    early: Collection[tuple[UUID, Members]] = (),
+) -> Rule:  # fmt: skip
     """One rule for members as a mapping rule; one for a source that isn't there matches nothing."""
+    uid = tree.uuid(i)
+    reaches_all = members.reach == WHOLE_POLICY or (not members.reach and (uid, members) in early)
     return Rule(
-        kind="each", target_uid=tree.uuid(i),
+        kind="each", target_uid=uid, written_at=members.written_at,
+        reach_uid=None if reaches_all else UUID(members.reach) if members.reach else uid,
         namespace=namespaces.get(members.source, _NO_SOURCE) if members.source else "",
         group_pattern=_only_stars(members.group), fqan_pattern=_only_stars(members.fqan),
         people=_only_stars(_group(members.people)), member_shares=members.shares, member_kind=members.kind,

@@ -38,6 +38,9 @@ class Rule:
     """As `models.MappingRule`, or made of an entry's rules for members. Patterns that are "" match anything; a user
     pattern is also tried on the DN. people: matches accounts whose person is in such a group of sign-in. source: stands
     for the namespace of that source, which the rulebook fills in.
+
+    reach_uid: the entry below which its author maps accounts; None is the whole policy. written_at: when it was
+    written, "" for long ago. See `mapping.Resolver` for what both decide.
     """
 
     kind: str
@@ -52,6 +55,8 @@ class Rule:
     people: str = ""
     member_kind: str = "user"
     source: str = ""
+    reach_uid: UUID | None = None
+    written_at: str = ""
 
     def to_json(self) -> dict[str, Any]:
         found = {name: getattr(self, name) for name in ("kind", *_TEXTS)}
@@ -64,12 +69,22 @@ class Rule:
             found["people"] = self.people
         if self.member_kind != "user":
             found["member_kind"] = self.member_kind
+        if self.reach_uid is not None:
+            found["reach_uid"] = str(self.reach_uid)
+        if self.written_at:
+            found["written_at"] = self.written_at
         return found
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Rule:
         """Of something `to_json` wrote."""
-        return cls(**{**data, "target_uid": UUID(data["target_uid"])})
+        reach = data.get("reach_uid")
+        return cls(**{**data, "target_uid": UUID(data["target_uid"]), "reach_uid": UUID(reach) if reach else None})
+
+    @property
+    def stated(self) -> Rule:
+        """What somebody wrote, whoever it was and when."""
+        return replace(self, reach_uid=None, written_at="")
 
     @cached_property
     def parts(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from apps.policies.services import make_change_set, make_policy, publish_documen
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_tree
 from apps.priorities.map_rights import MapRights
-from apps.priorities.mapping_changes import refuse_bad_rules, write_rules
+from apps.priorities.mapping_changes import refuse_bad_rules, with_reach, write_rules
 from apps.priorities.mapping_versions import as_asked, keep_version, version_of
 from apps.priorities.proposal import GroupUsage, operations_towards, propose_tree
 from apps.priorities.rulebook import load_rules
@@ -44,11 +44,13 @@ def set_rules(*, policy_slug: str, rules: Sequence[Rule], reason: str = "", at: 
     For who makes policies; on pages and by REST rules are changed with a reason: see mapping_changes.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
-    if not actor.is_admin:
-        raise NotAllowed(_("Only an administrator changes the mapping of accounts."))
     policy = lock_policy(policy.pk)
-    stored, wanted = as_asked(_stored(policy)), as_asked(rules)
-    refuse_bad_rules(MapRights(policy, load_tree(policy), actor, at), rules)
+    rights = MapRights(policy, load_tree(policy), actor, at)
+    if not (actor.is_admin and rights.may_map(0)):  # a token may be bound to a part of the tree
+        raise NotAllowed(_("Only an administrator changes the mapping of accounts."))
+    stored = as_asked(_stored(policy))
+    refuse_bad_rules(rights, rules)
+    wanted = with_reach(rights, as_asked(rules), stored, at=at)
     if stored == wanted:
         return version_of(policy)
     write_rules(policy, wanted)
@@ -139,7 +141,7 @@ def _with_rule_of(policy: Policy, source: Source, root_uid: UUID) -> list[Rule]:
     suffix = "/{group}/{user}"
     rule = Rule(kind="glob", namespace=source.namespace, target_uid=root_uid, user_pattern="*", suffix=suffix)
     known = _stored(policy)
-    return known if rule in known else [*known, rule]
+    return known if any(one.stated == rule for one in known) else [*known, rule]
 
 
 def _used(source: Source) -> list[GroupUsage]:

@@ -15,11 +15,14 @@ from apps.accounts.actor import Actor
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
 from apps.errors import NotAllowed
+from apps.policies.authority import ActorGuard
 from apps.policies.columns import TreeColumns
 from apps.policies.drafts import may_edit
 from apps.policies.models import ChangeSet, Entry, Revision
+from apps.policies.rule_reach import record_reach
 from apps.policies.scope import Verb
 from apps.policies.terms import Members
+from apps.policies.working_tree import WorkingTree
 from apps.priorities.attaching import list_attachments
 from apps.priorities.claims import OpenClaim, list_claims
 from apps.priorities.map_rights import MapRights
@@ -131,7 +134,7 @@ def may_rule(rights: MapRights, i: int) -> bool:
     """Say who becomes a child of an entry, and put it in force."""
     if rights.tree.is_reserve[i] or not rights.actor.has_scope("policies:write"):
         return False
-    return rights.holds(i, Verb.EDIT_STRUCTURE) and rights.holds(i, Verb.PUBLISH)
+    return all(rights.holds(i, verb) for verb in (Verb.EDIT_STRUCTURE, Verb.MAP_ACCOUNTS, Verb.PUBLISH))
 
 
 def preview_members(
@@ -146,7 +149,11 @@ def preview_members(
     rights = MapRights(view.policy, view.tree, actor, view.now)
     if not may_rule(rights, i):
         raise NotAllowed("You may not say who becomes a member here: propose the rule instead.")
-    after = _with_members(view.tree, i, members)
+    working = WorkingTree(view.tree)
+    guard = ActorGuard(policy=view.policy, tree=view.tree, actor=actor, at=view.now, only_see=True)
+    author = guard.author(working, view.tree.node(i))
+    standing = view.tree.members.get(i, ())
+    after = _with_members(view.tree, i, record_reach(members, standing=standing, author=author, tree=working))
     book = load_rulebook(view.policy, after)
     own = [rule for rule in book.rules if rule.kind == "each" and rule.target_uid == entry_uid]
     census = _census_of(after, book, own)
@@ -199,7 +206,7 @@ def _taken(view: PolicyView, census: Census, i: int) -> tuple[int, int, set[int]
         now, decided = resolver.decide(key)
         if now.entry != UNMAPPED and below[now.entry]:
             here.add(account)
-        elif now.entry != UNMAPPED and (decided is None or book.rules[decided].kind != "default"):
+        elif not resolver.is_free((now, decided)):
             n_taken += 1
     return n_matched, n_taken, here
 
