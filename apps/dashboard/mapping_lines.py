@@ -168,10 +168,11 @@ def head_words(page: MappingPage) -> tuple[str, str]:
 
 def plan_context(plan: Plan) -> dict[str, Any]:
     """What a change would move."""
-    moves, rights = plan.moves, plan.rights
-    shown = [move for move in moves if _may_tell(rights, move)]
+    moves, rights, n_others = plan.readable, plan.rights, plan.n_of_others
     n = len(moves)
-    if not n:
+    if n_others is None or (n_others and not n):
+        verdict = _("Accounts of others would count elsewhere.")
+    elif not n:
         verdict = _("No account that is known now would count elsewhere.")
     else:
         told = ngettext(
@@ -188,18 +189,12 @@ def plan_context(plan: Plan) -> dict[str, Any]:
                 "words": account_words(move.key), "before": place_words(rights, move.before),
                 "after": place_words(rights, move.after), "core_h": presentation.core_hours(move.stake.core_s),
             }
-            for move in shown[:MOST_MOVES]
+            for move in moves[:MOST_MOVES]
         ],
-        "n_more": presentation.count(n - len(shown[:MOST_MOVES])) if n > len(shown[:MOST_MOVES]) else "",
+        "n_more": presentation.count(n - MOST_MOVES) if n > MOST_MOVES else "",
+        "n_others": presentation.count(n_others) if n_others else "",
         "n_dropped": sum(move.after == UNMAPPED for move in moves),
     }  # fmt: skip
-
-
-def _may_tell(rights: MapRights, move: Move) -> bool:
-    """Names of accounts are read by who reads names at one of the ends, or maps where it is led from nowhere."""
-    return any(entry != UNMAPPED and rights.may_name(entry) for entry in (move.before, move.after)) or rights.may_name(
-        0
-    )
 
 
 def _flows(rights: MapRights, moves: Sequence[Move]) -> list[dict[str, Any]]:

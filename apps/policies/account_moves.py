@@ -18,12 +18,14 @@ from apps.policies.trees_to_come import trees_to_come
 class AccountMoves(NamedTuple):
     """What a change does to accounts. refusal: why this actor may not publish it, "" when they may.
 
-    stay: accounts that its new rules are for and that stay where they are, as they count at entries of others.
+    is_limited: it has new rules for members that take no accounts from entries outside a part of the policy. n_stay:
+    how many these are for and leave at entries of others; None where the rule of five forbids to say.
     """
 
     n: int = 0
     refusal: str = ""
-    stay: str = ""
+    is_limited: bool = False
+    n_stay: int | None = 0
 
 
 MovesOf = Callable[[Policy, TreeColumns, TreeColumns, Actor, datetime], AccountMoves]

@@ -12,6 +12,7 @@ from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
 from apps.errors import Invalid
+from apps.policies.account_moves import AccountMoves
 from apps.policies.algorithm_fit import refuse_misfit
 from apps.policies.columns import Mask, TreeColumns
 from apps.policies.look_alikes import look_alikes
@@ -184,17 +185,23 @@ def _accounts(review: Review, actor: Actor) -> Check:
         if people:
             remedy = _("Could publish it: %(names)s.") % {"names": _people(people)}
         return Check("accounts", "block", _("It moves accounts of others"), moves.refusal, remedy)
-    if moves.stay:
-        text = _("%(accounts)s match a new rule and count at entries of others: they stay there.")
-        remedy = _("If they are to move, somebody who maps accounts at both entries has to publish it.")
-        return Check(
-            "accounts", "warn", _("Rules don’t take accounts of others"), text % {"accounts": moves.stay}, remedy
-        )
+    if moves.is_limited:
+        return _limited(moves)
     if moves.n and not _is_own(review, actor):
         text = ngettext("%(n)s account would count elsewhere.", "%(n)s accounts would count elsewhere.", moves.n)
         title = _("Your rights decide which accounts move")
         return Check("accounts", "warn", title, text % {"n": moves.n}, _("Make sure that it is meant."))
     return Check("accounts", "ok", _("No account of others moves"))
+
+
+def _limited(moves: AccountMoves) -> Check:
+    title = _("New rules take no accounts of others")
+    text = _("They take free accounts and those that count below already; all others stay where they count.")
+    if not moves.n_stay:  # none, or too few to be told
+        return Check("accounts", "ok", title, text)
+    staying = ngettext("%(n)s account matches and stays.", "%(n)s accounts match and stay.", moves.n_stay)
+    remedy = _("If they are to move, somebody who maps accounts at both entries has to publish it.")
+    return Check("accounts", "warn", title, f"{text} {staying % {'n': moves.n_stay}}", remedy)
 
 
 def _is_own(review: Review, actor: Actor) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import ClassVar, Protocol
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.utils.translation import gettext as _
 
@@ -25,7 +27,7 @@ from apps.policies.selectors import get_policy
 from apps.policies.trees import load_tree
 from apps.priorities.attaching import no_place_for_accounts
 from apps.priorities.map_rights import WRITE, MapRights, rights_in
-from apps.priorities.mapping_moves import Move, Wanted, find_moves, refusal_of, refusal_of_rules
+from apps.priorities.mapping_moves import Move, Wanted, find_moves, may_read, refusal_of, refusal_of_rules
 from apps.priorities.mapping_versions import (
     MappingState,
     Placement,
@@ -175,7 +177,10 @@ class Restore:
 
 @dataclass(frozen=True)
 class Plan:
-    """What an edit comes to. `refusal`: why the actor may not make it, with its key."""
+    """What an edit comes to. `refusal`: why the actor may not make it, with its key.
+
+    `moves` are all, for whoever decides; `readable` those that the actor may know of.
+    """
 
     rights: MapRights
     version: int
@@ -185,10 +190,20 @@ class Plan:
     refusal_key: str = ""
     before: MappingState = field(repr=False, default_factory=lambda: MappingState((), {}))
 
+    @cached_property
+    def readable(self) -> list[Move]:
+        return [move for move in self.moves if may_read(self.rights, move)]
+
+    @property
+    def n_of_others(self) -> int | None:
+        """How many moves the actor doesn't read; None for fewer than the rule of five lets them know."""
+        n = len(self.moves) - len(self.readable)
+        return n if not n or n >= settings.FAIRSHARE_SMALLEST_GROUP else None
+
     @property
     def core_s(self) -> float:
-        """The usage at stake, of the last days."""
-        return sum(move.stake.core_s for move in self.moves)
+        """The usage at stake, of the last days, in the moves that the actor reads."""
+        return sum(move.stake.core_s for move in self.readable)
 
 
 def preview_change(*, policy_slug: str, edit: Edit, at: datetime, actor: Actor) -> Plan:
@@ -216,12 +231,12 @@ def make_change(*, policy_slug: str, edit: Edit, reason: str, version: int | Non
 def chosen(rights: MapRights, rules: Sequence[Rule], at: int) -> Rule:
     """The rule at a place; NotFound where there is none, or one that the actor may not read."""
     rule = rules[at] if 0 <= at < len(rules) else None
-    if rule is None or not may_read(rights, rule):
+    if rule is None or not may_read_rule(rights, rule):
         raise NotFound(_("There is no such rule in this mapping."))
     return rule
 
 
-def may_read(rights: MapRights, rule: Rule) -> bool:
+def may_read_rule(rights: MapRights, rule: Rule) -> bool:
     """Rules name people: whoever reads names at the entry reads them. Of an archived one: whoever does at the root."""
     return rights.may_name(rights.tree.index_of_uid(rule.target_uid) or 0)
 

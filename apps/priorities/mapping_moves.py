@@ -82,6 +82,15 @@ def find_moves(rights: MapRights, wanted: Wanted, *, at: datetime) -> list[Move]
     return sorted(told, key=lambda move: (-move.stake.core_s, move.key))
 
 
+def may_read(rights: MapRights, move: Move) -> bool:
+    """Whether the actor may know of a move: of their own accounts, and of free ones that come to them."""
+    if rights.may_name(0):
+        return True
+    if not move.was_free:
+        return rights.may_name(move.before)
+    return move.after != UNMAPPED and rights.holds(move.after, Verb.MAP_ACCOUNTS)
+
+
 def moves_of_tree(policy: Policy, before: TreeColumns, after: TreeColumns) -> list[Move]:
     """What a changed tree moves, with the rules for members that it has. `after` is a place in the tree after it."""
     rows = list(Account.objects.order_by("id").values_list("id", *AccountKey._fields).iterator(chunk_size=20_000))
@@ -155,7 +164,7 @@ def _refusal(
     pulled = sum(not move.was_free and not may_take[move.before] for move in moves)
     if pulled:
         text = _("%(accounts)s at entries of others would move: whoever maps accounts there has to agree.")
-        return Refusal("pulls", text % {"accounts": accounts_text(pulled)})
+        return Refusal("pulls", text % {"accounts": _accounts_of_others(pulled)})
     pushed = sum(
         move.after != UNMAPPED and not may_put[move.after] and not (move.is_free and move.account in taken)
         for move in moves
@@ -170,8 +179,8 @@ def _refusal(
     return None
 
 
-def accounts_text(n: int) -> str:
-    """How many, as those may know who don't read whose accounts they are: the rule of five."""
+def _accounts_of_others(n: int) -> str:
+    """By the rule of five: how many there are of others tells of them."""
     smallest = settings.FAIRSHARE_SMALLEST_GROUP
     if n < smallest:
         return _("Fewer than %(n)d accounts") % {"n": smallest}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.conf import settings
+
 from apps.accounts.actor import Actor
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
@@ -11,7 +13,7 @@ from apps.policies.account_moves import AccountMoves
 from apps.policies.columns import TreeColumns
 from apps.policies.models import Policy
 from apps.priorities.map_rights import MapRights
-from apps.priorities.mapping_moves import accounts_text, moves_of_tree, refusal_of_tree
+from apps.priorities.mapping_moves import moves_of_tree, refusal_of_tree
 from apps.priorities.rulebook import load_rulebook
 
 
@@ -20,16 +22,17 @@ def account_moves_of_tree(
 ) -> AccountMoves:
     moves = moves_of_tree(policy, before, after)
     refusal = refusal_of_tree(MapRights(policy, before, actor, at), MapRights(policy, after, actor, at), moves)
-    n_stay = _count_staying(policy, before, after)
-    return AccountMoves(len(moves), refusal.text if refusal else "", accounts_text(n_stay) if n_stay else "")
+    new, n_stay = _staying(policy, before, after)
+    is_told = not n_stay or n_stay >= settings.FAIRSHARE_SMALLEST_GROUP
+    return AccountMoves(len(moves), refusal.text if refusal else "", new, n_stay if is_told else None)
 
 
-def _count_staying(policy: Policy, before: TreeColumns, after: TreeColumns) -> int:
-    """Accounts that new rules match and leave at entries outside of their reach."""
+def _staying(policy: Policy, before: TreeColumns, after: TreeColumns) -> tuple[bool, int]:
+    """Whether there are new rules whose reach is a part, and how many accounts these match and leave outside it."""
     standing = set(load_rulebook(policy, before).rules)
     resolver = load_rulebook(policy, after).on(after)
     new = [n for n, rule in enumerate(resolver.rules) if rule.reach_uid is not None and rule not in standing]
     if not new:
-        return 0
+        return False, 0
     keys = (AccountKey(*row) for row in Account.objects.values_list(*AccountKey._fields).iterator(chunk_size=20_000))
-    return sum(resolver.leaves(key, new) for key in keys)
+    return True, sum(resolver.leaves(key, new) for key in keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -22,7 +23,7 @@ from apps.policies.columns import Node, TreeColumns
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.reshape import columns_of
 from apps.policies.services import make_change_set, publish_change_set
-from apps.policies.terms import Members
+from apps.policies.terms import WHOLE_POLICY, Members
 from apps.policies.trees import load_tree
 from apps.priorities import membership, served
 from apps.priorities.lookup import AccountQuery
@@ -57,11 +58,16 @@ def uid_of(site: Site, path: str) -> str:
 
 
 # --- Which rule is asked first ----------------------------------------------------------------------------------------
+def everywhere(*rules: Members) -> tuple[Members, ...]:
+    """With the reach of the whole policy, as an administrator writes them."""
+    return tuple(replace(rule, reach=WHOLE_POLICY) for rule in rules)
+
+
 def grown(members: dict[str, tuple[Members, ...]]) -> TreeColumns:
     """root → a → b → c, all groups, with rules for members."""
     names = ["root", "a", "b", "c"]
     nodes = [
-        Node(UUID(int=n + 1), UUID(int=n) if n else None, name, members=members.get(name, ()))
+        Node(UUID(int=n + 1), UUID(int=n) if n else None, name, members=everywhere(*members.get(name, ())))
         for n, name in enumerate(names)
     ]
     return columns_of(nodes)
@@ -109,7 +115,7 @@ def test_an_account_of_somebody_in_the_group_leads_to_the_child_named_like_the_p
     tree = columns_of(
         [
             Node(UUID(int=1), None, "root"),
-            Node(UUID(int=2), UUID(int=1), "a", members=(Members(people="OIDC:physics"),)),
+            Node(UUID(int=2), UUID(int=1), "a", members=everywhere(Members(people="OIDC:physics"))),
             Node(UUID(int=3), UUID(int=2), "anna", "user", is_group=False),
         ]
     )

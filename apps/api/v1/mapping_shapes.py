@@ -16,7 +16,6 @@ from apps.errors import FieldProblem
 from apps.priorities.map_rights import MapRights
 from apps.priorities.mapping import UNMAPPED
 from apps.priorities.mapping_changes import MOST_ASSIGNED, MOST_RULES, Plan
-from apps.priorities.mapping_moves import Move
 from apps.priorities.rules import KINDS, LONGEST_SUFFIX, MOST_SHARES, Rule
 from apps.priorities.selectors.mapping import RuleLine, UnmappedLine
 from apps.priorities.selectors.mapping_history import VersionLine
@@ -147,10 +146,13 @@ class MoveSerializer(serializers.Serializer[Any]):
 
 class MappingPlanSerializer(serializers.Serializer[Any]):
     version = serializers.IntegerField()
-    accounts = serializers.IntegerField(help_text="That would count elsewhere")
-    core_s = serializers.FloatField(help_text="The usage at stake, of the last 30 days")
+    accounts = serializers.IntegerField(help_text="That would count elsewhere, of those that the caller reads")
+    core_s = serializers.FloatField(help_text="What these used in the last 30 days")
+    accounts_of_others = serializers.IntegerField(
+        allow_null=True, help_text="Further accounts that would count elsewhere; null: fewer than five"
+    )
     refusal = serializers.CharField(help_text='Why the caller may not make it; "" when they may')
-    moves = MoveSerializer(many=True, help_text="The most usage first, as far as the caller reads names")
+    moves = MoveSerializer(many=True, help_text="The most usage first: free accounts and the caller's own")
 
 
 class SuggestionSerializer(serializers.Serializer[Any]):
@@ -247,15 +249,15 @@ def unmapped_json(rights: MapRights, line: UnmappedLine) -> dict[str, Any]:
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    told = [move for move in plan.moves if plan.rights.may_name(0) or _may_tell(plan.rights, move)]
     return {
-        "version": plan.version, "accounts": len(plan.moves), "core_s": plan.core_s, "refusal": plan.refusal,
+        "version": plan.version, "accounts": len(plan.readable), "core_s": plan.core_s, "refusal": plan.refusal,
+        "accounts_of_others": plan.n_of_others,
         "moves": [
             {
                 "account": account_json(move.key), "before": _path(plan.rights, move.before),
                 "after": _path(plan.rights, move.after), "core_s": move.stake.core_s,
             }
-            for move in told[:MOST_MOVES]
+            for move in plan.readable[:MOST_MOVES]
         ],
     }  # fmt: skip
 
@@ -271,10 +273,6 @@ def version_json(line: VersionLine) -> dict[str, Any]:
             for key, one in line.placements
         ],
     }  # fmt: skip
-
-
-def _may_tell(rights: MapRights, move: Move) -> bool:
-    return any(entry != UNMAPPED and rights.may_name(entry) for entry in (move.before, move.after))
 
 
 def _path(rights: MapRights, entry: int) -> str | None:

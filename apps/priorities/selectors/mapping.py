@@ -13,7 +13,7 @@ from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
 from apps.priorities.map_rights import MapRights, rights_in
 from apps.priorities.mapping import UNMAPPED
-from apps.priorities.mapping_changes import may_read
+from apps.priorities.mapping_changes import may_read_rule
 from apps.priorities.mapping_moves import is_own
 from apps.priorities.mapping_versions import as_asked, version_of
 from apps.priorities.placing import Decided, decide_accounts
@@ -125,7 +125,7 @@ def _rules(
     for at, rule in enumerate(stored):
         number = at if at < n_exact else at + n_of_tree
         edges = at == 0 or tiers[at - 1] != tiers[at], at + 1 == len(tiers) or tiers[at + 1] != tiers[at]
-        if may_read(rights, rule):
+        if may_read_rule(rights, rule):
             target = rights.tree.index_of_uid(rule.target_uid)
             may_edit = rights.may_map(0) or is_own(rights, rule)
             lines.append(RuleLine(at, rule, tiers[at], target, counts[number], used.get(number, 0.0), may_edit, *edges))
