@@ -1,0 +1,202 @@
+"""A policy with delegates, and what a delegate must never change or read: for the tests of rules that move accounts.
+
+/            grid: people see their own part
+├─ physics   pia divides it   alice, bob; seasonal: summer, winter
+├─ biology   ben divides it   carol; an administrator's rule for members takes the groups bio*
+└─ climate   cleo divides and mounts, lea leads it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from apps.accounts.actor import SYSTEM, Actor
+from apps.accounts.intern import AccountKey
+from apps.accounts.models import Account, User
+from apps.engine.algorithms import compute
+from apps.policies.columns import Node, TreeColumns
+from apps.policies.models import Adjustment, Grant, Policy
+from apps.policies.roles import VERBS_OF_ROLE
+from apps.policies.scope import Verb
+from apps.policies.services import make_policy, publish_document
+from apps.policies.trees import load_tree
+from apps.priorities.map_rights import MapRights
+from apps.priorities.mapping import UNMAPPED
+from apps.priorities.membership import apply_members
+from apps.priorities.rulebook import load_rulebook
+from apps.priorities.rules import Rule
+from apps.priorities.services import set_rules
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+SLUG = "grid"
+HOURS = {"alice": 6.0, "bob": 1.0, "summer1": 2.0, "carol": 3.0, "bioc": 4.0, "cyd": 5.0}
+DELEGATES = {"pia": ("/physics", "manager"), "ben": ("/biology", "manager"), "cleo": ("/climate", "admin"),
+             "lea": ("/climate", "lead")}  # fmt: skip
+_GROUPS = {"alice": "physics", "bob": "physics", "summer1": "physics", "carol": "biology", "bioc": "bio-lab",
+           "cyd": "climate", "guest": "visitors", "other": "visitors"}  # fmt: skip
+_DECIDES = tuple(verb for verb in Verb if verb not in (Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS))
+
+
+def _people(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name, "kind": "user"} for name in names]
+
+
+_TREE: dict[str, Any] = {
+    "name": "grid", "children": [
+        {"name": "physics", "shares": 50, "children": [
+            *_people("alice", "bob"), {"name": "seasonal", "children": _people("summer", "winter")},
+        ]},
+        {"name": "biology", "shares": 30, "members": [{"group": "bio*"}], "children": _people("carol")},
+        {"name": "climate", "shares": 20, "children": _people("cyd")},
+    ],
+}  # fmt: skip
+
+
+def make_world() -> dict[str, Actor]:
+    """The policy, its accounts and rules; the delegates by name, and the administrator."""
+    make_policy(slug=SLUG, name="Grid", at=AT, actor=SYSTEM)
+    publish_document(policy_slug=SLUG, document={"root": _TREE}, reason="The first tree.", at=AT, actor=SYSTEM)
+    policy = Policy.objects.get(slug=SLUG)
+    tree = load_tree(policy)
+    for user, group in _GROUPS.items():
+        add_account(user, group)
+    rules = [Rule(kind="glob", target_uid=tree.uuid(0), group_pattern="*", suffix="/{group}/{user}")]
+    set_rules(policy_slug=SLUG, rules=rules, at=AT, actor=SYSTEM)
+    actors = {name: Actor(user=User.objects.create_user(name), via="page") for name in (*DELEGATES, "tom")}
+    for name, (path, role) in DELEGATES.items():
+        at = tree.index_of_path(path)
+        assert at is not None
+        Grant.objects.create(
+            policy=policy, entry_uid=tree.uuid(at), user=actors[name].user, role=role,
+            verbs=list(VERBS_OF_ROLE[role]), created_at=AT - timedelta(days=9), reason="test",
+        )  # fmt: skip
+    apply_members(at=AT)
+    actors["admin"] = Actor(user=User.objects.create_superuser("admin"), via="page")
+    return actors
+
+
+def add_account(user: str, group: str) -> None:
+    empty = dict.fromkeys(AccountKey._fields, "")
+    Account.objects.get_or_create(
+        **{**empty, "namespace": "a", "user_name": user, "group_name": group}, defaults={"first_seen_at": AT}
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All that could change for others. Usage is in hours, of entries with all below them."""
+
+    policy: Policy
+    tree: TreeColumns
+    places: dict[AccountKey, int]
+    usage: dict[UUID, float]
+    target: dict[UUID, float]
+    priority: dict[UUID, float]
+    adjusted: frozenset[tuple[UUID, int]]
+
+    @classmethod
+    def now(cls) -> State:
+        policy = Policy.objects.get(slug=SLUG)
+        tree = load_tree(policy)
+        keys = [AccountKey(*row) for row in Account.objects.values_list(*AccountKey._fields)]
+        resolver = load_rulebook(policy, tree).on(tree)
+        places = {key: resolver.resolve(key).entry for key in keys}
+        own = np.zeros(len(tree))
+        for key, place in places.items():
+            if place > 0:
+                own[place] += HOURS.get(key.user_name, 0.0)
+        result = compute(tree.engine_tree(), own)
+        by_uid = [dict(zip(map(tree.uuid, range(len(tree))), column.tolist(), strict=True))
+                  for column in (result.usage, result.target_global, result.priority)]  # fmt: skip
+        adjusted = Adjustment.objects.filter(policy=policy, until=None).values_list("entry_uid", "pk")
+        return cls(policy, tree, places, *by_uid, frozenset(adjusted))
+
+    def rights(self, actor: Actor) -> MapRights:
+        return MapRights(self.policy, self.tree, actor, AT)
+
+    def top(self, key: AccountKey) -> str:
+        """The entry below the root where an account counts; "" for none."""
+        place = self.places[key]
+        return "" if place <= 0 else self.tree.path(place).split("/")[1]
+
+
+class Outside:
+    """What one actor doesn't decide about in one state: entries, and the accounts that count there."""
+
+    def __init__(self, state: State, actor: Actor) -> None:
+        rights = state.rights(actor)
+        self.state, self.actor = state, actor
+        self.entries = {state.tree.uuid(i) for i in range(len(state.tree)) if not rights.holds(i, *_DECIDES)}
+        self.tops = {
+            state.tree.uuid(i)
+            for i in range(1, len(state.tree))
+            if state.tree.uuid(i) not in self.entries and state.tree.uuid(int(state.tree.parent[i])) in self.entries
+        }
+        self.readable = _readable(state, actor, self.entries)
+        self.strangers = {
+            key.user_name
+            for key, place in state.places.items()
+            if place > 0 and state.tree.uuid(place) in self.entries
+        }  # fmt: skip
+
+    def require_unchanged(self, after: State, *, corrected: bool = False) -> None:
+        """corrected: usage of the actor's own part was corrected, which others are compared with."""
+        before = self.state
+        decided = Outside.entries_below(after, self.tops)
+        now = {after.tree.uuid(i) for i in range(len(after.tree))} - decided
+        assert now == self.entries, "entries came to others, or went from them"
+        for uid in self.entries:
+            assert _node(before.tree, uid) == _node(after.tree, uid), "an entry of others changed"
+        for uid in self.entries | self.tops:
+            assert before.target[uid] == after.target[uid], "a target of others changed"
+            assert before.usage[uid] == after.usage[uid], f"usage moved at {uid}"
+            if not corrected:
+                assert before.priority[uid] == after.priority[uid], "a priority of others changed"
+        for key, place in before.places.items():
+            there, here = _uid(before, place), _uid(after, after.places[key])
+            assert there not in self.entries or there == here, f"{key.user_name} was taken from others"
+            assert here not in self.entries or there == here, f"{key.user_name} was given to others"
+        others = {pair for pair in after.adjusted if pair[0] in self.entries}
+        assert others == {pair for pair in before.adjusted if pair[0] in self.entries}
+        assert _readable(after, self.actor, self.entries) <= self.readable, "more of others can be read"
+
+    @staticmethod
+    def entries_below(state: State, tops: Iterable[UUID]) -> set[UUID]:
+        found: set[UUID] = set()
+        for top in tops:
+            i = state.tree.index_of_uid(top)
+            assert i is not None, "the top of a part was archived by who decides below it"
+            found |= {state.tree.uuid(j) for level in state.tree.subtree(i) for j in level}
+        return found
+
+    def require_untold(self, text: str, *, said: str) -> None:
+        """No name of an account of others stands in an answer, unless the actor said it."""
+        told = [name for name in self.strangers if name in text and name not in said]
+        assert not told, f"{told} in {text}"
+
+
+def _readable(state: State, actor: Actor, outside: set[UUID]) -> set[str]:
+    """Entries of others that the actor sees, and accounts of others whose names they may read."""
+    rights = state.rights(actor)
+    seen = {str(uid) for uid in outside if (i := state.tree.index_of_uid(uid)) is not None and rights.sees.may_see(i)}
+    names = {
+        key.user_name
+        for key, place in state.places.items()
+        if place > 0 and _uid(state, place) in outside and rights.may_name(place)
+    }
+    return seen | names
+
+
+def _node(tree: TreeColumns, uid: UUID) -> Node | None:
+    i = tree.index_of_uid(uid)
+    return None if i is None else tree.node(i)
+
+
+def _uid(state: State, place: int) -> UUID | None:
+    return None if place in (UNMAPPED, 0) else state.tree.uuid(place)

@@ -1,0 +1,311 @@
+"""Whatever delegates of different parts do, nothing outside of a delegate's part changes or becomes readable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any, ClassVar
+from uuid import UUID
+
+import pytest
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import transaction
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from apps.accounts.actor import Actor
+from apps.accounts.intern import AccountKey
+from apps.accounts.models import Account
+from apps.api.v1.mapping_shapes import plan_json
+from apps.errors import DomainError
+from apps.policies.checks import list_checks
+from apps.policies.delegation import give_grant
+from apps.policies.imports import import_policy
+from apps.policies.models import ChangeSet, Grant
+from apps.policies.operations import KINDS
+from apps.policies.reverting import restore_revision, revert_revision
+from apps.policies.review import review_of
+from apps.policies.reviewing import approve_change_set, publish_due, schedule_change_set
+from apps.policies.services import make_change_set, propose_change_set, publish_change_set
+from apps.policies.terms import Members
+from apps.priorities import mapping_changes
+from apps.priorities.attaching import attach_account, detach_account
+from apps.priorities.claims import claim_account, decide_claim
+from apps.priorities.mapping_changes import make_change, preview_change
+from apps.priorities.membership import apply_members
+from apps.priorities.models import Attachment, Claim
+from apps.priorities.rulebook import load_rules
+from apps.priorities.rules import KINDS as RULE_KINDS
+from apps.priorities.rules import Rule
+from apps.priorities.selectors.members import preview_members
+from tests.examples import examples
+from tests.security.delegated_world import AT, DELEGATES, SLUG, Outside, State, add_account, make_world
+
+# Every class of mapping_changes that is an edit, so that a new one is tried by itself.
+EDITS = sorted(
+    (each for each in vars(mapping_changes).values() if is_dataclass(each) and hasattr(each, "verb")),
+    key=lambda each: each.__name__,
+)
+_NAMES = ["alice", "bob", "carol", "cyd", "guest", "seasonal", "summer", "x"]
+_GROUPS = ["*", "", "physics", "bio*", "bio-lab", "visitors", "climate", "?*"]
+number = st.integers(0, 40)
+names = st.sampled_from(_NAMES)
+groups = st.sampled_from(_GROUPS)
+who = st.sampled_from([*DELEGATES, "tom"])
+shares = st.sampled_from([0, 1, 3.5, "parent", {"percent": 50, "from": "siblings"}])
+instants = st.sampled_from(["2020-01-01T00:00:00+00:00", ""])
+
+
+@st.composite
+def member_rules(draw: st.DrawFn) -> dict[str, Any]:
+    said = {"group": draw(groups), "people": draw(st.sampled_from(["", "", "*", "oidc:team"]))}
+    wider = draw(st.sampled_from([{}, {}, {"reach": "*", "written_at": "2020-01-01T00:00:00+00:00"}]))
+    return {**said, **wider, "archive_after_days": draw(st.sampled_from([None, 1]))}
+
+
+# What each key of an operation is given; an operation with a key of its own names what it needs here.
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "entry": number, "parent": number, "name": names, "shares": shares, "uid": st.none(),
+    "kind": st.sampled_from(["user", "group", "reserve"]), "is_group": st.booleans(),
+    "scope": st.sampled_from(["", "local", "global"]), "sources": st.just([]), "locked": st.booleans(),
+    "dates": st.sampled_from([
+        None, {"ends_on": "2026-11-30", "at_end": "archive"}, {"starts_on": "2026-11-21", "shares": 9},
+    ]),
+    "members": st.lists(member_rules(), max_size=2),
+    "mount": st.just({"issuer": "vo-a.example", "publication": "p"}),
+    "resource": st.just("cpu_s"), "amount_s": st.sampled_from([-3600, 3600]), "at": st.just("2026-11-20T10:00:00Z"),
+    "note": st.just("refund"), "revokes": st.none(),
+    "settings": st.sampled_from([{"review": {"points": 5}}, {"algorithm": {"name": "aequus"}}]),
+}  # fmt: skip
+REQUIRED = {"set_shares": {"shares"}, "add": {"parent", "name"}, "rename": {"name"}, "move": {"parent"},
+            "set_members": {"members"}, "set_policy": {"settings"}, "set_scope": {"scope"}}  # fmt: skip
+
+
+@st.composite
+def operations(draw: st.DrawFn) -> dict[str, Any]:
+    kind = draw(st.sampled_from(sorted(KINDS)))
+    found = {"op": kind}
+    for key in KINDS[kind].keys:
+        always = key == "entry" or key in REQUIRED.get(kind, ()) or kind in ("adjust_usage", "set_dates", "mount")
+        if always or draw(st.booleans()):
+            value = draw(VALUES[key])
+            if value is not None or key == "dates":
+                found[key] = value
+    return found
+
+
+@st.composite
+def mapping_rules(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "kind": draw(st.sampled_from(RULE_KINDS)), "target": draw(number), "group_pattern": draw(groups),
+        "user_pattern": draw(st.sampled_from(["*", "", "carol", "alice", "g*"])),
+        "suffix": draw(st.sampled_from(["", "/{user}", "/{group}/{user}"])),
+    }  # fmt: skip
+
+
+class Delegates(RuleBasedStateMachine):
+    """Each delegate acts; then rules for members do their work; then all that lies outside is as it was."""
+
+    actors: ClassVar[dict[str, Actor]]  # the world is made once; each sequence is rolled back
+
+    @initialize()
+    def start(self) -> None:
+        self.savepoint = transaction.atomic()
+        self.savepoint.__enter__()
+        self.uids: list[UUID] = []  # also of what was archived since
+        self.days = 0
+        self._look()
+
+    def teardown(self) -> None:
+        if hasattr(self, "savepoint"):
+            transaction.set_rollback(True)
+            self.savepoint.__exit__(None, None, None)
+
+    @property
+    def at(self) -> Any:
+        return AT + timedelta(seconds=self.days)
+
+    def _look(self) -> State:
+        self.state = State.now()
+        self.uids = list(dict.fromkeys([*self.uids, *map(self.state.tree.uuid, range(len(self.state.tree)))]))
+        return self.state
+
+    def _uid(self, which: int) -> UUID:
+        return self.uids[which % len(self.uids)]
+
+    def _act(self, name: str, act: Callable[[Actor], object], *, corrected: bool = False, said: object = "") -> None:
+        """said: what the actor sent, which may come back in the answer."""
+        actor = self.actors[name]
+        outside = Outside(self._look(), actor)
+        self.days += 1
+        told: object = ""
+        try:
+            with transaction.atomic():
+                told = act(actor)
+        except DomainError as error:
+            told = [error.message, *((field.where, field.message) for field in error.fields)]
+        outside.require_untold(json.dumps(told, cls=DjangoJSONEncoder, default=str) if told else "", said=str(said))
+        apply_members(at=self.at)
+        outside.require_unchanged(self._look(), corrected=corrected)
+
+    def _resolved(self, written: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        named = ("entry", "parent")
+        return [{key: str(self._uid(value)) if key in named else value for key, value in each.items()}
+                for each in written]  # fmt: skip
+
+    @rule(
+        by=who, written=st.lists(operations(), min_size=1, max_size=2), helper=st.none() | who,
+        way=st.sampled_from(["publish", "publish", "schedule", "approve"]),
+    )  # fmt: skip
+    def change(self, by: str, written: list[dict[str, Any]], helper: str | None, way: str) -> None:
+        """Written by one delegate, and put in force by that one or another."""
+        corrected = any(each["op"] == "adjust_usage" for each in written)
+        drafted: list[ChangeSet] = []
+
+        def draft(actor: Actor) -> object:
+            change_set = make_change_set(
+                policy_slug=SLUG, operations=self._resolved(written), reason="r", at=self.at, actor=actor
+            )
+            drafted.append(change_set)
+            review = review_of(change_set, at=self.at)
+            sees = self.state.rights(actor).sees.mask
+            return [] if len(review.after) != len(sees) else list_checks(review, sees=sees, actor=actor)
+
+        self._act(by, draft, said=written)
+        for change_set in drafted:
+            if helper is not None or way != "publish":
+                with suppress(DomainError):
+                    change_set = propose_change_set(
+                        id=change_set.pk, version=change_set.version, at=self.at, actor=self.actors[by]
+                    )
+            self._act(helper or by, partial(self._publish, change_set, way), corrected=corrected, said=written)
+
+    def _publish(self, change_set: ChangeSet, way: str, actor: Actor) -> object:
+        pk, version = change_set.pk, change_set.version
+        if way == "approve":
+            version = approve_change_set(id=pk, version=version, at=self.at, actor=actor).version
+        if way == "schedule":
+            due = self.at + timedelta(seconds=1)
+            schedule_change_set(id=pk, version=version, effective_at=due, at=self.at, actor=actor)
+            publish_due(at=due)
+            return ChangeSet.objects.get(pk=pk).held_for
+        publish_change_set(id=pk, version=version, at=self.at, actor=actor)
+        return ""
+
+    @rule(by=who, rules=st.lists(member_rules(), max_size=2), entry=number)
+    def preview_rules(self, by: str, rules: list[dict[str, Any]], entry: int) -> None:
+        stated = [Members(group=each["group"], people=each["people"]) for each in rules]
+        self._act(by, lambda actor: vars_of(
+            preview_members(policy_slug=SLUG, entry_uid=self._uid(entry), members=stated, at=self.at, actor=actor)
+        ))  # fmt: skip
+
+    @rule(by=who, edit=st.sampled_from(EDITS), given=st.lists(mapping_rules(), min_size=1, max_size=2), a=number,
+          b=number, keep=st.booleans())  # fmt: skip
+    def map_accounts(self, by: str, edit: Any, given: list[dict[str, Any]], a: int, b: int, keep: bool) -> None:
+        """Any edit of the mapping: tried, then made."""
+        rules = [Rule(**{key: value for key, value in each.items() if key != "target"},
+                      target_uid=self._uid(each["target"])) for each in given]  # fmt: skip
+        accounts = list(Account.objects.order_by("pk").values_list("pk", flat=True))
+        account = accounts[b % len(accounts)]
+        stored = list(load_rules(self.state.policy))
+        values = {
+            "rule": rules[0], "rules": [*stored, *rules] if keep else rules, "at": a % 3, "to": b % 3,
+            "places": {account: self._uid(a)}, "accounts": [account], "number": 1 + a % 4,
+        }  # fmt: skip
+        wanted = edit(**{field.name: values[field.name] for field in fields(edit)})
+        self._act(by, lambda actor: plan_json(preview_change(policy_slug=SLUG, edit=wanted, at=self.at, actor=actor)))
+        self._act(by, lambda actor: make_change(
+            policy_slug=SLUG, edit=wanted, reason="r", version=None, at=self.at, actor=actor
+        ))  # fmt: skip
+
+    @rule(by=who, entry=number, which=number, away=st.booleans())
+    def attach(self, by: str, entry: int, which: int, away: bool) -> None:
+        accounts = list(Account.objects.order_by("pk").values_list(*AccountKey._fields))
+        key = AccountKey(*accounts[which % len(accounts)])
+
+        def act(actor: Actor) -> None:
+            there = list(Attachment.objects.order_by("pk").values_list("pk", flat=True))
+            if away and there:
+                detach_account(
+                    policy_slug=SLUG, attachment_id=there[which % len(there)], reason="r", at=self.at, actor=actor
+                )
+                return
+            with suppress(DomainError):  # names what was asked for
+                attach_account(
+                    policy_slug=SLUG, entry_uid=self._uid(entry), account=key, reason="r", at=self.at, actor=actor
+                )
+
+        self._act(by, act)
+
+    @rule(by=who, name=names, owner=who)
+    def claim(self, by: str, name: str, owner: str) -> None:
+        def act(actor: Actor) -> None:
+            claim_account(namespace="a", user_name=name, at=self.at, actor=self.actors[owner])
+            claim = Claim.objects.order_by("-pk").first()
+            if claim is not None:
+                rights = self.state.rights(actor)
+                decide_claim(rights, claim_id=claim.pk, confirm=True, at=self.at, actor=actor)
+
+        self._act(by, act)
+
+    @rule(by=who, number=st.integers(1, 5), back=st.booleans())
+    def go_back(self, by: str, number: int, back: bool) -> None:
+        def act(actor: Actor) -> None:
+            way = revert_revision if back else restore_revision
+            drafted = way(policy_slug=SLUG, number=number, reason="r", at=self.at, actor=actor)
+            publish_change_set(id=drafted.pk, version=drafted.version, at=self.at, actor=actor)
+
+        self._act(by, act, corrected=True)
+
+    @rule(by=who, rules=st.lists(member_rules(), min_size=1, max_size=1))
+    def import_file(self, by: str, rules: list[dict[str, Any]]) -> None:
+        """A document of one part, with rules."""
+        said = [{key: each[key] for key in ("group", "people")} for each in rules]
+        root = {"name": "grid", "children": [{"name": "climate", "shares": 20, "members": said}]}
+        self._act(by, lambda actor: import_policy(
+            policy_slug=SLUG, format="json", content=json.dumps({"root": root}).encode(), keep_missing=True,
+            publish=True, reason="r", at=self.at, actor=actor,
+        ).revision and "")  # fmt: skip
+
+    @rule(by=who, entry=number, role=st.sampled_from(["lead", "manager"]))
+    def hand_on(self, by: str, entry: int, role: str) -> None:
+        def act(actor: Actor) -> None:
+            if not Grant.objects.filter(user=self.actors["tom"].user).exists():
+                give_grant(
+                    policy_slug=SLUG, entry_uid=self._uid(entry), username="tom", role=role, reason="r", at=self.at,
+                    actor=actor,
+                )  # fmt: skip
+
+        self._act(by, act)
+
+    @rule(group=st.sampled_from(["physics", "biology", "climate", "bio-new", "visitors"]), name=names)
+    def arrive(self, group: str, name: str) -> None:
+        """A new account counts where the rules of administrators lead it, whoever else wrote a rule for it since."""
+        add_account(f"{name}2", group)
+        state = self._look()
+        key = next(key for key in state.places if (key.user_name, key.group_name) == (f"{name}2", group))
+        if group in ("physics", "biology", "climate", "bio-new"):
+            assert state.top(key) == group.replace("bio-new", "biology"), f"{group} counts at {state.top(key)}"
+        apply_members(at=self.at)
+
+
+def vars_of(found: Any) -> dict[str, Any]:
+    return {field.name: getattr(found, field.name) for field in fields(found)}
+
+
+@pytest.mark.timeout(3_600)
+def test_nothing_outside_of_a_delegates_part_changes_or_becomes_readable(db: None) -> None:
+    Delegates.actors = make_world()
+    asked = examples(1_250, steps=5, suppress=HealthCheck, fewest=200)
+    without_shrinking = (Phase.explicit, Phase.reuse, Phase.generate)  # five steps are short enough to read
+    run_state_machine_as_test(Delegates, settings=settings(asked, phases=without_shrinking))
+
+
+def test_every_key_of_an_operation_is_given_a_value() -> None:
+    asked = {key for kind in KINDS.values() for key in kind.keys}
+    assert asked <= set(VALUES), "the machine doesn't know what to give for these"
