@@ -424,7 +424,14 @@ def _freshness(page: Page, one: Json) -> None:
         words += ", {} ago".format(age(one["age_s"]))
     words += "; revision {}, snapshot {}.".format(one.get("revision"), one.get("snapshot"))
     page.note(words)
+    _notes(page, one)
     for text in _texts(one.get("stale")):
+        page.paragraph(text)
+
+
+def _notes(page: Page, one: Json) -> None:
+    """Of a look back: where the numbers are from, and what became known later."""
+    for text in _texts((one.get("moment") or {}).get("notes")):
         page.paragraph(text)
 
 
@@ -548,6 +555,7 @@ def tell_tree(page: Page, found: Json) -> None:
     at = instant(found.get("as_of"))
     words = "nothing computed yet" if at is None else f"as of {local(at)}"
     page.note("{}, revision {}; {}.".format(clean(found["policy"]), found.get("revision"), words))
+    _notes(page, found)
 
 
 def _branch(top: Json, level: int, rows: List[List[str]]) -> None:

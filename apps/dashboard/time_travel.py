@@ -16,6 +16,7 @@ from apps.dashboard import presentation
 from apps.errors import FieldProblem, Invalid
 from apps.policies.moments import read_moment
 from apps.priorities.selectors import Moment
+from apps.priorities.sentences import text_of
 
 AT, DAY = "at", "day"
 
@@ -102,15 +103,9 @@ def time_bar(request: HttpRequest, moment: Moment | None) -> TimeBar | None:
 
 
 def _numbers(moment: Moment) -> tuple[str, str]:
-    """Key and sentence: where the numbers are from; they are never mixed with those of another moment."""
-    if moment.as_of is None:
-        return "none", _("No numbers of then are kept: targets only.")
-    said = {"time": presentation.clock_time(moment.as_of, clock.now()), "n": moment.snapshot_revision}
-    if moment.is_reconstructed:
-        return "reconstructed", _("Usage as of %(time)s, reconstructed from the records.") % said
-    if moment.snapshot_revision != moment.revision:
-        return "earlier_revision", _("Usage as of %(time)s, computed on revision %(n)s.") % said
-    return "as_computed", _("Usage as of %(time)s, as it was computed then.") % said
+    """Key and sentences: where the numbers are from; they are never mixed with those of another moment."""
+    notes = moment.notes
+    return notes[0].key.removeprefix("past."), text_of(notes)
 
 
 def _stops(moment: Moment) -> list[Stop]:

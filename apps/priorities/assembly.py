@@ -36,8 +36,8 @@ from apps.priorities.fingerprint import Fingerprint, read_fingerprint
 from apps.priorities.mapping import NOTHING_KNOWN, UNMAPPED, KnownAccounts
 from apps.priorities.metric import JobClassRow, site_names, weighed
 from apps.priorities.models import Snapshot, UnmappedUsage
+from apps.priorities.past_inputs import known_later, state_at, state_of_now
 from apps.priorities.placing import place_accounts, places_of
-from apps.priorities.rulebook import load_rulebook
 from apps.priorities.rules import Rule
 from apps.priorities.snapshots import pack_snapshot, values_of
 from apps.priorities.stored import write_data
@@ -65,6 +65,7 @@ class Inputs:
     opened: OpenRecords
     corrections: tuple[Correction, ...] = ()
     known: KnownAccounts = NOTHING_KNOWN
+    known_later: Mapping[str, Any] | None = None  # of a past instant, see past_inputs
 
     @property
     def as_of(self) -> datetime:
@@ -93,15 +94,18 @@ class Computed:
 
 
 def load_inputs(
-    policy: Policy, *, as_of: datetime, from_at: datetime | None = None, metrics: Sequence[Mapping[str, Any]] = ()
-) -> Inputs:
+    policy: Policy, *, as_of: datetime, from_at: datetime | None = None, metrics: Sequence[Mapping[str, Any]] = (),
+    is_past: bool = False,
+) -> Inputs:  # fmt: skip
     """Read one consistent state of revision, rules, accounts and usage.
 
-    from_at: usage from then on is wanted too, though it doesn't count by the policy's window. metrics: by which it is
-    to be counted as well as by the policy's own.
+    is_past: revision, settings, adjustments and mapping that were current at `as_of`, and not those of now. from_at:
+    usage from then on is wanted too, though it doesn't count by the policy's window. metrics: by which it is to be
+    counted as well as by the policy's own.
     """
     with one_view() as is_settled:
-        fingerprint = read_fingerprint(policy, as_of=as_of)
+        state = state_at(policy, as_of) if is_past else state_of_now(policy)
+        fingerprint = read_fingerprint(policy, as_of=as_of, state=state)
         settings = PolicySettings.from_stored(fingerprint.settings)
         rows = Source.objects.order_by("id").values_list("id", "slug", "origin")
         sources = [SourceRow(*row) for row in rows]
@@ -113,7 +117,7 @@ def load_inputs(
         classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
         accounts = load_roll(remembers=is_settled)
         tree = load_tree(policy, fingerprint.revision)
-        book = load_rulebook(policy, tree)
+        book = state.rulebook(policy, tree)
         return Inputs(
             policy_pk=policy.pk,
             fingerprint=fingerprint,
@@ -128,8 +132,9 @@ def load_inputs(
             usage=load_usage(
                 sources=source_ids, from_at=since, to_at=as_of, sites=sites, resources=resources, classes=classes_count
             ),
-            opened=load_open_records(sources=source_ids, sites=sites),
+            opened=load_open_records(sources=source_ids, sites=sites, submitted_by=as_of if is_past else None),
             corrections=load_corrections(policy, fingerprint.revision),
+            known_later=known_later(policy, state, as_of) if is_past else None,
         )
 
 
@@ -237,6 +242,7 @@ def pack_result(inputs: Inputs, computed: Computed) -> tuple[bytes, str]:
         "n_unmapped": len(unmapped),
         "unmapped_usage": float(computed.usage_of_account[unmapped].sum()),
         **({"corrections": list(computed.corrections)} if computed.corrections else {}),
+        **({"known_later": dict(inputs.known_later)} if inputs.known_later is not None else {}),
     }
     return pack_snapshot(values_of(result, computed.has_demand, computed.demand_core_s), places, meta)
 

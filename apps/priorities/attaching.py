@@ -21,7 +21,8 @@ from apps.policies.selectors import get_policy
 from apps.policies.trees import load_tree
 from apps.priorities.map_rights import WRITE, MapRights
 from apps.priorities.mapping_moves import Wanted, find_moves, refusal_of
-from apps.priorities.mapping_versions import Placement, keep_version, refuse_stale, who_took
+from apps.priorities.mapping_states import Placement
+from apps.priorities.mapping_versions import keep_version, refuse_stale, who_took
 from apps.priorities.models import Attachment
 from apps.priorities.rulebook import load_rulebook
 

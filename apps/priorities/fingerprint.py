@@ -13,10 +13,10 @@ from typing import Any
 from django.conf import settings as site_settings
 
 from apps import engine
-from apps.policies.models import Policy, Revision
+from apps.policies.models import Policy
 from apps.policies.trees import load_tree
 from apps.priorities.fallen_back import FallenBack, list_fallen_back
-from apps.priorities.models import Mapping as MappingRow
+from apps.priorities.past_inputs import PolicyState, state_of_now
 from apps.priorities.rulebook import people_digest
 from apps.usage.selectors import watermarks
 
@@ -54,21 +54,18 @@ class Fingerprint:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def read_fingerprint(policy: Policy, *, as_of: datetime) -> Fingerprint:
-    """As the database stands now; the head revision counts for past instants too."""
-    revision = Revision.objects.filter(policy=policy).order_by("-number").values("number", "settings").first()
-    if revision is None:
-        raise LookupError(f"{policy.slug} has nothing published")
-    mapping = MappingRow.objects.filter(policy=policy).values_list("version", flat=True).first()
+def read_fingerprint(policy: Policy, *, as_of: datetime, state: PolicyState | None = None) -> Fingerprint:
+    """As the database is now. state: what was current at a past instant; the head and today's mapping by default."""
+    state = state or state_of_now(policy)
     return Fingerprint(
         policy_slug=policy.slug,
-        revision=revision["number"],
-        mapping_version=mapping or 0,
+        revision=state.revision,
+        mapping_version=state.mapping_version,
         watermarks=watermarks(),
-        settings=revision["settings"],
+        settings=state.settings,
         engine_version=engine.VERSION,
         as_of=as_of,
-        people=people_digest(load_tree(policy, revision["number"])),
+        people=people_digest(load_tree(policy, state.revision)),
         fallen=tuple(one for one in list_fallen_back(policy) if tick_of(one.since) <= as_of),
     )
 

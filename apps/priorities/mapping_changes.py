@@ -28,18 +28,8 @@ from apps.policies.trees import load_tree
 from apps.priorities.attaching import no_place_for_accounts
 from apps.priorities.map_rights import WRITE, MapRights, rights_in
 from apps.priorities.mapping_moves import Move, Wanted, find_moves, may_read, refusal_of, refusal_of_rules
-from apps.priorities.mapping_versions import (
-    MappingState,
-    Placement,
-    as_asked,
-    get_version,
-    keep_version,
-    refuse_stale,
-    state_now,
-    state_of,
-    version_of,
-    who_took,
-)
+from apps.priorities.mapping_states import MappingState, Placement, as_asked, state_now, state_of, version_of
+from apps.priorities.mapping_versions import get_version, keep_version, refuse_stale, who_took
 from apps.priorities.models import Attachment, MappingRule
 from apps.priorities.rulebook import tier_of
 from apps.priorities.rules import Rule, rule_problems

@@ -23,7 +23,8 @@ from apps.policies.models import Policy
 from apps.policies.publishing import lock_policy
 from apps.policies.trees import load_tree
 from apps.priorities.mapping import UNMAPPED
-from apps.priorities.mapping_versions import Placement, keep_version
+from apps.priorities.mapping_states import Placement
+from apps.priorities.mapping_versions import keep_version
 from apps.priorities.models import Attachment
 from apps.priorities.rulebook import load_rulebook
 

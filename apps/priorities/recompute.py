@@ -12,13 +12,14 @@ from django.utils.translation import gettext as _
 from apps.accounts import audit
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.errors import Invalid, NotAllowed
+from apps.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.models import Policy
 from apps.policies.scope import Rights, Verb
 from apps.policies.selectors import get_policy
 from apps.priorities import assembly
 from apps.priorities.fingerprint import read_fingerprint, tick_of
 from apps.priorities.models import Snapshot
+from apps.priorities.past_inputs import refuse_before_first
 from apps.runs.models import Run
 from apps.runs.services import Lease, enqueue_run
 
@@ -58,7 +59,11 @@ def subject_of(policy: Policy) -> str:
 
 @transaction.atomic
 def request_recompute(*, policy_slug: str, as_of: datetime | None = None, at: datetime, actor: Actor) -> Run:
-    """Ask for a recompute now, or for a snapshot of a past instant, which is never served as the newest."""
+    """Ask for a recompute now, or for a snapshot of a past instant, which is never served as the newest.
+
+    That one has the revision, settings, adjustments and mapping that were current then. Raises Invalid `future` and
+    `before_first_revision`.
+    """
     policy = get_policy(slug=policy_slug, actor=actor)
     if not actor.is_admin and not _may_request(policy, actor, at):
         raise NotAllowed(_("Only authorities of this policy ask for a recompute; it is computed on a schedule anyway."))
@@ -66,7 +71,9 @@ def request_recompute(*, policy_slug: str, as_of: datetime | None = None, at: da
         run = nudge(policy, at=at, owner=actor)
     else:
         if as_of > at:
-            raise Invalid(_("Priorities of the future aren't known: choose an instant up to now."), code="future")
+            message = _("Priorities of the future aren't known: choose an instant up to now.")
+            raise Invalid(message, code="future", fields=[FieldProblem("as_of", _("is in the future"))])
+        refuse_before_first(policy, as_of)
         run = enqueue_run(
             kind=KIND,
             subject=subject_of(policy),
@@ -91,7 +98,7 @@ def work_recompute(run: Run, lease: Lease) -> dict[str, Any]:
         current = Snapshot.objects.filter(policy=policy, fingerprint=digest, is_live=True).defer("data").first()
         if current is not None:
             return assembly.result_json(current)
-    inputs = assembly.load_inputs(policy, as_of=as_of)
+    inputs = assembly.load_inputs(policy, as_of=as_of, is_past=given is not None)
     computed = assembly.compute(inputs)
     with lease.fenced() as row:
         snapshot = assembly.store_result(
@@ -103,6 +110,8 @@ def work_recompute(run: Run, lease: Lease) -> dict[str, Any]:
             run=row,
         )
         result = assembly.result_json(snapshot)
+        if inputs.known_later is not None:
+            result["known_later"] = inputs.known_later
         lease.finish(result, lease.clock())
     return result
 

@@ -22,7 +22,8 @@ from apps.policies.settings import PolicySettings
 from apps.policies.trees import load_tree
 from apps.priorities.map_rights import MapRights
 from apps.priorities.mapping_changes import refuse_bad_rules, with_reach, write_rules
-from apps.priorities.mapping_versions import as_asked, keep_version, version_of
+from apps.priorities.mapping_states import as_asked, version_of
+from apps.priorities.mapping_versions import keep_version
 from apps.priorities.proposal import GroupUsage, operations_towards, propose_tree
 from apps.priorities.rulebook import load_rules
 from apps.priorities.rules import Rule

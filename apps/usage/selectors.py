@@ -111,6 +111,7 @@ SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), arr
     array_agg(billing), array_agg(COALESCE(requested_s, 'NaN')){code}
 FROM usage_record {named}
 WHERE source_id = ANY(%s::int8[]) AND NOT (state = 'finished') AND state IN ('running', 'pending')
+    AND submit_at <= %s::timestamptz
 """
 _CODE = ", array_agg(COALESCE(named.code, 0))"
 _NAMED = "LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS named(name, code) ON named.name = site"
@@ -148,11 +149,15 @@ def load_usage(
     )  # fmt: skip
 
 
-def load_open_records(*, sources: Sequence[int], sites: Sequence[str] = ()) -> OpenRecords:
-    """Jobs that run or wait, as last reported. Those of other sites are known to run until these were heard last: what
-    goes on there in silence isn't ours to add up.
+def load_open_records(
+    *, sources: Sequence[int], sites: Sequence[str] = (), submitted_by: datetime | None = None
+) -> OpenRecords:
+    """Jobs that run or wait, as last reported; submitted_by: none that were submitted later.
+
+    Those of other sites are known to run until these were heard last: what goes on there in silence isn't ours to add
+    up.
     """
-    found = _columns(_LOAD_OPEN, sites, [list(sources)])
+    found = _columns(_LOAD_OPEN, sites, [list(sources), submitted_by or "infinity"])
     if not found:
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
         numbers = (nothing, nothing, nothing, nothing, nothing, nothing, nothing)

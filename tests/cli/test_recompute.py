@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import re
+from datetime import UTC, datetime
 from unittest.mock import patch
 
 import pytest
@@ -9,7 +10,6 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.clock import now
 from apps.policies.services import make_policy
 from apps.priorities import assembly
 from apps.priorities.models import Snapshot
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _policy() -> None:
-    make_policy(slug="grid", name="grid", at=now(), actor=COMMAND)
+    make_policy(slug="grid", name="grid", at=datetime(2005, 1, 1, tzinfo=UTC), actor=COMMAND)
 
 
 def _recompute(*arguments: str) -> str:
@@ -50,8 +50,12 @@ def test_an_instant_of_the_past_is_taken_with_its_zone() -> None:
     assert not Snapshot.objects.get().is_live
 
 
-def test_the_first_instant_of_the_calendar_has_priorities_too() -> None:
-    assert " 0001-01-01T00:00:00+00:00" in _recompute("grid", "--wait", "--as-of", "0001-01-01T00:00:00Z")
+def test_it_says_what_a_reconstruction_lacks() -> None:
+    printed = _recompute("grid", "--wait", "--as-of", "2005-12-01T12:00:00Z")
+    assert printed.splitlines()[1:] == [
+        "No usage is known: nobody had used anything.",
+        "No account was mapped then, so no usage counts.",
+    ]
 
 
 def test_a_failed_run_is_one_line_and_status_one() -> None:
@@ -72,6 +76,8 @@ def test_a_failed_run_is_one_line_and_status_one() -> None:
         (("grid", "--as-of", "yesterday"), 2),
         (("grid", "--as-of", "0001-01-01T00:00:00+14:00"), 2),
         (("grid", "--as-of", "2999-01-01T00:00:00Z"), 2),
+        (("grid", "--as-of", "2004-12-31T23:59:59Z"), 2),
+        (("grid", "--as-of", "0001-01-01T00:00:00Z"), 2),
     ],
 )
 def test_bad_input_has_its_own_status(arguments: tuple[str, ...], status: int) -> None:

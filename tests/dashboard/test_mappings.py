@@ -14,7 +14,7 @@ from apps import clock
 from apps.accounts.models import Account, User
 from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
-from apps.priorities.mapping_versions import version_of
+from apps.priorities.mapping_states import version_of
 from apps.priorities.models import Attachment, MappingRule
 from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch

@@ -43,14 +43,16 @@ class Site:
     def slug(self) -> str:
         return self.policy.slug
 
-    def publish(self, children: Sequence[dict[str, Any]], settings: dict[str, Any] | None = None) -> None:
+    def publish(
+        self, children: Sequence[dict[str, Any]], settings: dict[str, Any] | None = None, *, at: datetime = AS_OF
+    ) -> None:
         root = {"name": self.slug, "shares": 1, "children": list(children)}
         document = {"policy": self.slug, "settings": settings or NO_AGING, "root": root}
-        publish_document(policy_slug=self.slug, document=document, reason="test", at=AS_OF, actor=COMMAND)
+        publish_document(policy_slug=self.slug, document=document, reason="test", at=at, actor=COMMAND)
         self.policy.refresh_from_db()
 
-    def map(self, *rules: Rule) -> None:
-        set_rules(policy_slug=self.slug, rules=rules or [self.rule()], at=AS_OF, actor=COMMAND)
+    def map(self, *rules: Rule, at: datetime = AS_OF) -> None:
+        set_rules(policy_slug=self.slug, rules=rules or [self.rule()], at=at, actor=COMMAND)
 
     def rule(self, path: str = "/", **fields: Any) -> Rule:
         tree = load_tree(self.policy)
@@ -130,9 +132,9 @@ PROJECTS = children(physics={"": 60, "alice": 1, "bob": 1}, biology={"": 40, "ca
 
 @pytest.fixture
 def make_site(db: None) -> Callable[..., Site]:
-    def make(slug: str = "grid", visibility: str = "tree", **source: Any) -> Site:
+    def make(slug: str = "grid", visibility: str = "tree", at: datetime = AS_OF, **source: Any) -> Site:
         policy = make_policy(
-            slug=slug, name=slug, visibility=visibility, settings=PolicySettings(), at=AS_OF, actor=COMMAND
+            slug=slug, name=slug, visibility=visibility, settings=PolicySettings(), at=at, actor=COMMAND
         )
         found = make_source(
             **{"slug": f"{slug}-c1", "name": "c1", "namespace": "c1", "at": AS_OF, "actor": COMMAND, **source}

@@ -34,7 +34,8 @@ from apps.priorities.mapping_changes import (
     preview_change,
 )
 from apps.priorities.mapping_moves import Wanted, find_moves, refusal_of
-from apps.priorities.mapping_versions import MappingState, get_version, state_now, state_of, version_at, version_of
+from apps.priorities.mapping_states import MappingState, state_now, state_of, version_at, version_of
+from apps.priorities.mapping_versions import get_version
 from apps.priorities.models import Attachment, MappingRule, MappingVersion
 from apps.priorities.recompute import is_stale
 from apps.priorities.rules import Rule

@@ -141,7 +141,17 @@ def test_publishing_asks_for_a_recompute_by_itself(make_site: Callable[..., Site
     assert served.newest("grid").revision == 3
 
 
-def test_a_snapshot_of_the_past_is_stored_and_never_served_as_the_newest(site: Site) -> None:
+@pytest.fixture
+def old_site(make_site: Callable[..., Site]) -> Site:
+    """Published and mapped the day before."""
+    made = make_site(at=AS_OF - timedelta(days=1))
+    made.publish(PROJECTS, at=AS_OF - timedelta(days=1))
+    made.map(at=AS_OF - timedelta(days=1))
+    return made
+
+
+def test_a_snapshot_of_the_past_is_stored_and_never_served_as_the_newest(old_site: Site) -> None:
+    site = old_site
     live = site.recompute()
     past = site.recompute(as_of=AS_OF - timedelta(hours=1))
     assert not past.is_live
@@ -152,7 +162,7 @@ def test_a_snapshot_of_the_past_is_stored_and_never_served_as_the_newest(site: S
         served.load_kept("other", past.pk)
 
 
-def test_requests_for_different_instants_are_not_mixed_up(site: Site, as_eva: Actor) -> None:
+def test_requests_for_different_instants_are_not_mixed_up(old_site: Site, as_eva: Actor) -> None:
     runs = [
         recompute.request_recompute(policy_slug="grid", as_of=AS_OF - timedelta(hours=ago), at=NOW, actor=as_eva)
         for ago in (1, 2)

@@ -12,8 +12,7 @@ from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.v1.lists import asked
-from apps.api.v1.me import MomentSerializer
-from apps.api.v1.moments import moment_of
+from apps.api.v1.moments import MomentSerializer, moment_of
 from apps.api.v1.priorities import AlgorithmField
 from apps.api.v1.sentences import SaidSerializer
 from apps.api.v1.walks import WalkStepSerializer

@@ -12,8 +12,8 @@ from rest_framework.views import APIView
 
 from apps.api.authentication import PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.v1.lists import asked
-from apps.api.v1.me import MomentSerializer, MyStepSerializer
-from apps.api.v1.moments import moment_of
+from apps.api.v1.me import MyStepSerializer
+from apps.api.v1.moments import MomentSerializer, moment_of
 from apps.api.v1.priorities import AlgorithmField, PrioritySerializer
 from apps.api.v1.sentences import SaidSerializer
 from apps.priorities import selectors

@@ -55,7 +55,7 @@ from apps.priorities.mapping_changes import (
     make_change,
     preview_change,
 )
-from apps.priorities.mapping_versions import version_at
+from apps.priorities.mapping_states import version_at
 from apps.priorities.rules import Rule
 from apps.priorities.selectors.mapping import PAGE, get_mapping_page
 from apps.priorities.selectors.mapping_history import get_version_line, list_version_lines

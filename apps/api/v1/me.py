@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 
 from apps.api.authentication import SELF_READ, Scopes, actor_of
 from apps.api.v1.lists import asked
-from apps.api.v1.moments import moment_of
+from apps.api.v1.moments import MomentSerializer, moment_of
 from apps.api.v1.priorities import AlgorithmField, NumberField
 from apps.api.v1.sentences import SaidSerializer
 from apps.api.v1.walks import WalkStepSerializer
@@ -24,15 +24,6 @@ class TokenOfMineSerializer(serializers.Serializer[Any]):
     scopes = serializers.ListField(child=serializers.CharField())
     policy = serializers.CharField(allow_null=True, help_text="The one it is bound to")
     subtree = serializers.CharField(allow_null=True, help_text="uid of the entry it is bound to")
-
-
-class MomentSerializer(serializers.Serializer[Any]):
-    revision = serializers.IntegerField(help_text="In force then")
-    since = serializers.DateTimeField()
-    until = serializers.DateTimeField(allow_null=True, help_text="null: it still is")
-    as_of = serializers.DateTimeField(allow_null=True, help_text="Of the numbers; null: none are kept from then")
-    snapshot_revision = serializers.IntegerField(allow_null=True, help_text="That the numbers were computed on")
-    reconstructed = serializers.BooleanField(help_text="Computed later, for that instant")
 
 
 class MyAccountSerializer(serializers.Serializer[Any]):

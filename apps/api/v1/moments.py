@@ -8,6 +8,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.api.errors import Refusal
+from apps.api.v1.sentences import SaidSerializer
 from apps.errors import FieldProblem
 from apps.policies.moments import read_instant, read_moment
 
@@ -39,3 +40,13 @@ class InstantField(serializers.CharField):
             return read_instant(super().to_internal_value(data))
         except ValueError as error:
             raise serializers.ValidationError(str(error)) from error
+
+
+class MomentSerializer(serializers.Serializer[Any]):
+    revision = serializers.IntegerField(help_text="In force then")
+    since = serializers.DateTimeField()
+    until = serializers.DateTimeField(allow_null=True, help_text="null: it still is")
+    as_of = serializers.DateTimeField(allow_null=True, help_text="Of the numbers; null: none are kept from then")
+    snapshot_revision = serializers.IntegerField(allow_null=True, help_text="That the numbers were computed on")
+    reconstructed = serializers.BooleanField(help_text="Computed later, for that instant")
+    notes = SaidSerializer(many=True, help_text="Where the numbers are from, and what became known later")

@@ -17,15 +17,18 @@ from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.tables import TABLE_ANSWERS, TableFormatField, table_response
 from apps.api.v1.lists import asked
-from apps.api.v1.moments import moment_of
+from apps.api.v1.moments import MomentSerializer, moment_of
 from apps.api.v1.priorities import NumberField
 from apps.api.v1.tree_changes import TreeChangesSerializer, changes_since
 from apps.errors import FieldProblem, TooLarge
 from apps.federation.provenance import mounted_at
-from apps.policies.columns import SCOPES, TreeColumns
+from apps.policies.columns import SCOPES
 from apps.priorities.flat import ENTRY_COLUMNS, entry_rows
 from apps.priorities.ordering import json_number
 from apps.priorities.selectors import PolicyView, open_view
+from apps.priorities.selectors.explained import moment_json
+from apps.priorities.selectors.moments import moment_of as shown_moment_of
+from apps.priorities.selectors.not_in_revision import require_entry, require_path
 from apps.priorities.tree_changes import tag_of_view
 
 MOST_ENTRIES = 20_000
@@ -91,6 +94,7 @@ class TreeSerializer(EntrySerializer):
     revision = serializers.IntegerField()
     snapshot = serializers.IntegerField(allow_null=True)
     as_of = serializers.DateTimeField(allow_null=True)
+    moment = MomentSerializer(allow_null=True, help_text="With `at`")
 
 
 _ANSWER = PolymorphicProxySerializer(
@@ -112,7 +116,7 @@ class TreeView(APIView):
         _check(given)
         scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ
         view = open_view(policy_slug=policy, actor=actor, at=moment_of(given.get("at")), scope=scope)
-        top = view.visibility.require(_top(view.tree, given.get("path"), actor))
+        top = _top(view, given.get("path"), actor)
         if "format" in given:
             rows = entry_rows(view, top, given.get("depth"))
             return table_response(f"{view.policy.slug}-tree", ENTRY_COLUMNS, rows, given["format"])
@@ -133,10 +137,10 @@ def _check(given: dict[str, Any]) -> None:
             raise Refusal(f"since {message}.", code="invalid", fields=[FieldProblem("since", message)])
 
 
-def _top(tree: TreeColumns, path: str | None, actor: Actor) -> int | None:
+def _top(view: PolicyView, path: str | None, actor: Actor) -> int:
     if path is None and actor.token is not None and actor.token.subtree_uid is not None:
-        return tree.index_of_uid(actor.token.subtree_uid)
-    return tree.index_of_path(path or "/")
+        return require_entry(view, actor.token.subtree_uid)
+    return require_path(view, path or "/")
 
 
 def nested(view: PolicyView, top: int, depth: int) -> dict[str, Any]:
@@ -150,6 +154,7 @@ def nested(view: PolicyView, top: int, depth: int) -> dict[str, Any]:
         "revision": view.revision,
         "snapshot": view.snapshot.snapshot_id if view.snapshot else None,
         "as_of": view.as_of,
+        "moment": moment_json(shown_moment_of(view)),
         **found[top],
     }
 

@@ -127,7 +127,7 @@ def _publish_past(grid: Grid, *, at: datetime, admin: Actor) -> None:
         namespace=NAMESPACE,
         suffix="/{group}/{project}/{user}",
     )
-    set_rules(policy_slug=POLICY_SLUG, rules=[rule], at=at, actor=admin)
+    set_rules(policy_slug=POLICY_SLUG, rules=[rule], at=begin_at + timedelta(minutes=20), actor=admin)
 
 
 def _give_authority(people: dict[str, User], *, at: datetime, admin: User) -> None:

@@ -35,7 +35,7 @@ from apps.priorities.mapping_changes import (
     make_change,
     preview_change,
 )
-from apps.priorities.mapping_versions import state_now, version_of
+from apps.priorities.mapping_states import state_now, version_of
 from apps.priorities.selectors.mapping_history import get_version_line
 
 _MOST = 10_000

@@ -15,6 +15,7 @@ from apps.policies.settings import PolicySettings
 from apps.priorities.selectors.fallen import LocalOnly, local_only_among
 from apps.priorities.selectors.history import HistoryLine, history_lines
 from apps.priorities.selectors.moments import Moment, moment_of
+from apps.priorities.selectors.not_in_revision import require_entry
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
 from apps.priorities.sentences import text_of
@@ -56,7 +57,7 @@ def get_entry_page(
 ) -> EntryPage:
     """`cursor`: from which child on. `at`: as of a revision or an instant."""
     view = open_view(policy_slug=policy_slug, actor=actor, at=at)
-    i = view.require(uid)
+    i = require_entry(view, uid)
     entry = view.row(i)
     children = view.visible_children(i)
     siblings = view.visible_children(int(view.tree.parent[i])) if i else [0]

@@ -62,6 +62,7 @@ def moment_json(moment: Moment | None) -> dict[str, Any] | None:
         "until": instant(moment.until) if moment.until else None,
         "as_of": instant(moment.as_of) if moment.as_of else None,
         "snapshot_revision": moment.snapshot_revision, "reconstructed": moment.is_reconstructed,
+        "notes": [one.json() for one in moment.notes],
     }  # fmt: skip
 
 

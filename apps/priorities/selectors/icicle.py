@@ -13,6 +13,7 @@ from apps.accounts.actor import Actor
 from apps.policies.settings import PolicySettings
 from apps.priorities.selectors.fallen import LocalOnly, local_only_among
 from apps.priorities.selectors.moments import Moment, moment_of
+from apps.priorities.selectors.not_in_revision import require_entry
 from apps.priorities.selectors.rows import F8, EntryRow, PolicyView, open_view
 
 LEVELS = 5
@@ -59,7 +60,7 @@ def get_icicle(
 ) -> IciclePage:
     """`sizes`: by what part of the whole each was promised, or by what it used. `at`: of a revision or an instant."""
     view = open_view(policy_slug=policy_slug, actor=actor, at=at)
-    top = view.visibility.require(0) if top_uid is None else view.require(top_uid)
+    top = view.visibility.require(0) if top_uid is None else require_entry(view, top_uid)
     picture = _Picture(view, top, sizes)
     drawn = picture.draw()
     return IciclePage(

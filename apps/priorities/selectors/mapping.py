@@ -15,7 +15,7 @@ from apps.priorities.map_rights import MapRights, rights_in
 from apps.priorities.mapping import UNMAPPED
 from apps.priorities.mapping_changes import may_read_rule
 from apps.priorities.mapping_moves import is_own
-from apps.priorities.mapping_versions import as_asked, version_of
+from apps.priorities.mapping_states import as_asked, version_of
 from apps.priorities.placing import Decided, decide_accounts
 from apps.priorities.rulebook import Rulebook, load_rules, rulebook_of, tier_of
 from apps.priorities.rules import Rule

@@ -10,7 +10,8 @@ from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
 from apps.errors import NotFound
 from apps.priorities.map_rights import MapRights
-from apps.priorities.mapping_versions import Placement, get_version, rules_of
+from apps.priorities.mapping_states import Placement, rules_of
+from apps.priorities.mapping_versions import get_version
 from apps.priorities.models import MappingVersion
 from apps.priorities.rules import Rule
 

@@ -23,6 +23,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.trees import TreeColumns, load_tree
 from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot
+from apps.priorities.mapping_states import version_number_at
 from apps.priorities.models import Snapshot
 from apps.priorities.ordering import own_numbers
 from apps.priorities.settled import settled_before, told_of
@@ -296,9 +297,16 @@ def newest_or_none(slug: str) -> ServedSnapshot | None:
 
 
 def _of_then(policy: Policy, number: int, at: int | datetime) -> ServedSnapshot | None:
-    """The last stored snapshot of a revision, or the last one computed for an instant up to `at`."""
+    """The last stored snapshot of a revision, or the last one computed for an instant up to `at`.
+
+    Snapshots are computed for whole ticks: one of the tick before a publication may be of what was published later.
+    """
     stored = Snapshot.objects.filter(policy=policy).order_by("-as_of", "-id")
-    stored = stored.filter(as_of__lte=at) if isinstance(at, datetime) else stored.filter(revision_number=number)
+    if isinstance(at, datetime):
+        mapping = version_number_at(policy, at)
+        stored = stored.filter(as_of__lte=at, revision_number__lte=number, mapping_version__lte=mapping)
+    else:
+        stored = stored.filter(revision_number=number)
     found = stored.values_list("pk", flat=True).first()
     return None if found is None else served.load_kept(policy.slug, found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from apps.priorities.sentences import advice, contrasts, effects, forecasts, levels, seen, verdicts
+from apps.priorities.sentences import advice, contrasts, effects, forecasts, levels, past, seen, verdicts
 
 TEXTS: Mapping[str, Any] = {
     **levels.TEXTS,
@@ -15,4 +15,5 @@ TEXTS: Mapping[str, Any] = {
     **effects.TEXTS,
     **seen.TEXTS,
     **forecasts.TEXTS,
+    **past.TEXTS,
 }

@@ -13,6 +13,7 @@ from apps.cli.commands import REFUSED, OperatorCommand
 from apps.clock import now
 from apps.errors import FieldProblem, Invalid
 from apps.priorities.recompute import request_recompute
+from apps.priorities.selectors.moments import notes_of
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 
@@ -22,7 +23,8 @@ class Command(OperatorCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("policy", help="its slug")
-        parser.add_argument("--as-of", metavar="TIME", help="an instant in the past; such a snapshot is never served")
+        past = "an instant in the past: by the revision and the mapping that were current then; never served as newest"
+        parser.add_argument("--as-of", metavar="TIME", help=past)
         parser.add_argument("--wait", action="store_true", help="return when it is ready")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -39,6 +41,8 @@ class Command(OperatorCommand):
             f"snapshot {made['snapshot']} of revision {made['revision']} as of {made['as_of']}, "
             f"{made['n_ranked']} ranked"
         )
+        for note in notes_of(made.get("known_later")):
+            self.stdout.write(str(note))
 
 
 def _instant(text: str) -> datetime:
