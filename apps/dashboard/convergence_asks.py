@@ -33,6 +33,7 @@ from apps.priorities.series.columns import SeriesState
 
 OVERLAYS = ("band", "changes", "demand", "gaps")
 ALL = "all"
+TODAY = "today"  # of `measure`: all days against the head revision
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Asked:
     overlays: tuple[str, ...]
     problem: str = ""
     problem_at: str = ""
+    against_today: bool = False
 
     def shows(self, overlay: str) -> bool:
         return overlay in self.overlays
@@ -66,6 +68,8 @@ class Asked:
             found["window"] = counting.window_days
         if set(self.overlays) != set(OVERLAYS):
             found["overlay"] = list(self.overlays) or ["none"]
+        if changes.get("against_today", self.against_today):
+            found["measure"] = TODAY
         if "page" in changes:
             found["page"] = changes["page"]
         return urlencode(found, doseq=True)
@@ -83,7 +87,7 @@ def read_asked(request: HttpRequest, state: SeriesState, now: datetime) -> Asked
         usual = usual_period(state, here)
         where = problem.fields[0].where if problem.fields else ""
         return Asked(usual, Counting(), str(USUAL_DAYS), overlays, problem.message, where)
-    return Asked(period, counting, last, overlays)
+    return Asked(period, counting, last, overlays, against_today=given.get("measure") == TODAY)
 
 
 def _counting(view: str, of: str, window: str) -> Counting:

@@ -16,10 +16,12 @@ from django.utils.translation import ngettext
 
 from apps.dashboard import lines, presentation
 from apps.dashboard.convergence_asks import Asked
+from apps.dashboard.convergence_states import LETTERS, state_words
 from apps.dashboard.figures import panel as figure
 from apps.dashboard.figures.bullet import State, Tolerance
 from apps.dashboard.figures.panel import Panel
 from apps.dashboard.presentation import Balance
+from apps.priorities.convergence.before_entry import BEFORE_ENTRY
 from apps.priorities.convergence.members import Member
 from apps.priorities.convergence.reading import Convergence
 
@@ -159,13 +161,13 @@ def balance_of(found: Convergence, row: int) -> Balance | None:
     state = str(found.states[row, -1])
     difference = last(found.deviation[row])
     if difference is None or not state:
-        return Balance(State.NO_DATA, "", _("no data"))
+        return Balance(State.NO_DATA, "", state_words(state) if state == BEFORE_ENTRY else _("no data"))
     if state == "on":
         return Balance(State.ON, "", _("on target"))
     if state == "over":
         return Balance(State.OVER, presentation.points(difference), _("over"))
     if state == "starved":
-        return Balance(State.UNDER, presentation.points(difference), _("under, jobs wait"))
+        return Balance(State.UNDER, presentation.points(difference), state_words(state))
     if state == "inferred":
         return Balance(State.UNDER, presentation.points(difference), _("under"))
     if state == "met":
@@ -190,18 +192,11 @@ def label_of(found: Convergence, row: int, counts: Counts, reason: str) -> str:
         (counts.idle, _("no demand on %(n)s of %(of)s days")),
         (counts.starved, _("jobs waited below the target on %(n)s of %(of)s days")),
         (counts.missing, _("data is missing on %(n)s of %(of)s days")),
+        (int(found.before_entry[row].sum()), _("%(n)s of %(of)s days are from before the entry")),
     ):
         if n:
             text += "; " + words % {"n": presentation.count(n), "of": presentation.count(len(found.on))}
     return text
-
-
-def state_words(state: str) -> str:
-    """One word or two for what a day was."""
-    return {
-        "on": _("on target"), "over": _("over"), "starved": _("under, jobs wait"), "met": _("under, wants no more"),
-        "no_demand": _("no demand"), "inferred": _("under; whether jobs wait is not told"),
-    }.get(state, "–")  # fmt: skip
 
 
 def short_day(day: date) -> str:
@@ -230,7 +225,7 @@ def _days(found: Convergence, asked: Asked, row: int) -> figure.Days:
         is_inferred=found.idle_inferred[row] if demand else nothing,
         is_starved=found.states[row] == "starved" if demand else nothing,
         is_gap=_gap_mask(found) if gaps else nothing,
-        is_before=np.asarray(found.days.is_before_first),
+        is_before=np.asarray(found.days.is_before_first) | found.before_entry[row],
         marks=_marks(found, row) if asked.shows("changes") else (),
         with_band=asked.shows("band"),
     )
@@ -271,27 +266,20 @@ def _scale_words(found: Convergence, rows: Sequence[int], scales: Sequence[float
     return "one_apart", _("%(name)s on 0 to %(most)s, the others share 0 to %(to)s") % said
 
 
-_LETTERS = {"on": "o", "over": "v", "starved": "s", "met": "m", "no_demand": "n", "inferred": "i", "": "-"}
-
-
-def readout_words() -> dict[str, str]:
-    """What a script says for the letters of days."""
-    words = {letter: state_words(state) for state, letter in _LETTERS.items() if state}
-    return {"actual": _("actual"), "target": _("target"), "-": "", **words}
-
-
 def _readout(found: Convergence, row: int, maximum: float) -> dict[str, str]:
     """What a script reads out day by day: numbers in percent, states as letters."""
-    if not len(found.on):
-        return {}
-    return {
-        "from": found.on[0].isoformat(),
-        "step": str((found.on[-1] - found.on[0]).days // max(len(found.on) - 1, 1)),
-        "max": f"{maximum:g}",
-        "actual": _numbers(found.actual[row]),
-        "target": _numbers(found.target[row]),
-        "states": "".join(_LETTERS.get(str(state), "-") for state in found.states[row]),
-    }
+    return (
+        {}
+        if not len(found.on)
+        else {
+            "from": found.on[0].isoformat(),
+            "step": str((found.on[-1] - found.on[0]).days // max(len(found.on) - 1, 1)),
+            "max": f"{maximum:g}",
+            "actual": _numbers(found.actual[row]),
+            "target": _numbers(found.target[row]),
+            "states": "".join(LETTERS.get(str(state), "-") for state in found.states[row]),
+        }
+    )
 
 
 def _numbers(values: Any) -> str:

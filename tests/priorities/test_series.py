@@ -208,3 +208,62 @@ def test_adjustments_count_in_what_is_divided_and_not_in_what_was_used(grown: Si
     assert series.used.tolist() == plain.used.tolist()
     assert (series.decayed < plain.decayed).tolist() == [[False, True, True, True]]
     assert agrees_with_recomputes(grown) == 3
+
+
+# --- Before an entry --------------------------------------------------------------------------------------------------
+MOUNTED = [
+    {"name": "vo", "kind": "vo", "shares": 45, "children": children(p1={"": 1, "ann": 1, "bert": 1})},
+    *children(own={"": 55, "carol": 1}),
+]
+
+
+@pytest.fixture
+def mounted(make_site: Callable[..., Site]) -> Site:
+    """Usage of four days; an entry below which a mount came today, with the mapping of its members."""
+    made = make_site(at=AS_OF - 3 * DAY)
+    publish(made, [{"name": "vo", "kind": "vo", "shares": 45}, MOUNTED[1]], NO_AGING, AS_OF - 3 * DAY)
+    publish(made, MOUNTED, NO_AGING, AS_OF - DAY / 4)
+    made.map(made.rule("/vo/p1", suffix="/{user}", group_pattern="p1"), made.rule())
+    for ago_d in range(4):
+        made.job("ann", "p1", 2, ago_h=2 + 24 * ago_d)
+        made.job("bert", "p1", 4, ago_h=2 + 24 * ago_d)
+        made.job("carol", "own", 4, ago_h=2 + 24 * ago_d)
+    return made
+
+
+def test_usage_counts_at_the_nearest_entry_that_was_there_before_a_mount(mounted: Site) -> None:
+    build(mounted)
+    series = read(mounted, "/vo", "/own", "/vo/p1")
+    assert series.days.on == tuple(TODAY - n * DAY for n in (3, 2, 1))
+    assert (series.used[0] / series.peers_used[0]).tolist() == [0.6] * 3
+    assert (series.decayed[0] / series.peers_decayed[0]).tolist() == pytest.approx([0.6] * 3)
+    assert not series.exists[2].any()
+    assert not series.used[2].any()
+
+
+def test_an_account_below_the_root_alone_counts_nowhere_before_its_entry(make_site: Callable[..., Site]) -> None:
+    made = make_site(at=AS_OF - 3 * DAY)
+    publish(made, MOUNTED[1:], NO_AGING, AS_OF - 3 * DAY)
+    publish(made, MOUNTED, NO_AGING, AS_OF - DAY / 4)
+    made.map(made.rule("/vo/p1", suffix="/{user}", group_pattern="p1"), made.rule())
+    made.job("ann", "p1", 2, ago_h=26)
+    made.job("carol", "own", 4, ago_h=26)
+    build(made)
+    series = read(made, "/vo", "/own")
+    assert series.days.root_used.tolist()[-1] == 4 * 3600
+    assert not series.exists[0].any()
+
+
+def test_an_entry_for_accounts_that_had_none_makes_all_days_again(mounted: Site) -> None:
+    mounted.job("dora", "p2", 8, ago_h=50)
+    mounted.map(mounted.rule("/vo/p1", suffix="/{user}", group_pattern="p1"))
+    build(mounted)
+    assert series_state(mounted.policy).stale_from_on is None
+    publish(mounted, [*MOUNTED, *children(x={"": 1, "y": 1})], NO_AGING, AS_OF)
+    assert series_state(mounted.policy).stale_from_on is None  # nobody found a place by that
+    members = {"op": "set_members", "entry": "/vo/p1", "members": [{"group": "p2", "shares": 1}]}
+    publish_operations(policy_slug="grid", operations=[members], reason="x", at=AS_OF, actor=COMMAND)
+    mounted.policy.refresh_from_db()
+    assert series_state(mounted.policy).stale_from_on == TODAY - 3 * DAY
+    build(mounted)
+    assert read(mounted, "/vo").used[0].tolist() == [6 * 3600, 14 * 3600, 6 * 3600]

@@ -22,7 +22,8 @@ from apps.priorities.convergence.reading import Convergence, by_weeks, get_conve
 
 PAGE = 24
 STEPS = ("day", "week")
-STATES = ("on", "over", "starved", "met", "no_demand", "inferred", "")
+STATES = ("on", "over", "starved", "met", "no_demand", "inferred", "before_entry", "")
+MEASURES = ("then", "today")
 
 
 class ConvergenceFilterSerializer(serializers.Serializer[Any]):
@@ -32,6 +33,10 @@ class ConvergenceFilterSerializer(serializers.Serializer[Any]):
         min_value=1, max_value=3_660 * DAY_S, required=False, help_text="Of view=windowed; counted in whole days"
     )
     of = serializers.ChoiceField(OFS, required=False, default="parent")
+    measure = serializers.ChoiceField(
+        MEASURES, required=False, default="then",
+        help_text="today: all days against the head revision, for who is told names; at most 100 days",
+    )  # fmt: skip
     step = serializers.ChoiceField(STEPS, required=False, help_text="By weeks by default where it is over 400 days")
     cursor = serializers.CharField(max_length=200, required=False)
 
@@ -101,6 +106,9 @@ class ConvergenceSerializer(serializers.Serializer[Any]):
     window_s = serializers.IntegerField(allow_null=True)
     of = serializers.ChoiceField(OFS)
     step = serializers.ChoiceField(STEPS)
+    measured_against = serializers.IntegerField(
+        allow_null=True, help_text="With measure=today the head revision; null: each day against that of its end"
+    )
     to = serializers.DateField()
     built = SeriesBuiltSerializer()
     verdict = SentenceSerializer(many=True)
@@ -145,6 +153,7 @@ class ConvergenceView(APIView):
             uid=entry_uid(request, policy, given["entry"]) if "entry" in given else None,
             period=period,
             counting=read_counting(given["view"], given["of"], given.get("window_s")),
+            against_today=given["measure"] == "today",
             scope=scope,
         )
         step = given.get("step", STEPS[found.period.n_days > DAILY_UP_TO])
@@ -160,6 +169,7 @@ def _answer(found: Convergence, step: str, start: int) -> dict[str, Any]:
     return {
         "policy": found.policy_slug, "entry": found.entry.uid, "name": found.entry.name, "itself": found.itself,
         "view": counting.view, "of": counting.of, "step": step,
+        "measured_against": found.measured_against,
         "window_s": counting.window_days * DAY_S if counting.view == "windowed" else None,
         "from": found.period.from_on, "to": found.period.to_on,
         "built": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -19,8 +20,10 @@ from apps.dashboard import convergence_figures, lines, origins, presentation
 from apps.dashboard import convergence_lines as drawing
 from apps.dashboard.actor import actor_of
 from apps.dashboard.convergence_asks import Asked, read_asked
+from apps.dashboard.convergence_states import readout_words
 from apps.dashboard.downloads import csv_response
 from apps.dashboard.htmx import SeeOther, fragment
+from apps.errors import TooLarge
 from apps.priorities.convergence.period import DAILY_UP_TO, there_are
 from apps.priorities.convergence.reading import Convergence, by_weeks, get_convergence, get_series_state
 from apps.priorities.convergence.words import Sentence
@@ -82,11 +85,19 @@ def _state(request: HttpRequest, policy: str) -> SeriesState:
 
 def _read(request: HttpRequest, policy: str, uid: UUID | None, *, itself: bool = False) -> tuple[Asked, Convergence]:
     asked = read_asked(request, _state(request, policy), clock.now())
-    found = get_convergence(
-        policy_slug=policy, actor=actor_of(request), uid=uid, itself=itself, period=asked.period,
-        counting=asked.counting,
-    )  # fmt: skip
+    try:
+        found = _get(request, policy, uid, asked, itself=itself)
+    except TooLarge as problem:
+        asked = replace(asked, against_today=False, problem=problem.message, problem_at="measure")
+        found = _get(request, policy, uid, asked, itself=itself)
     return asked, found
+
+
+def _get(request: HttpRequest, policy: str, uid: UUID | None, asked: Asked, *, itself: bool) -> Convergence:
+    return get_convergence(
+        policy_slug=policy, actor=actor_of(request), uid=uid, itself=itself, period=asked.period,
+        counting=asked.counting, against_today=asked.against_today,
+    )  # fmt: skip
 
 
 def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str, Any]:
@@ -106,6 +117,8 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
         "wholes": asks.wholes(asked),
         "overlays": asks.overlay_choices(asked),
         "n_overlays": len(asked.overlays),
+        "today_query": asked.query(against_today=True),
+        "then_query": asked.query(against_today=False),
         "base": base,
         "query": asked.query(),
         "members": list(drawing.member_rows(found)),
@@ -115,7 +128,7 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
         "there_are": there_are(found.state),
         "crumbs": _crumbs(found),
         "policy": policy,
-        "readout_words": json.dumps(drawing.readout_words()),
+        "readout_words": json.dumps(readout_words()),
         **_panels(request, asked, found),
         **_building(request, policy, found.state),
     }

@@ -11,6 +11,7 @@ import numpy as np
 
 from apps.engine import convergence as engine
 from apps.engine.convergence import DayState, HalfTime, Outcome
+from apps.priorities.convergence.before_entry import BEFORE_ENTRY
 from apps.priorities.convergence.verdict import Shares, States
 from apps.priorities.series.columns import F8, DailySeries, Mask, SeriesDays
 
@@ -43,14 +44,17 @@ def slack_of(target: F8, tolerance: Mapping[str, Any]) -> F8:
     return engine.tolerance_of(target, relative=tolerance["relative"], points=tolerance["points"])
 
 
-def states_of(actual: F8, target: F8, slack: F8, series: DailySeries, told: Mask) -> States:
-    """Names of DayState in small letters; "" where there is nothing to compare, or nothing may be told."""
+def states_of(
+    actual: F8, target: F8, slack: F8, series: DailySeries, told: Mask, before_entry: Mask | None = None
+) -> States:
+    """Names of DayState in small letters, or `before_entry`; "" where nothing can be compared, or may be told."""
     codes = engine.day_states(
         actual=_filled(actual), target=_filled(target), tolerance=_filled(slack), used=series.used,
         waited=series.waited_core_s, knows_waiting=series.knows_waiting, competes=series.competes & told,
     )  # fmt: skip
     codes[~np.isfinite(actual)] = DayState.ABSENT
-    return NAMES[codes]
+    found = NAMES[codes]
+    return found if before_entry is None else np.where(before_entry, BEFORE_ENTRY, found)
 
 
 def measure(shares: Shares, days: SeriesDays) -> Figures:

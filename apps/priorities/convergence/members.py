@@ -12,6 +12,7 @@ from apps.policies.models import Entry, Policy
 from apps.priorities.convergence.counting import pick
 from apps.priorities.convergence.period import Period
 from apps.priorities.selectors.rows import PolicyView
+from apps.priorities.series.against_today import load_against_today
 from apps.priorities.series.columns import DailySeries, Mask
 from apps.priorities.series.reading import load_children, load_series
 from apps.priorities.series.telling import as_told
@@ -42,9 +43,17 @@ class Found:
     n_all: int
 
 
-def find_members(view: PolicyView, at: int, period: Period, *, itself: bool = False) -> Found:
-    """The children of the entry `at`, or it alone; of very many children those with the largest targets."""
+def find_members(
+    view: PolicyView, at: int, period: Period, *, itself: bool = False, against_today: bool = False
+) -> Found:
+    """The children of the entry `at`, or it alone; of very many children those with the largest targets.
+
+    against_today: all days measured against the head. What is told by sums is not told of such days: their difference
+    from the days as they were may be one person's.
+    """
     policy = view.policy
+    if against_today:
+        return _against_today(view, at, period, itself=itself)
     if itself or not len(view.tree.children(at)):
         series = load_series(policy, [view.tree.uuid(at)], from_on=period.from_on, to_on=period.to_on)
         return _found(view, series, 1)
@@ -55,8 +64,23 @@ def find_members(view: PolicyView, at: int, period: Period, *, itself: bool = Fa
         series = load_series(policy, uids, from_on=period.from_on, to_on=period.to_on)
         return _found(view, series, len(children))
     series = load_children(policy, view.tree.uuid(at), from_on=period.from_on, to_on=period.to_on)
+    came_later = [uid for uid in map(view.tree.uuid, children) if uid not in series.uids]
+    if came_later:
+        uids = [*series.uids, *came_later]
+        series = load_series(policy, uids, from_on=period.from_on, to_on=period.to_on)
     found = _found(view, series, 0)
     return Found(found.members, found.series, found.told, len(found.members))
+
+
+def _against_today(view: PolicyView, at: int, period: Period, *, itself: bool) -> Found:
+    children = [] if itself else view.visible_children(at)
+    shown = _largest(view, children, MOST_MEMBERS) if children else [at]
+    uids = [view.tree.uuid(i) for i in shown]
+    series = load_against_today(view.policy, uids, from_on=period.from_on, to_on=period.to_on)
+    outright = view.visibility.outright[np.array(shown, np.int64)]
+    told = np.repeat(outright[:, None], len(series.days.on), axis=1)
+    members = [_member(view, i, view.tree.uuid(i), {}) for i in shown]
+    return Found(members, series, told, len(children) or 1)
 
 
 def _largest(view: PolicyView, children: Sequence[int], most: int) -> list[int]:

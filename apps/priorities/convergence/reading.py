@@ -16,6 +16,7 @@ from apps.policies.models import Revision
 from apps.policies.selectors import READ, get_policy
 from apps.policies.settings import PolicySettings
 from apps.priorities.convergence import counting as counts
+from apps.priorities.convergence.before_entry import BEFORE_ENTRY, days_before_entry
 from apps.priorities.convergence.counting import Counting
 from apps.priorities.convergence.local_only import local_only
 from apps.priorities.convergence.measuring import Figures, measure, slack_of, states_of
@@ -75,6 +76,13 @@ class Convergence:
     published: list[Published]
     gaps: Mapping[date, Sequence[str]] = field(default_factory=dict)
     local_only: list[Sentence] = field(default_factory=list)  # days compared by this site's usage alone
+    measured_against: int | None = None  # the head, where all days are measured against it; None: each against its own
+
+    @property
+    def before_entry(self) -> Mask:
+        """Days from before an entry came."""
+        found: Mask = self.states == BEFORE_ENTRY
+        return found
 
     @property
     def on(self) -> tuple[date, ...]:
@@ -113,15 +121,20 @@ def get_convergence(
     itself: bool = False,
     period: Period,
     counting: Counting,
+    against_today: bool = False,
     scope: str = READ,
 ) -> Convergence:
-    """`uid`: whose children, the root's by default; a leaf, or `itself`, is looked at alone."""
+    """`uid`: whose children, the root's by default; a leaf, or `itself`, is looked at alone.
+
+    against_today: all days are measured against the head, and not each against the revision of its end.
+    """
     view = open_view(policy_slug=policy_slug, actor=actor, scope=scope)
     if uid is None and actor.token is not None:
         uid = actor.token.subtree_uid  # what it is bound to is the whole for it
     at = view.visibility.require(0) if uid is None else view.require(uid)
     alone = itself or not len(view.tree.children(at))
-    found = find_members(view, at, period.starting_earlier(counting.days_before), itself=alone)
+    whole = period.starting_earlier(counting.days_before)
+    found = find_members(view, at, whole, itself=alone, against_today=against_today)
     shares, told = _shares(found, period, counting, view)
     shown = counts.cut(found.series, _within(found.series.days.on, period))
     days = shown.days
@@ -144,6 +157,7 @@ def get_convergence(
             view, _compared_in(view, at, alone=alone), [] if alone else [one.uid for one in found.members],
             state.local_since, days.on[-1], zone,
         ) if days.on else [],
+        measured_against=view.revision if against_today else None,
     )  # fmt: skip
 
 
@@ -168,7 +182,7 @@ def _shares(found: Found, period: Period, counting: Counting, view: PolicyView) 
     target = counts.target_share(shown, counting.of)
     actual = np.where(told, actual, np.nan)
     slack = slack_of(target, view.settings.tolerance)
-    states = states_of(actual, target, slack, shown, told)
+    states = states_of(actual, target, slack, shown, told, days_before_entry(view.policy, shown))
     names = [member.name for member in found.members]
     return Shares(names, shown.days.on, actual, target, slack, states), told
 

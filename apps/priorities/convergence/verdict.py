@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from apps.priorities.convergence.before_entry import BEFORE_ENTRY
 from apps.priorities.convergence.words import Sentence, say, side_words
 from apps.priorities.series.columns import F8, Mask
 
@@ -113,13 +114,16 @@ def verdict(shares: Shares, *, n_not_told: int = 0) -> list[Sentence]:
         return [say("no_days")]
     judged = judge(shares)
     known = [one for one in judged if one.course != "unknown"]
-    found = [] if known else [say("nobody_used")]
+    before = (shares.states == BEFORE_ENTRY).any(axis=0)
+    found = [] if known else [say("before_entries" if before.any() else "nobody_used")]
     if known:
         found.append(_fine(sum(one.course in ("on", "idle") for one in known), len(known)))
         found += _moving(shares, judged) + _waiting(shares, judged)
         found += [
             say(course, n=n) for course in ("approaching", "steady") if (n := sum(o.course == course for o in known))
         ]
+        if before.any():
+            found.append(say("days_before_entry", n=int(before.sum())))
     if n_not_told:
         found.append(say("not_told", n=n_not_told))
     return found
@@ -130,6 +134,8 @@ def verdict_of_one(shares: Shares) -> list[Sentence]:
     if not shares.on:
         return [say("no_days")]
     name, judged = shares.names[0], judge(shares)[0]
+    if shares.states[0, -1] == BEFORE_ENTRY:
+        return [say("one_before_entry", name=name)]
     points = round(abs(judged.points), 1)
     if judged.course == "moves_away":
         return [_away(shares, 0, judged)]

@@ -89,6 +89,11 @@ _TEXTS: Mapping[str, Callable[[int], str]] = {
         "The days from %(since)s on are compared by this site’s usage alone, because others weren’t heard."
     ),
     "nobody_used": lambda _n: _("Nobody has used anything in this period."),
+    "before_entries": lambda _n: _("These days are from before these entries: there is nothing to compare."),
+    "days_before_entry": lambda n: ngettext(
+        "%(n)s day is from before some of these entries.", "%(n)s days are from before some of these entries.", n
+    ),
+    "one_before_entry": lambda _n: _("These days are from before %(name)s: there is nothing to compare."),
     "no_days": lambda _n: _("There are no days in this period yet."),
     "one_on": lambda _n: _("%(name)s is at its target."),
     "one_idle": lambda _n: _("%(name)s had no demand for more: nobody waits there."),

@@ -23,6 +23,7 @@ from apps.priorities.rules import Rule
 from apps.priorities.series.calendar import HOUR_S, Day, day_at, days_of, site_zone
 from apps.priorities.series.carry import Carry, write_carry
 from apps.priorities.series.fields import DayValues
+from apps.priorities.series.later_entries import LaterTree, later_tree
 from apps.priorities.series.reach import DayRows, Reach, begins_s, reach_of
 from apps.priorities.series.standing import Standing, stand
 from apps.priorities.series.waiting import Tellers, Waiting
@@ -75,6 +76,7 @@ class _Material:
     rules: tuple[Rule, ...]
     revisions: Sequence[_RevisionRow]
     waiting: Waiting
+    later: LaterTree
     fallen: tuple[FallenBack, ...] = ()
 
     @property
@@ -89,8 +91,10 @@ class _Material:
 class Builder:
     """Makes one month after the other, and keeps in memory what the next one goes on with."""
 
-    def __init__(self, policy: Policy, days: Sequence[Day]) -> None:
+    def __init__(self, policy: Policy, days: Sequence[Day], *, revision: int | None = None) -> None:
+        """revision: measure all days against this one, and not each against that of its end."""
         self._policy = policy
+        self._revision = revision
         self._days = days
         self._zone = site_zone()
         self._material: _Material | None = None
@@ -145,6 +149,7 @@ class Builder:
             rules=load_rules(self._policy),
             revisions=_with_shares([_RevisionRow(*row) for row in revisions.values_list(*_OF_REVISION)]),
             fallen=list_fallen_back(self._policy),
+            later=before.later if before is not None and same else later_tree(self._policy, roll.keys),
             waiting=before.waiting if before is not None and same else Waiting(self._days, roll.ids),
         )
         self._is_standing = False
@@ -154,6 +159,8 @@ class Builder:
 
     def _stand(self, material: _Material, day: Day) -> tuple[_RevisionRow, bool]:
         """The revision in force at the end of the day; the first one before that."""
+        if self._revision is not None:
+            return next(row for row in material.revisions if row.number == self._revision), False
         in_force = [row for row in material.revisions if row.published_at < day.to_at]
         return (in_force[-1], False) if in_force else (material.revisions[0], True)
 
@@ -163,7 +170,7 @@ class Builder:
         if known is None or (known.number, known.local_only) != (row.number, local_only):
             known = stand(
                 self._policy, row.number, row.settings, rules=material.rules, keys=material.roll.keys,
-                sources=material.sources, before=self._standing, local_only=local_only,
+                sources=material.sources, before=self._standing, local_only=local_only, later=material.later,
             )  # fmt: skip
             self._standing, self._is_standing = known, True
         return known

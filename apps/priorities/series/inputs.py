@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from django.db import connection
 
 from apps import engine
+from apps.accounts.roll import load_roll
 from apps.policies.models import Policy, Revision
 from apps.policies.trees import load_tree
 from apps.priorities.fallen_back import list_fallen_back
@@ -17,10 +18,11 @@ from apps.priorities.models import Mapping as MappingRow
 from apps.priorities.models import Series
 from apps.priorities.rulebook import people_digest
 from apps.priorities.series.calendar import day_at
+from apps.priorities.series.later_entries import has_new_places, unplaced_accounts
 from apps.usage.changed_hours import earliest_change
 from apps.usage.selectors import watermarks
 
-LAYOUT = 1  # of tiles: another one makes everything again
+LAYOUT = 2  # of tiles and of what is counted in them: another one makes everything again
 
 
 def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
@@ -38,6 +40,11 @@ def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
     }
 
 
+def built_from(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
+    """The same as a build writes it down, with the accounts that have no entry yet."""
+    return {**read_inputs(policy, zone), "unplaced": unplaced_accounts(policy, load_roll(remembers=False))}
+
+
 def first_day(policy: Policy, zone: ZoneInfo) -> date:
     """Of the first usage of all, or of the first shares that were in force where that is earlier."""
     published = Revision.objects.filter(policy=policy).order_by("published_at").values_list("published_at", flat=True)
@@ -53,7 +60,8 @@ def stale_from(policy: Policy, series: Series | None, now: Mapping[str, Any], zo
     if series is None or series.through_on is None or series.first_on is None:
         return first_day(policy, zone)
     then = series.inputs
-    if any(then.get(name) != now[name] for name in ("layout", "zone", "engine", "mapping", "people")):
+    is_other = any(then.get(name) != now[name] for name in ("layout", "zone", "engine", "mapping", "people"))
+    if is_other or (then["head"] != now["head"] and has_new_places(policy, then)):
         return min(first_day(policy, zone), series.first_on)
     found = [] if series.redo_from_on is None else [series.redo_from_on]
     changed_at = earliest_change(then["watermarks"])

@@ -42,7 +42,7 @@ def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: d
         for block, (of_block, columns) in places.items():
             for name, values in tiles.get((block, month_on), {}).items():
                 found[name][np.ix_(of_block, np.array(there))] = values[np.ix_(rows, columns)].T
-    return _series(uids, days, found)
+    return series_of(uids, days, found)
 
 
 def load_children(policy: Policy, parent_uid: UUID, *, from_on: date, to_on: date) -> DailySeries:
@@ -108,7 +108,8 @@ def _by_block(slots: Sequence[int]) -> dict[int, tuple[IndexArray, IndexArray]]:
     return {block: (np.array(places), np.array(columns)) for block, (places, columns) in found.items()}
 
 
-def _series(uids: Sequence[UUID], days: SeriesDays, found: Month) -> DailySeries:
+def series_of(uids: Sequence[UUID], days: SeriesDays, found: Month) -> DailySeries:
+    """found: fields by entries and days."""
     n = len(days.on)
     flags = found["flags"][:, :n]
     return DailySeries(

@@ -9,7 +9,7 @@ from apps.policies.models import Policy
 from apps.priorities.models import Series
 from apps.priorities.series.building import Builder
 from apps.priorities.series.calendar import days_of, last_ended, months_of, site_zone
-from apps.priorities.series.inputs import read_inputs, stale_from
+from apps.priorities.series.inputs import built_from, read_inputs, stale_from
 from apps.priorities.series.storing import BuiltMonth
 from apps.priorities.series.tiles import Slots
 from apps.runs.faults import fault_point
@@ -67,7 +67,7 @@ def plan(policy: Policy, *, at: datetime) -> dict[str, Any] | None:
         "from": from_on.isoformat(),
         "next": from_on.isoformat(),
         "through": through_on.isoformat(),
-        "inputs": inputs,
+        "inputs": built_from(policy, zone),
     }
 
 

@@ -24,6 +24,7 @@ from apps.priorities.placing import place_accounts
 from apps.priorities.rulebook import Rulebook, rulebook_of
 from apps.priorities.rules import Rule
 from apps.priorities.series.fields import COMPETES, EXISTS, KNOWS_WAITING, DayValues
+from apps.priorities.series.later_entries import LaterTree, with_later_entries
 
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]
@@ -181,14 +182,18 @@ class Standing:
 def stand(
     policy: Policy, number: int, stored: dict[str, Any], *, rules: Sequence[Rule], keys: Sequence[AccountKey],
     sources: Sequence[SourceRow], before: Standing | None, local_only: tuple[UUID, ...] = (),
+    later: LaterTree | None = None,
 ) -> Standing:  # fmt: skip
-    """Of a revision with these stored settings, by today's rules. before: of another one, for the same accounts."""
+    """Of a revision with these stored settings, by today's rules. before: of another one, for the same accounts. later:
+    the head's tree, for accounts whose entry came with it.
+    """
     tree = load_tree(policy, number)
     book = rulebook_of(policy, tree, rules)
     if before is not None and _places_are_those_of(before, tree, book):
         entry = before.entry
     else:
         entry, _joins = place_accounts(tree, book.rules, book.known, keys)
+        entry = entry if later is None else with_later_entries(entry, tree, later)
     settings = PolicySettings.from_stored(stored)
     return Standing(number, tree, settings, sources, load_corrections(policy, number), book, entry, local_only)
 
