@@ -1,11 +1,27 @@
-"""For sites that serve by ASGI; the stack itself serves by WSGI, which answers look-ups faster."""
+"""What the stack's web server serves. Its worker process imports this, and dies with the server it was forked by."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import resource
+import sys
 
-from django.core.asgi import get_asgi_application
+import django
+
+from apps.cli.stack.lifeline import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
 
-application = get_asgi_application()
+_server = multiprocessing.parent_process()
+if _server is not None and _server.pid is not None:
+    die_with_parent(_server.pid)
+
+sys.setswitchinterval(0.001)  # s; the event loop, which answers look-ups, waits less for threads that compute
+_soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))  # a connection is a file
+django.setup()
+
+from fairshare_web.server.application import Application  # noqa: E402 - needs what stands above
+
+application = Application()

@@ -36,7 +36,7 @@ def env_bool(name: str, *, default: bool) -> bool:
     raise ImproperlyConfigured(f"{name}={value!r} is not a yes or a no: use 1 or 0.")
 
 
-def env_int(name: str, *, default: int, minimum: int = 0) -> int:
+def env_int(name: str, *, default: int, minimum: int = 0, maximum: int | None = None) -> int:
     value = env_str(name, default=str(default))
     try:
         number = int(value)
@@ -44,6 +44,8 @@ def env_int(name: str, *, default: int, minimum: int = 0) -> int:
         raise ImproperlyConfigured(f"{name}={value!r} is not a whole number.") from error
     if number < minimum:
         raise ImproperlyConfigured(f"{name}={value!r} is too small: {minimum} or more.")
+    if maximum is not None and number > maximum:
+        raise ImproperlyConfigured(f"{name}={value!r} is too large: {maximum} or less.")
     return number
 
 

@@ -32,7 +32,7 @@ SECRET_KEY = env_str("SECRET_KEY", default="") or read_or_make_secret("secret_ke
 SECRET_KEY_FALLBACKS = env_list("SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = env_list("FAIRSHARE_ALLOWED_HOSTS", default="localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env_list("FAIRSHARE_TRUSTED_ORIGINS")
-FAIRSHARE_PORT = env_int("FAIRSHARE_PORT", default=8000, minimum=1)
+FAIRSHARE_PORT = env_int("FAIRSHARE_PORT", default=8000, minimum=1, maximum=65_535)
 FAIRSHARE_CLOCK = env_str("FAIRSHARE_CLOCK", default="")
 
 # --- What a site decides ---------------------------------------------------------------------------------------------
@@ -105,10 +105,11 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "apps.dashboard.trusted_header.StripHeaderMiddleware",  # before anything reads a header
+    "apps.api.requests.RequestIdMiddleware",
+    "apps.api.transport.TransportMiddleware",  # Host, TRACE and caches: for every answer below
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
-    "apps.api.requests.RequestIdMiddleware",
     "apps.api.health.HealthMiddleware",  # answers without session or database
     "apps.api.lookup.LookupMiddleware",  # token look-ups: no session, no database (priorities/lookup endpoints)
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -125,6 +125,14 @@ def _turn(item: pytest.Item) -> int:
     return next((n for n, name in enumerate(LONGEST_FIRST) if name in parts), len(LONGEST_FIRST))
 
 
+@pytest.fixture(autouse=True)
+def _no_attempts_to_sign_in() -> None:
+    """Of earlier tests, which came from the same address."""
+    attempts = sys.modules.get("apps.dashboard.attempts")
+    if attempts is not None:
+        attempts.forget_attempts()
+
+
 @pytest.fixture(scope="session")
 def browser(chromium_path: str) -> Iterator[Any]:
     """One a process: two beside each other would be two event loops."""

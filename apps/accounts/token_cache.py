@@ -50,7 +50,7 @@ class TokenCache:
             Unauthenticated: the token doesn't hold.
             Unavailable: the database is away and this process doesn't know the token.
         """
-        key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        key = _key(text)
         known, now_s = self._known.get(key), time.monotonic()
         if known is None or now_s - known.checked_s >= FRESH_S:
             known = self._ask(key, text, known, now_s, at)
@@ -60,6 +60,11 @@ class TokenCache:
         if now_s - known.checked_s < FRESH_S:
             return known.verified.user, known.verified.bounds
         return known.verified.user, _outage_bounds(known.verified.bounds)
+
+    def is_fresh(self, text: str) -> bool:
+        """Whether `verify` would not ask the database now."""
+        known = self._known.get(_key(text))
+        return known is not None and time.monotonic() - known.checked_s < FRESH_S - 0.5  # it asks a moment later
 
     def clear(self) -> None:
         with self._lock:
@@ -94,6 +99,10 @@ class TokenCache:
     def _forget(self, key: bytes) -> None:
         with self._lock:
             self._known.pop(key, None)
+
+
+def _key(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def _during_outage(known: _Known | None, now_s: float) -> _Known:

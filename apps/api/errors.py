@@ -95,7 +95,6 @@ def problem(
         **(extra or {}),
     }
     response = HttpResponse(dumps(document), status=status, content_type=CONTENT_TYPE)
-    response["Cache-Control"] = "no-store"
     for name, value in (headers or {}).items():
         response[name] = value
     return response

@@ -22,7 +22,7 @@ from apps.api import errors
 from apps.api.authentication import PRIORITIES_READ, bearer_text, require_scope
 from apps.api.metrics import exposition
 from apps.api.rendering import dumps
-from apps.api.requests import client_address
+from apps.api.requests import client_address, has_uncounted_proxy
 from apps.disk_space import full_disks
 from apps.errors import DomainError, NotAllowed, Unauthenticated
 from apps.policies.models import Policy
@@ -70,7 +70,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         text = bearer_text(request)
         if text is not None:
             _require_whole_site(tokens.verify(text, at=clock.now())[1])
-        elif not _is_allowed(client_address(request)):
+        elif not _is_allowed(request):
             raise Unauthenticated("Send a token for priorities:read, or have your address added to the allow-list.")
     except DomainError as error:
         return errors.domain_problem(request, error)
@@ -87,16 +87,17 @@ def _require_whole_site(bounds: TokenBounds) -> None:
 
 def _json(data: dict[str, Any], status: int = 200) -> HttpResponse:
     response = HttpResponse(dumps(data), status=status, content_type="application/json")
-    response["Cache-Control"] = "no-store"
     if status == 503:
         response["Retry-After"] = str(errors.RETRY_AFTER_S)
     return response
 
 
-def _is_allowed(address: str | None) -> bool:
-    """A site behind a proxy says so with FAIRSHARE_PROXY_COUNT, or everybody would come from the proxy's address."""
+def _is_allowed(request: HttpRequest) -> bool:
+    """By address. Behind a proxy that FAIRSHARE_PROXY_COUNT doesn't count, everybody has the address of the proxy."""
+    if has_uncounted_proxy(request):
+        return False
     try:
-        mine = ipaddress.ip_address(address or "")
+        mine = ipaddress.ip_address(client_address(request) or "")
         return any(mine in ipaddress.ip_network(net, strict=False) for net in settings.FAIRSHARE_METRICS_ADDRESSES)
     except ValueError:
         return False

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from enum import Enum
 from time import perf_counter
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from apps import clock
 from apps.accounts.actor import TokenBounds
@@ -24,9 +25,29 @@ from apps.errors import DomainError
 from apps.priorities import served
 
 log = logging.getLogger(__name__)
+#: Key of the WSGI environment. A server sets it to say what its thread may wait for.
+ANSWER_FROM = "fairshare.answer_from"
+
+
+class AnswerFrom(Enum):
+    """What a look-up may use here; needing more, it is handed over. Without a word it goes on to sessions and views."""
+
+    MEMORY = "tokens verified a moment ago and the snapshot in memory"
+    SNAPSHOTS = "the database for tokens and kept snapshots"
+
+
+class HandedOver(HttpResponse):
+    """No answer: the server asks again where more may be used."""
+
+
 _START = "/api/v1/policies/"
 _ROUTE = re.compile(r"/api/v1/policies/([-a-zA-Z0-9_]+)/priorities(/lookup|/all|)")
 _METHODS = {"": ("GET", "HEAD"), "/lookup": ("POST",), "/all": ("GET", "HEAD")}
+
+
+def is_lookup(path: str, method: str) -> bool:
+    match = _ROUTE.fullmatch(path) if path.startswith(_START) else None
+    return match is not None and method in _METHODS[match[2]]
 
 
 class LookupMiddleware:
@@ -40,21 +61,33 @@ class LookupMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if "HTTP_AUTHORIZATION" in request.META and request.path_info.startswith(_START):
             match = _ROUTE.fullmatch(request.path_info)
-            if match and request.method in _METHODS[match[2]] and "format" not in request.GET:  # tables are a view's
-                started_s = perf_counter()
-                response = self._answer(request, match[1], match[2])
-                metrics.count_lookup(response.status_code, perf_counter() - started_s)
-                return response
+            if match and request.method in _METHODS[match[2]]:
+                if "format" in request.GET:  # tables are a view's
+                    return self._elsewhere(request)
+                return self._counted(request, match[1], match[2])
         return self.get_response(request)
+
+    def _counted(self, request: HttpRequest, policy_slug: str, what: str) -> HttpResponseBase:
+        started_s = perf_counter()
+        response = self._answer(request, policy_slug, what)
+        if not isinstance(response, HandedOver):
+            metrics.count_lookup(response.status_code, perf_counter() - started_s)
+        return response
+
+    def _elsewhere(self, request: HttpRequest) -> HttpResponseBase:
+        return HandedOver() if ANSWER_FROM in request.META else self.get_response(request)
 
     def _answer(self, request: HttpRequest, policy_slug: str, what: str) -> HttpResponseBase:
         try:
             text = bearer_text(request)
             if text is None:
-                return self.get_response(request)
+                return self._elsewhere(request)
+            is_from_memory = request.META.get(ANSWER_FROM) is AnswerFrom.MEMORY
+            if is_from_memory and not _is_in_memory(policy_slug, what, text):
+                return HandedOver()
             user, bounds = tokens.verify(text, at=clock.now())
             if not looks_up(user, bounds):  # self:read: whose accounts these are is asked of the database
-                return self.get_response(request)
+                return self._elsewhere(request)
             return look_up(request, policy_slug, what, user, bounds)
         except DomainError as error:
             return errors.domain_problem(request, error)
@@ -65,6 +98,11 @@ class LookupMiddleware:
         except Exception:
             log.exception("%s %s failed", request.method, request.path_info)
             return errors.server_error(request)
+
+
+def _is_in_memory(policy_slug: str, what: str, token_text: str) -> bool:
+    """Whether token and snapshot are at hand and the answer is short."""
+    return what != "/all" and served.is_in_memory(policy_slug) and tokens.is_fresh(token_text)
 
 
 def looks_up(user: User, bounds: TokenBounds) -> bool:

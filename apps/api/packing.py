@@ -45,10 +45,9 @@ def packed_response(
 
 
 def tagged(response: HttpResponse, tag: str) -> HttpResponse:
-    """The tag is weak, because it is the same for every packing. A cache asks us each time, because rights end."""
+    """The tag is weak, because it is the same for every packing."""
     response["ETag"] = f'W/"{tag}"'
-    response["Cache-Control"] = "private, no-cache"
-    response["Vary"] = "Accept-Encoding, Authorization, Cookie"
+    response["Vary"] = "Accept-Encoding"
     return response
 
 

@@ -13,6 +13,7 @@ from apps.accounts.request_cache import cache_for_request
 
 HEADER = "X-Request-Id"
 _KEY = "HTTP_X_REQUEST_ID"
+_FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -47,6 +48,11 @@ class RequestCacheMiddleware:
 
 def request_id(request: HttpRequest) -> str:
     return str(request.META.get(_KEY, ""))
+
+
+def has_uncounted_proxy(request: HttpRequest) -> bool:
+    """Whether a proxy forwarded the request although the site counts none (FAIRSHARE_PROXY_COUNT)."""
+    return not settings.AXES_IPWARE_PROXY_COUNT and any(name in request.META for name in _FORWARDED)
 
 
 def client_address(request: HttpRequest) -> str | None:

@@ -1,42 +1,72 @@
-"""The OpenAPI schema. Generating it takes seconds and anybody may request it, so each process caches it."""
+"""The OpenAPI description: made once a release, at the start of the stack, and sent from memory.
+
+Making it takes seconds of CPU and anybody may ask for it, so a process makes it in one thread at most.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import threading
+from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpResponse
-from django.utils.translation import get_language
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.request import Request
-from rest_framework.response import Response
 
-_Cached = tuple[bytes, dict[str, str]]
-_cache: dict[tuple[str, str | None], _Cached] = {}  # by media type and language, all that it depends on
+from apps.api.packing import is_known
+from apps.errors import Unavailable
+from apps.release import schema_file
+
+_RENDERERS: dict[str, Any] = {"yaml": OpenApiYamlRenderer, "json": OpenApiJsonRenderer}
 
 
-class CachedSchemaView(SpectacularAPIView):
-    """Generated once per process, media type and language."""
+@dataclass(frozen=True, slots=True)
+class Description:
+    content: bytes
+    tag: str
+
+
+_made: dict[str, Description] = {}
+_making = threading.Lock()
+
+
+class SchemaView(SpectacularAPIView):
+    """The same for everybody. Parameters change nothing."""
 
     @extend_schema(exclude=True)
-    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response | HttpResponse:
-        language = request.GET.get("lang") or get_language()
-        if set(request.GET) - {"lang"} or language not in dict(settings.LANGUAGES):
-            return self._generate(request)
-        key = (str(request.accepted_renderer.media_type), language)
-        if key in _cache:
-            content, headers = _cache[key]
-            return HttpResponse(content, headers=headers)
-        response = self._generate(request)
-        response.add_post_render_callback(lambda written: _store(key, written))
-        return response
-
-    def _generate(self, request: Request) -> Response:
-        response: Response = super().get(request)  # type: ignore[no-untyped-call]
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        media_type = str(request.accepted_renderer.media_type)
+        suffix = "json" if "json" in media_type else "yaml"
+        found = _made.get(suffix) or _load(suffix)
+        if is_known(request._request, found.tag):
+            response = HttpResponse(status=304)
+        else:
+            response = HttpResponse(found.content, content_type=media_type)
+            response["Content-Disposition"] = f'inline; filename="Fairshare.{suffix}"'
+        response["ETag"] = f'"{found.tag}"'
+        response["Cache-Control"] = "public, no-cache"
         return response
 
 
-def _store(key: tuple[str, str | None], written: Any) -> None:
-    headers = {name: written[name] for name in ("Content-Type", "Content-Disposition")}
-    _cache[key] = (written.content, headers)
+def _load(suffix: str) -> Description:
+    """From the file that the start of the stack left; else made here, by one request while the others are refused."""
+    if not _making.acquire(blocking=False):
+        raise Unavailable("The description is being made: ask again in a moment.", code="being_made")
+    try:
+        path = schema_file(suffix)
+        content = path.read_bytes() if path.exists() else make_schema(suffix)
+        tag = hashlib.sha256(content).hexdigest()[:32]
+        return _made.setdefault(suffix, Description(content, tag))
+    finally:
+        _making.release()
+
+
+def make_schema(suffix: str) -> bytes:
+    """suffix: yaml or json. Not thread-safe: generators share state of serializers."""
+    schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    content: bytes = _RENDERERS[suffix]().render(schema, renderer_context={})
+    return content

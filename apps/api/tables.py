@@ -24,7 +24,6 @@ def table_response(name: str, columns: Sequence[Column], rows: Iterable[Row], fo
     first = next(found)
     response = StreamingHttpResponse(chain([first], found), content_type=MEDIA_TYPES[format])
     response["Content-Disposition"] = f'attachment; filename="{name}.{format}"'
-    response["Cache-Control"] = "private, no-store"
     return response
 
 

@@ -25,7 +25,6 @@ def as_lines(reader: AuditReader, wanted: Asked, at: datetime) -> HttpResponseBa
     """What the list shows, newest first; the last line holds the hash of all before it."""
     response = StreamingHttpResponse(_lines(reader, wanted), content_type="application/x-ndjson")
     response["Content-Disposition"] = f'attachment; filename="audit-{at:%Y-%m-%d}.jsonl"'
-    response["Cache-Control"] = "private, no-store"
     return response
 
 

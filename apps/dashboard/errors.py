@@ -99,6 +99,7 @@ def _title(status: int) -> str:
     titles = {
         403: _("This is not allowed for you"),
         404: _("There is nothing here"),
+        408: _("That took too long"),
         409: _("Somebody else changed this first"),
         412: _("Somebody else changed this first"),
         413: _("That is too large"),
@@ -122,6 +123,11 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     message = _("The page does not exist, or it is not for you to see. Check the address, or start from the overview.")
     return _plain(request, Refusal(404, _title(404), message, "not_found"))
+
+
+def refused_body(request: HttpRequest, status: int, code: str, detail: str) -> HttpResponse:
+    """For a server that refuses a body before any view runs. Nothing here asks the database."""
+    return _plain(request, Refusal(status, _title(status), detail, code))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

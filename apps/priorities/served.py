@@ -329,6 +329,11 @@ def newest(slug: str, *, look: bool = True) -> ServedSnapshot:
     raise NotFound(f"There is no policy {slug[:80]!r}.")
 
 
+def is_in_memory(slug: str) -> bool:
+    """Whether `newest` answers without waiting for anything."""
+    return slug in _process.state.snapshots and settings.FAIRSHARE_SNAPSHOT_POLL_S > 0
+
+
 def load_kept(slug: str, snapshot_id: int) -> ServedSnapshot:
     """An older snapshot from the database; NotFound when it is no longer kept."""
     return _process.load_kept(slug, snapshot_id)

@@ -60,7 +60,7 @@ def test_a_token_of_the_scope_reads_the_signed_document_as_it_was_signed(told: S
     assert (said["issuer"], said["publication"], said["version"]) == ("vo-a.example", "vo-a", 1)
     assert [child["name"] for child in said["root"]["children"]] == ["alice", "bob"]
     assert answer["Content-Type"] == "application/vnd.fairshare.signed"
-    assert answer["Cache-Control"] == "private, no-cache"
+    assert answer["Cache-Control"] == "private, no-store"
     assert set(answer["Vary"].split(", ")) >= {"Accept-Encoding", "Authorization"}
 
 

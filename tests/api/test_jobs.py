@@ -24,7 +24,7 @@ BAD = {**SLURM, "jobs": [{"id": "38", "fairshare": 1.5}]}
 def test_one_case_gets_one_answer_and_a_list_a_list(admin: Caller) -> None:
     one = admin.post("jobs/explain", SLURM)
     assert one.status_code == 200
-    assert one.headers["Cache-Control"] == "no-store"
+    assert one.headers["Cache-Control"] == "private, no-store"
     assert one.json()["jobs"]["38"]["priority"] == 64408
     assert one.json()["jobs"]["38"]["explain"][0] == "priority 64408 (the sum without its fraction)"
     both = admin.post("jobs/explain", [SAM, SLURM])

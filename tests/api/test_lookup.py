@@ -159,7 +159,7 @@ def test_without_a_database_the_last_snapshot_is_served_with_its_age(
 
 def test_a_known_snapshot_is_not_sent_again(scheduler: Caller) -> None:
     first = scheduler.get(ONE, {"account": "alice"})
-    assert first.headers["Cache-Control"] == "private"
+    assert first.headers["Cache-Control"] == "private, no-store"
     again = scheduler.get(ONE, {"account": "alice"}, If_None_Match=first.headers["ETag"])
     assert (again.status_code, again.content) == (304, b"")
     assert again.headers["ETag"] == first.headers["ETag"]

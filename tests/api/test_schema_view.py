@@ -1,35 +1,91 @@
-"""The schema is generated once per process; cached responses equal the first one, byte for byte."""
+"""The OpenAPI description is made once, kept for the release, and sent from memory with an ETag."""
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
 import pytest
+import yaml
+from django.conf import LazySettings
 from django.test import Client
 
 from apps.api import schema_view
+from apps.cli.stack.prepare import _describe_api
+from apps.release import schema_file
+from tests.api.conftest import refused
 
-ANSWERED = ("Content-Type", "Content-Disposition", "Vary", "Allow")
+JSON = {"accept": "application/vnd.oai.openapi+json"}
 
 
 @pytest.fixture(autouse=True)
-def _empty_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema_view, "_cache", {})
+def made(monkeypatch: pytest.MonkeyPatch, settings: LazySettings, tmp_path: Path) -> list[str]:
+    """A process that has just started, in an empty directory; what it makes."""
+    settings.VAR = tmp_path
+    monkeypatch.setattr(schema_view, "_made", {})
+    found: list[str] = []
+    make = schema_view.make_schema
+
+    def counted(suffix: str) -> bytes:
+        found.append(suffix)
+        return make(suffix)
+
+    monkeypatch.setattr(schema_view, "make_schema", counted)
+    return found
 
 
-@pytest.mark.parametrize("accept", ["*/*", "application/vnd.oai.openapi+json"])
-def test_a_cached_response_equals_the_first_one(client: Client, accept: str) -> None:
-    first, second = (client.get("/api/v1/schema", headers={"accept": accept}) for _ in range(2))
-    assert first.status_code == second.status_code == 200
-    assert first.content == second.content
-    assert [first[name] for name in ANSWERED] == [second[name] for name in ANSWERED]
-    assert len(schema_view._cache) == 1
+def test_each_form_is_made_once_whatever_the_address_says(client: Client, made: list[str]) -> None:
+    first = client.get("/api/v1/schema")
+    for query in ("", "?lang=de", "?lang=xx", "?version=1", "?format=json"):
+        again = client.get(f"/api/v1/schema{query}")
+        assert (again.content, again["ETag"], again["Content-Type"]) == (
+            first.content,
+            first["ETag"],
+            first["Content-Type"],
+        )
+    assert client.get("/api/v1/schema", headers=JSON).json() == yaml.safe_load(first.content)
+    assert made == ["yaml", "json"]
 
 
-def test_media_types_are_cached_apart_and_unknown_parameters_are_not_cached(client: Client) -> None:
-    yaml = client.get("/api/v1/schema")
-    json = client.get("/api/v1/schema", headers={"accept": "application/vnd.oai.openapi+json"})
-    assert yaml["Content-Type"] != json["Content-Type"]
-    assert json.json()["openapi"]
-    assert len(schema_view._cache) == 2
-    for odd in ("?lang=xx", "?version=1"):
-        assert client.get(f"/api/v1/schema{odd}").status_code == 200
-    assert len(schema_view._cache) == 2
+def test_who_has_it_gets_304(client: Client) -> None:
+    first = client.get("/api/v1/schema", headers=JSON)
+    again = client.get("/api/v1/schema", headers={**JSON, "if-none-match": first["ETag"]})
+    assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
+    assert "Content-Type" not in again
+    assert "public" in first["Cache-Control"]
+
+
+def test_the_start_of_the_stack_leaves_it_for_the_web_processes(client: Client, made: list[str]) -> None:
+    asked = client.get("/api/v1/schema", headers=JSON).content
+    schema_view._made.clear()
+    made.clear()
+    _describe_api()
+    stamps = {suffix: schema_file(suffix).stat().st_mtime_ns for suffix in ("yaml", "json")}
+    assert client.get("/api/v1/schema", headers=JSON).content == asked == schema_file("json").read_bytes()
+    assert made == []
+    _describe_api()  # a second start of the same release
+    assert {suffix: schema_file(suffix).stat().st_mtime_ns for suffix in stamps} == stamps
+
+
+def test_while_one_makes_it_the_others_are_sent_away(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
+    begun, go_on, calls = threading.Event(), threading.Event(), []
+
+    def slow(suffix: str) -> bytes:
+        calls.append(suffix)
+        begun.set()
+        assert go_on.wait(30)
+        return b"{}"
+
+    monkeypatch.setattr(schema_view, "make_schema", slow)
+    with ThreadPoolExecutor(1) as pool:
+        first: Any = pool.submit(Client().get, "/api/v1/schema", headers=JSON)
+        assert begun.wait(30)
+        answers = [client.get("/api/v1/schema", headers=JSON) for _ in range(20)]
+        go_on.set()
+        assert first.result().content == b"{}"
+    assert {refused(answer)[:2] for answer in answers} == {(503, "being_made")}
+    assert all("Retry-After" in answer for answer in answers)
+    assert client.get("/api/v1/schema", headers=JSON).content == b"{}"
+    assert calls == ["json"]

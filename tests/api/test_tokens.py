@@ -11,7 +11,7 @@ def test_a_token_is_shown_once_and_works(site: Site) -> None:
     pia = Caller(user=site.pia)
     made = pia.post("tokens", {"name": "laptop", "scopes": ["policies:read"], "days": 30})
     assert made.status_code == 201, made.content
-    assert made.headers["Cache-Control"] == "no-store"
+    assert made.headers["Cache-Control"] == "private, no-store"
     text = made.json()["token"]
     assert Caller(token=text).get("policies").status_code == 200
     (listed,) = pia.get("tokens").json()["results"]

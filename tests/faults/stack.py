@@ -74,7 +74,7 @@ def _read(pid: int, name: str) -> bytes:
 
 def copy_instance(var: Path, to: Path) -> None:
     """With owners and modes; static files, which nobody writes to, as links."""
-    kept = ("pg", "secret_key", "token_pepper", "pseudonym_key", "sign-ins", "started-empty")
+    kept = ("pg", "secret_key", "token_pepper", "pseudonym_key", "schema", "sign-ins", "started-empty")
     subprocess.run(["cp", "-a", *(var / name for name in kept), to], check=True)
     subprocess.run(["cp", "-al", var / "static", to], check=True)
 

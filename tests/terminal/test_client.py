@@ -45,7 +45,7 @@ def test_the_site_hands_out_the_program_with_its_address_and_the_page_tells_the_
     assert headers["Content-Disposition"] == 'attachment; filename="fairshare"'
     assert headers["Content-Type"].startswith("text/x-python")
     assert headers["X-Content-Type-Options"] == "nosniff"
-    assert headers["Cache-Control"] == "no-cache"
+    assert headers["Cache-Control"] == "public, no-cache"
     client = Client(headers={"host": terminal.url.removeprefix("http://")})
     client.force_login(terminal.site.alice, backend="django.contrib.auth.backends.ModelBackend")
     page = client.get("/me/tokens/").content.decode()

@@ -235,6 +235,4 @@ def _not_modified(request: HttpRequest, snapshot: ServedSnapshot, at: datetime) 
 def with_age(response: Answer, snapshot: ServedSnapshot, at: datetime) -> Answer:
     response["ETag"] = etag(snapshot)
     response["Age"] = str(int(snapshot.age_s(at)))
-    response["Cache-Control"] = "private"
-    response["Vary"] = "Authorization, Cookie"
     return response

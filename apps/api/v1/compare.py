@@ -80,4 +80,4 @@ class CompareView(APIView):
             at=moment_of(given.get("at")),
             actor=actor_of(request),
         )
-        return Response(comparison_json(found), headers={"Cache-Control": "private, no-store"})
+        return Response(comparison_json(found))

@@ -202,4 +202,4 @@ class WhatIfView(APIView):
 
 
 def _private(told: dict[str, Any]) -> Response:
-    return Response(told, headers={"Cache-Control": "private, no-store"})
+    return Response(told)

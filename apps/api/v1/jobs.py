@@ -77,6 +77,4 @@ class JobExplanationView(APIView):
         A case that can't be meant refuses the call as a whole, with its place.
         """
         given: Any = request.data
-        response = Response(explain_jobs(given) if isinstance(given, list) else explain_jobs([given])[0])
-        response["Cache-Control"] = "no-store"
-        return response
+        return Response(explain_jobs(given) if isinstance(given, list) else explain_jobs([given])[0])

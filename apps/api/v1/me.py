@@ -107,7 +107,7 @@ class MeView(APIView):
         """Who asks, and each of their accounts with its place; `at` looks back, with the rights of now."""
         given = asked(MeFilterSerializer, request)
         told = tell_me(actor=actor_of(request), at=moment_of(given.get("at")), policy_slug=given.get("policy"))
-        return Response(told, headers={"Cache-Control": "private, no-store"})
+        return Response(told)
 
 
 class MyExplanationView(APIView):
@@ -128,4 +128,4 @@ class MyExplanationView(APIView):
             entry=given["entry"],
             outlook_of=outlook_of,
         )
-        return Response(told, headers={"Cache-Control": "private, no-store"})
+        return Response(told)

@@ -182,6 +182,6 @@ class DocumentView(APIView):
             response["Content-Disposition"] = f'inline; filename="{export.file_name}"'
             if export.dropped:
                 response["Fairshare-Dropped"] = quote("; ".join(export.dropped), safe=" ;:,/")[:2_000]
-        response["ETag"], response["Cache-Control"] = tag, "private"
+        response["ETag"] = tag
         patch_vary_headers(response, ["Accept", "Authorization", "Cookie"])
         return response

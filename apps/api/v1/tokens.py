@@ -105,6 +105,4 @@ def _me(actor: Actor) -> User:
 
 
 def _made(token: Token, text: str, status: int = 200) -> Response:
-    response = Response(MadeTokenSerializer(token, context={"text": text}).data, status=status)
-    response["Cache-Control"] = "no-store"
-    return response
+    return Response(MadeTokenSerializer(token, context={"text": text}).data, status=status)

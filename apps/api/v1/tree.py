@@ -121,7 +121,7 @@ class TreeView(APIView):
             rows = entry_rows(view, top, given.get("depth"))
             return table_response(f"{view.policy.slug}-tree", ENTRY_COLUMNS, rows, given["format"])
         tag = tag_of_view(view, top, given.get("depth"), given.get("since"))
-        headers = {"ETag": tag, "Cache-Control": "private", "Vary": "Authorization, Cookie"}
+        headers = {"ETag": tag}
         if tag in request.headers.get("If-None-Match", ""):
             return Response(status=304, headers=headers)
         if "since" in given:

@@ -15,7 +15,9 @@ HOST = "127.0.0.1"  # the first run is nobody else's business; a reverse proxy s
 # Django's checks are made once a start, in `prepare`; every worker would repeat them.
 _CELERY = ("-m", "celery", "--quiet", "--skip-checks", "-A", "fairshare_web")
 _WORKERS = 2  # a long import leaves one for recomputes
-_WEB_THREADS = 16  # each may hold a database connection
+_CONNECTIONS = 4096  # at once; idle ones and those with slow bodies cost a file and no thread
+_HEAD_MS = 10_000  # for the head of a request
+STOP_S = 25  # for requests that are being answered when the stack is asked to stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,12 @@ def manage(*arguments: str) -> tuple[str, ...]:
 
 
 def web(port: int, host: str = HOST) -> Definition:
-    command = python("-m", "granian", "--interface", "wsgi", "--host", host, "--port", str(port), "--no-ws")
-    command += ("--workers", "1", "--respawn-failed-workers", "--workers-kill-timeout", "10")
-    command += ("--blocking-threads", str(_WEB_THREADS), "--log-level", "error")
-    return Definition("web", (*command, "fairshare_web.wsgi:application"))
+    # ASGI without lifespan: what reads bodies under a deadline is ours (`fairshare_web.server`). HTTP/1 alone.
+    command = python("-m", "granian", "--interface", "asginl", "--host", host, "--port", str(port), "--no-ws")
+    command += ("--http", "1", "--http1-header-read-timeout", str(_HEAD_MS))
+    command += ("--backlog", str(_CONNECTIONS), "--backpressure", str(_CONNECTIONS))
+    command += ("--workers", "1", "--respawn-failed-workers", "--workers-kill-timeout", str(STOP_S))
+    return Definition("web", (*command, "--log-level", "error", "fairshare_web.asgi:application"))
 
 
 def workers(port: int) -> list[Definition]:

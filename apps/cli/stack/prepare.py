@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import io
 import os
@@ -14,7 +15,7 @@ from django.conf import settings
 from django.core.management import CommandError, call_command, get_commands
 
 from apps.cli.stack.first_run import password_for
-from apps.cli.stack.paths import write_once
+from apps.cli.stack.paths import private_dir, write_once
 from apps.errors import DomainError
 
 _STARTED_EMPTY = "started-empty"
@@ -30,6 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         call_command("check", stdout=io.StringIO())  # misconfiguration stops the start here, with its id
         call_command("migrate", interactive=False, verbosity=0)
         _collect_static()
+        _describe_api()
         _fill(no_sample=chosen.no_sample)
     except (CommandError, DomainError) as error:
         print(error, file=sys.stderr)
@@ -56,6 +58,22 @@ def _fingerprint_of_static() -> str:
         for name, storage in finder.list([]):
             digest.update(f"{name} {storage.size(name)} {storage.get_modified_time(name)}\n".encode())
     return digest.hexdigest()
+
+
+def _describe_api() -> None:
+    """The OpenAPI description, only for a new release: a web process would take seconds for it at a request."""
+    from apps.release import schema_file
+
+    for suffix, format in (("yaml", "openapi"), ("json", "openapi-json")):
+        path = schema_file(suffix)
+        if path.exists():
+            continue
+        for old in private_dir(path.parent).glob(f"*.{suffix}"):
+            old.unlink()
+        unfinished = path.with_suffix(".new")
+        with contextlib.redirect_stderr(io.StringIO()):  # remarks about names, for developers
+            call_command("spectacular", file=str(unfinished), format=format)
+        unfinished.replace(path)
 
 
 def _fill(*, no_sample: bool) -> None:

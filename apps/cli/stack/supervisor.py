@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
 from apps.cli.stack.child import Child, Program, has_ended
+from apps.cli.stack.definitions import STOP_S
 from apps.cli.stack.lifeline import dying_with_parent
 from apps.cli.stack.logs import LogEcho
 from apps.cli.stack.postgres import CannotStart, PostgresServer
 
 _ROUND_S = 0.5  # a death and a signal wake the loop at once; the round is for logs and pauses
+_STOPPING_S = STOP_S + 3.0  # the web server ends its own worker before
 _STARTING_S = 0.1  # a round while something has yet to start
 
 
@@ -157,7 +159,7 @@ class Supervisor:
         for child in self._children:
             child.ask_to_stop()
         hurry = self.signals.received + 1  # one more signal than so far
-        deadline = time.monotonic() + 15.0
+        deadline = time.monotonic() + _STOPPING_S
         while any(not child.is_gone() for child in self._children):
             if time.monotonic() > deadline or self.signals.received >= hurry:
                 break

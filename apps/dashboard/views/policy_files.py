@@ -106,7 +106,6 @@ def download(request: HttpRequest, policy: str, format: str) -> StreamingHttpRes
     export = export_policy(policy_slug=policy, format=format, at=clock.now(), actor=actor_of(request))
     response = StreamingHttpResponse(export.pieces(), content_type=f"{export.format.media_type}; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{export.file_name}"'
-    response["Cache-Control"] = "private, no-store"
     return response
 
 

@@ -17,6 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.dashboard import oidc, second_step
+from apps.dashboard.attempts import count_attempt
 from apps.dashboard.errors import session_ended
 from apps.dashboard.htmx import SeeOther, is_htmx
 from apps.dashboard.signed_in import where_next
@@ -31,6 +32,10 @@ class SignIn(LoginView):
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         return session_ended(request) if is_htmx(request) else super().get(request, *args, **kwargs)
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        count_attempt(request)
+        return super().post(request, *args, **kwargs)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         """The password held. Whoever has a second step is signed in after it, and not before."""

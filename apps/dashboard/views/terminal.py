@@ -20,6 +20,6 @@ def download(request: HttpRequest) -> HttpResponse:
     if response.status_code == 200:
         response["Content-Disposition"] = 'attachment; filename="fairshare"'
     response["ETag"] = tag
-    response["Cache-Control"] = "no-cache"
+    response["Cache-Control"] = "public, no-cache"
     response["X-Content-Type-Options"] = "nosniff"
     return response

@@ -1,0 +1,117 @@
+"""From an ASGI request to Django's synchronous handler and back.
+
+WSGI threads that wait for bodies can all be held by clients that send one byte a second. Here a thread gets a request
+whose body is complete; look-ups are answered in the event loop itself where memory suffices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+from functools import partial
+
+from django.core.handlers.wsgi import WSGIRequest
+from django.http import HttpResponse
+
+from apps.api import errors
+from apps.api.lookup import HandedOver
+from apps.dashboard.errors import refused_body
+from fairshare_web.body_limits import limit_of
+from fairshare_web.server import lanes
+from fairshare_web.server.bodies import (
+    UNSEEN_BYTES,
+    BodyReader,
+    BodyWanted,
+    Disconnected,
+    Receive,
+    Refused,
+    declared_length,
+    too_long,
+    without_body,
+)
+from fairshare_web.server.environ import SENDS_FILES, Environ, Scope, environ_of
+from fairshare_web.server.replies import Send, send_response
+from fairshare_web.server.views import Answer, Views
+
+_IN_LOOP_BYTES = 64 * 1024  # of a look-up that is answered in the event loop
+
+
+class Application:
+    """ASGI. Django's middleware is loaded once, when it is made."""
+
+    def __init__(self) -> None:
+        self._views = Views()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise ValueError(f"{scope['type']} is not served here")
+        environ = environ_of(scope)
+        environ[SENDS_FILES] = "http.response.pathsend" in scope.get("extensions", {})
+        try:
+            answer = await self._read_body(environ, receive)
+            closes = answer is not None  # the body was not read
+            if answer is None:
+                answer = self._from_memory(environ) or await self._from_threads(environ)
+            await send_response(send, answer.response, answer.outbox, closes=closes)
+        except Refused as refusal:
+            await send_response(send, await self._refusal(environ, refusal), None, closes=True)
+        except Disconnected:
+            return
+        finally:
+            environ["wsgi.input"].close()
+
+    async def _read_body(self, environ: Environ, receive: Receive) -> Answer | None:
+        """Put the body into the environment; or what views answer to a long one that they don't want.
+
+        Raises:
+            Refused: too long or too slow.
+            Disconnected: the client went away.
+        """
+        declared = declared_length(environ)
+        if declared == 0:
+            return None
+        limit = limit_of(environ["PATH_INFO"])
+        if declared is not None and declared > limit:
+            raise too_long(limit)
+        reader = BodyReader(receive, limit)
+        if declared is None:
+            await reader.read(until=UNSEEN_BYTES)
+        if (declared or 0) > UNSEEN_BYTES or (declared is None and not reader.is_complete):
+            with contextlib.suppress(BodyWanted):
+                return await self._from_threads(without_body(environ, declared or limit))
+        await reader.read()
+        environ["wsgi.input"] = await reader.finished()
+        environ["CONTENT_LENGTH"] = str(reader.n_bytes)  # also of a chunked one
+        environ.pop("HTTP_TRANSFER_ENCODING", None)
+        return None
+
+    def _from_memory(self, environ: Environ) -> Answer | None:
+        """The answer made here, in the event loop, where nothing has to be waited for."""
+        if environ["PATH_INFO"] != "/healthz":
+            body = environ["wsgi.input"]
+            is_short = isinstance(body, io.BytesIO) and body.getbuffer().nbytes <= _IN_LOOP_BYTES
+            if not is_short or lanes.lane_of(environ) is not lanes.LOOKUP:
+                return None
+        answer = self._views.answer_from_memory(environ)
+        if isinstance(answer.response, HandedOver):
+            environ["wsgi.input"].seek(0)
+            return None
+        return answer
+
+    async def _from_threads(self, environ: Environ) -> Answer:
+        lane = lanes.lane_of(environ)
+        answer = await self._views.answer_in(lane, environ, is_lookup=lane is lanes.LOOKUP)
+        if isinstance(
+            answer.response, HandedOver
+        ):  # a look-up that needs sessions or views: not by threads of look-ups
+            environ["wsgi.input"].seek(0)
+            answer = await self._views.answer_in(lanes.REST, environ, is_lookup=False)
+        return answer
+
+    async def _refusal(self, environ: Environ, refusal: Refused) -> HttpResponse:
+        request = WSGIRequest(environ)
+        if environ["PATH_INFO"].startswith("/api/"):
+            return errors.problem(request, refusal.status, refusal.code, refusal.detail)
+        page = partial(refused_body, request, refusal.status, refusal.code, refusal.detail)
+        return await asyncio.get_running_loop().run_in_executor(lanes.REST, page)

@@ -1,0 +1,29 @@
+"""Threads by purpose, so that what is slow occupies its own: look-ups, the state of the service, everything else."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from apps.api.lookup import is_lookup
+from fairshare_web.server.environ import Environ
+
+HEALTH_PATHS = ("/readyz", "/metrics")
+
+
+def _pool(name: str, n_threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads, thread_name_prefix=name)
+
+
+# Each thread may hold a database connection.
+LOOKUP = _pool("lookup", 4)  # look-ups with a token that need more than what is in memory
+HEALTH = _pool("health", 2)  # both paths query the database
+REST = _pool("rest", 16)
+DISK = _pool("disk", 2)  # bodies and replies that are too large for memory: no view runs here
+
+
+def lane_of(environ: Environ) -> ThreadPoolExecutor:
+    """The threads that may run this request."""
+    path = environ["PATH_INFO"]
+    if "HTTP_AUTHORIZATION" in environ and is_lookup(path, environ["REQUEST_METHOD"]):
+        return LOOKUP
+    return HEALTH if path in HEALTH_PATHS else REST

@@ -1,0 +1,178 @@
+"""Responses on their way to the client: a slow reader holds up neither a thread nor memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import IO, Any
+
+from django.conf import settings
+from django.http import FileResponse, HttpResponse, HttpResponseBase
+
+from fairshare_web.server import lanes
+
+Send = Callable[[Any], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+STALL_S = 30.0  # a client that takes nothing for so long is disconnected
+IN_MEMORY = 1024**2  # bytes of a stream that wait for the client; what comes then lies in a file
+MOST_WAITING = 512 * 1024**2  # bytes; beyond them the view waits for the client
+PIECE = 256 * 1024
+
+
+class Broken(Exception):
+    """The response can't be sent to its end: the connection ends before it."""
+
+
+class Outbox:
+    """Between the thread that makes a stream and the event loop that sends it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._ready = asyncio.Event()
+        self._changed = threading.Condition()
+        self._memory: deque[bytes] = deque()
+        self._n_memory = 0
+        self._file: IO[bytes] | None = None
+        self._n_written = self._n_read = 0
+        self._is_ended = self._is_broken = self._is_abandoned = False
+
+    # --- In the thread of the view ------------------------------------------------------------------------------------
+
+    def fill(self, pieces: Iterable[bytes]) -> None:
+        """Take the whole stream. One that fails is sent without its end, so that nobody takes it for complete."""
+        try:
+            self._is_ended = all(self._put(piece) for piece in pieces if piece)
+        finally:
+            with self._changed:
+                self._is_broken = not self._is_ended
+                if self._is_abandoned:
+                    self._close()
+            self._wake()
+
+    def _put(self, piece: bytes) -> bool:
+        """Whether anybody still wants more."""
+        with self._changed:
+            has_room = self._changed.wait_for(lambda: self._is_abandoned or self._n_waiting() < MOST_WAITING, STALL_S)
+            if self._is_abandoned or not has_room:
+                return False
+            if self._file is None and self._n_memory < IN_MEMORY:
+                self._memory.append(piece)
+                self._n_memory += len(piece)
+            else:
+                self._append(piece)
+        self._wake()
+        return True
+
+    def _append(self, piece: bytes) -> None:
+        """Once there is a file everything goes through it, so that the order stays."""
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR)  # noqa: SIM115 - outlives this call
+        self._file.seek(self._n_written)
+        self._file.write(piece)
+        self._n_written += len(piece)
+
+    def _n_waiting(self) -> int:
+        return self._n_memory + self._n_written - self._n_read
+
+    def _wake(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._ready.set)
+
+    # --- In the event loop --------------------------------------------------------------------------------------------
+
+    async def next(self) -> bytes:
+        """The next piece; empty at the end.
+
+        Raises:
+            Broken: the stream ended before its end.
+        """
+        while True:
+            self._ready.clear()
+            is_over = self._is_ended or self._is_broken  # before what waits is counted: nothing is added after it
+            if self._memory:
+                return self._from_memory()
+            if self._n_waiting():
+                return await self._loop.run_in_executor(lanes.DISK, self._from_file)
+            if is_over:
+                if self._is_broken:
+                    raise Broken
+                return b""
+            await self._ready.wait()
+
+    def _from_memory(self) -> bytes:
+        with self._changed:
+            piece = self._memory.popleft()
+            self._n_memory -= len(piece)
+            self._changed.notify()
+            return piece
+
+    def _from_file(self) -> bytes:
+        with self._changed:
+            if self._file is None:
+                return b""
+            self._file.seek(self._n_read)
+            piece = self._file.read(PIECE)
+            self._n_read += len(piece)
+            self._changed.notify()
+            return piece
+
+    def abandon(self) -> None:
+        """Nobody reads on: the thread stops at its next piece."""
+        with self._changed:
+            self._is_abandoned = True
+            self._changed.notify()
+            if self._is_ended or self._is_broken:
+                self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def headers_of(response: HttpResponseBase, *, closes: bool = False) -> list[Header]:
+    """closes: say that the connection ends after this response."""
+    found = [(name.lower().encode("latin-1"), str(value).encode("latin-1")) for name, value in response.items()]
+    found += [(b"set-cookie", morsel.OutputString().encode("latin-1")) for morsel in response.cookies.values()]
+    return [*found, (b"connection", b"close")] if closes else found
+
+
+async def send_response(send: Send, response: HttpResponseBase, outbox: Outbox | None, *, closes: bool) -> None:
+    """
+    Raises:
+        Broken: a stream failed, or the client has stopped reading.
+    """
+    headers = headers_of(response, closes=closes)
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    if outbox is not None:
+        await _send_stream(send, outbox)
+    elif isinstance(response, HttpResponse):
+        await send({"type": "http.response.body", "body": response.content})
+    elif path := path_to_send(response):
+        await send({"type": "http.response.pathsend", "path": path})
+
+
+async def _send_stream(send: Send, outbox: Outbox) -> None:
+    try:
+        while piece := await outbox.next():
+            async with asyncio.timeout(STALL_S):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    except TimeoutError as error:
+        raise Broken from error
+    finally:
+        outbox.abandon()
+
+
+def path_to_send(response: HttpResponseBase) -> str | None:
+    """The file that is the whole body of this response, where it is one that lies on disk."""
+    file = response.file_to_stream if isinstance(response, FileResponse) else None
+    if isinstance(file, io.BufferedReader) and isinstance(file.name, str) and file.tell() == 0:
+        return file.name
+    return None

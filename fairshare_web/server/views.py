@@ -1,0 +1,87 @@
+"""Django's handler, run in a thread of a lane or, for answers from memory, in the caller's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
+from django.core.signals import request_finished, request_started
+from django.http import HttpResponseBase
+from django.urls import set_script_prefix
+
+from apps.api.lookup import ANSWER_FROM, AnswerFrom
+from fairshare_web.server.environ import SENDS_FILES, Environ
+from fairshare_web.server.replies import Outbox, path_to_send
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """outbox: what a streaming response flows into; None where the response, or the path of a file, is all."""
+
+    response: HttpResponseBase
+    outbox: Outbox | None = None
+
+
+class Views:
+    def __init__(self) -> None:
+        self._handler = WSGIHandler()
+
+    def answer_from_memory(self, environ: Environ) -> Answer:
+        response = self._respond({**environ, ANSWER_FROM: AnswerFrom.MEMORY})
+        response.close()
+        return Answer(response)
+
+    async def answer_in(self, lane: ThreadPoolExecutor, environ: Environ, *, is_lookup: bool) -> Answer:
+        """A stream goes on flowing in its thread after this returns."""
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[Answer] = loop.create_future()
+        if is_lookup:
+            environ = {**environ, ANSWER_FROM: AnswerFrom.SNAPSHOTS}
+        lane.submit(self._work, environ, loop, outcome)
+        return await outcome
+
+    def _work(self, environ: Environ, loop: asyncio.AbstractEventLoop, outcome: asyncio.Future[Answer]) -> None:
+        try:
+            response = self._respond(environ)
+        except BaseException as error:
+            request_finished.send(sender=type(self))  # gives the thread's database connection back
+            _settle(loop, outcome, error)
+            return
+        if not response.streaming or (environ[SENDS_FILES] and path_to_send(response)):
+            response.close()
+            _settle(loop, outcome, Answer(response))
+            return
+        outbox = Outbox(loop)
+        _settle(loop, outcome, Answer(response, outbox))
+        try:
+            outbox.fill(response)  # here, because the stream may hold a database cursor of this thread
+        except Exception:
+            log.exception("%s %s failed while it was sent", environ["REQUEST_METHOD"], environ["PATH_INFO"])
+        finally:
+            response.close()
+
+    def _respond(self, environ: Environ) -> HttpResponseBase:
+        set_script_prefix("/")
+        request_started.send(sender=type(self), environ=environ)
+        response = self._handler.get_response(WSGIRequest(environ))
+        response._handler_class = type(self)  # sender of `request_finished`
+        return response
+
+
+def _settle(loop: asyncio.AbstractEventLoop, outcome: asyncio.Future[Answer], result: Answer | BaseException) -> None:
+    def settle() -> None:
+        if outcome.done():  # the client is gone
+            return
+        if isinstance(result, Answer):
+            outcome.set_result(result)
+        else:
+            outcome.set_exception(result)
+
+    with contextlib.suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(settle)

@@ -1,0 +1,83 @@
+"""What anybody may ask costs little: process CPU time of each route of the router, so that a new one joins by itself."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections.abc import Iterator
+
+import pytest
+from django.conf import LazySettings
+from django.contrib.auth.forms import AuthenticationForm
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from apps.dashboard import attempts
+from apps.dashboard.attempts import MOST_A_MINUTE
+from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
+from tests.api.small_site import Site
+
+QUERY = "?lang=de&version=2&account=x&q=x"  # parameters must not make anything anew
+GOAL_S = 0.020
+BOUND_S = 3 * GOAL_S  # other processes share the caches of this machine's cores
+SAMPLES = {
+    "slug": "grid", "uuid": "00000000-0000-4000-8000-000000000000", "int": "1", "str": "x", "path": "x",
+}  # fmt: skip
+#: May cost more: a password is hashed, and attempts are limited by address.
+LIMITED = {("POST", "/sign-in/")}
+
+
+def addresses(resolver: URLResolver, before: str = "/") -> Iterator[str]:
+    for pattern in resolver.url_patterns:
+        here = before + str(pattern.pattern)
+        if isinstance(pattern, URLPattern):
+            yield re.sub(r"<(\w+):\w+>", lambda found: SAMPLES[found[1]], here)
+        else:
+            yield from addresses(pattern, here)
+
+
+def cpu_s(client: Client, method: str, address: str) -> float:
+    began = time.process_time()
+    client.generic(method, address + QUERY, b"username=eva&password=wrong", "application/x-www-form-urlencoded")
+    return time.process_time() - began
+
+
+def test_no_anonymous_request_costs_more_than_20_ms(computed: Site, settings: LazySettings) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]  # as in production
+    client = Client()
+    found = sorted({re.sub(r"[\^$]|\\Z|\(\?P.*|\.\*", "", address) for address in addresses(get_resolver())})
+    assert len(found) > 250
+    slow = {}
+    for address in found:
+        for method in ("GET", "POST"):
+            cpu_s(client, method, address)  # imports and templates of a process that has just started
+            if cpu_s(client, method, address) > GOAL_S:
+                slow[method, address] = statistics.median(cpu_s(client, method, address) for _ in range(7))
+    assert {request: cost for request, cost in slow.items() if cost > BOUND_S and request not in LIMITED} == {}
+
+
+def test_attempts_to_sign_in_are_limited_by_address_before_a_password_is_hashed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "minute_now", lambda: 7)
+
+    def answers(n: int, address: str) -> list[int]:
+        client = Client(REMOTE_ADDR=address)
+        forms = ({"username": f"nobody-{n}", "password": "wrong"} for n in range(n))  # the lock of a name never closes
+        return [client.post("/sign-in/", form).status_code for form in forms]
+
+    first = answers(MOST_A_MINUTE, "192.0.2.1")
+    assert set(first) == {200}
+    with monkeypatch.context() as patch:
+        patch.setattr(AuthenticationForm, "is_valid", _hashes)
+        assert set(answers(20, "192.0.2.1")) == {429}
+    assert answers(1, "192.0.2.2") == [200]
+    assert set(answers(MOST_A_MINUTE, "2001:db8::1")) == {200}
+    assert answers(1, "2001:db8::2") == [429]  # the same customer's network
+    monkeypatch.setattr(attempts, "minute_now", lambda: 8)
+    assert answers(1, "192.0.2.1") == [200]
+
+
+def _hashes(form: AuthenticationForm) -> bool:
+    raise AssertionError("a password was checked")
