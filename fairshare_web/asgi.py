@@ -17,7 +17,7 @@ _server = multiprocessing.parent_process()
 if _server is not None and _server.pid is not None:
     die_with_parent(_server.pid)
 
-sys.setswitchinterval(0.001)  # s; the event loop, which answers look-ups, waits less for threads that compute
+sys.setswitchinterval(0.0002)  # s; the event loop, which answers look-ups, waits less for threads that compute
 _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))  # a connection is a file
 django.setup()

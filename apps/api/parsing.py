@@ -139,4 +139,7 @@ class StrictJSONParser(BaseParser):
         if encoding.strip().lower() not in ("", "identity"):
             message = f"Content-Encoding {encoding[:40]} is taken for usage records only: send it plain."
             raise Refusal(message, code="unsupported_encoding", status=415)
-        return loads(read_bounded(stream))
+        return self.load(read_bounded(stream))
+
+    def load(self, body: bytes) -> Any:
+        return loads(body)

@@ -20,12 +20,20 @@ def explain_jobs(cases: list[Any], *, most_jobs: int | None = None) -> list[dict
         TooLarge: more jobs or cases than one call may ask for.
         Invalid: a case that can't be meant, with its place; the first one.
     """
+    refuse_many(cases, most_jobs=most_jobs)
+    return [_solve(case, index) for index, case in enumerate(cases)]
+
+
+def refuse_many(cases: list[Any], *, most_jobs: int | None = None) -> None:
+    """
+    Raises:
+        TooLarge: more jobs or cases than one call may ask for.
+    """
     if len(cases) > MOST_CASES:
         raise TooLarge(f"{len(cases)} cases in one call; the limit is {MOST_CASES}: send them in parts.")
     n_jobs, limit = sum(_count(case) for case in cases), MOST_JOBS if most_jobs is None else most_jobs
     if n_jobs > limit:
         raise TooLarge(f"{n_jobs} jobs in one call; the limit is {limit}: send them in parts.")
-    return [_solve(case, index) for index, case in enumerate(cases)]
 
 
 def _count(case: Any) -> int:

@@ -53,9 +53,9 @@ class Application:
             closes = answer is not None  # the body was not read
             if answer is None:
                 answer = self._from_memory(environ) or await self._from_threads(environ)
-            await send_response(send, answer.response, answer.outbox, closes=closes)
+            await send_response(send, answer.response, answer.outbox, answer.path, closes=closes)
         except Refused as refusal:
-            await send_response(send, await self._refusal(environ, refusal), None, closes=True)
+            await send_response(send, await self._refusal(environ, refusal), closes=True)
         except Disconnected:
             return
         finally:

@@ -22,7 +22,7 @@ Header = tuple[bytes, bytes]
 STALL_S = 30.0  # a client that takes nothing for so long is disconnected
 IN_MEMORY = 1024**2  # bytes of a stream that wait for the client; what comes then lies in a file
 MOST_WAITING = 512 * 1024**2  # bytes; beyond them the view waits for the client
-PIECE = 256 * 1024
+PIECE = 128 * 1024
 
 
 class Broken(Exception):
@@ -143,8 +143,11 @@ def headers_of(response: HttpResponseBase, *, closes: bool = False) -> list[Head
     return [*found, (b"connection", b"close")] if closes else found
 
 
-async def send_response(send: Send, response: HttpResponseBase, outbox: Outbox | None, *, closes: bool) -> None:
-    """
+async def send_response(
+    send: Send, response: HttpResponseBase, outbox: Outbox | None = None, path: str = "", *, closes: bool = False
+) -> None:
+    """path: of a file that the server sends by itself as the body.
+
     Raises:
         Broken: a stream failed, or the client has stopped reading.
     """
@@ -153,26 +156,41 @@ async def send_response(send: Send, response: HttpResponseBase, outbox: Outbox |
     if outbox is not None:
         await _send_stream(send, outbox)
     elif isinstance(response, HttpResponse):
-        await send({"type": "http.response.body", "body": response.content})
-    elif path := path_to_send(response):
+        await _send_content(send, response.content)
+    elif path:
         await send({"type": "http.response.pathsend", "path": path})
+
+
+async def _send_content(send: Send, content: bytes) -> None:
+    """What is long goes in pieces, so that between them the event loop answers others."""
+    if len(content) > PIECE:
+        whole = memoryview(content)
+        for start in range(0, len(content), PIECE):
+            await _send_piece(send, bytes(whole[start : start + PIECE]))
+        content = b""
+    await send({"type": "http.response.body", "body": content})
 
 
 async def _send_stream(send: Send, outbox: Outbox) -> None:
     try:
         while piece := await outbox.next():
-            async with asyncio.timeout(STALL_S):
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await _send_piece(send, piece)
         await send({"type": "http.response.body", "body": b""})
-    except TimeoutError as error:
-        raise Broken from error
     finally:
         outbox.abandon()
 
 
-def path_to_send(response: HttpResponseBase) -> str | None:
-    """The file that is the whole body of this response, where it is one that lies on disk."""
+async def _send_piece(send: Send, piece: bytes) -> None:
+    try:
+        async with asyncio.timeout(STALL_S):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    except TimeoutError as error:
+        raise Broken from error
+
+
+def path_to_send(response: HttpResponseBase) -> str:
+    """Of the file that is the whole body of this response, if there is one on disk; else empty."""
     file = response.file_to_stream if isinstance(response, FileResponse) else None
     if isinstance(file, io.BufferedReader) and isinstance(file.name, str) and file.tell() == 0:
         return file.name
-    return None
+    return ""

@@ -22,10 +22,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """outbox: what a streaming response flows into; None where the response, or the path of a file, is all."""
+    """outbox: what a streaming response flows into. path: of the file that is the whole body."""
 
     response: HttpResponseBase
     outbox: Outbox | None = None
+    path: str = ""
 
 
 class Views:
@@ -53,9 +54,10 @@ class Views:
             request_finished.send(sender=type(self))  # gives the thread's database connection back
             _settle(loop, outcome, error)
             return
-        if not response.streaming or (environ[SENDS_FILES] and path_to_send(response)):
+        path = path_to_send(response) if environ.get(SENDS_FILES) else ""
+        if path or not response.streaming:
             response.close()
-            _settle(loop, outcome, Answer(response))
+            _settle(loop, outcome, Answer(response, path=path))
             return
         outbox = Outbox(loop)
         _settle(loop, outcome, Answer(response, outbox))

@@ -128,7 +128,8 @@ def test_settings_that_do_not_fit_are_refused_with_their_place(admin: Client) ->
 
 
 def test_the_schema_describes_both_registries(admin: Client) -> None:
-    schema = loads(admin.get("/api/v1/schema", headers={"accept": "application/vnd.oai.openapi+json"}))
+    accept = {"accept": "application/vnd.oai.openapi+json"}
+    schema = json.loads(admin.get("/api/v1/schema", headers=accept).getvalue())
     for path in ("/api/v1/algorithms", "/api/v1/operators"):
         answer = schema["paths"][path]["get"]["responses"]["200"]["content"][JSON]["schema"]
         assert answer["$ref"].startswith("#/components/schemas/")

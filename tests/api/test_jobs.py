@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apps.api import parsing
 from apps.priorities import job_cases
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
@@ -105,6 +106,17 @@ def test_more_jobs_than_one_call_may_ask_for_are_too_many(admin: Caller, monkeyp
     assert answer.headers["Retry-After"]
     monkeypatch.setattr(job_cases, "MOST_CASES", 1)
     assert admin.post("jobs/explain", [SAM, SAM]).status_code == 413
+
+
+def test_too_many_jobs_are_refused_before_they_are_read_strictly(
+    admin: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(body: bytes) -> None:
+        raise AssertionError("read strictly")
+
+    monkeypatch.setattr(parsing, "loads", read)
+    answer = admin.post("jobs/explain", {**SLURM, "jobs": [{"id": str(i)} for i in range(job_cases.MOST_JOBS + 1)]})
+    assert refused(answer) == (413, "too_large", [])
 
 
 def test_ten_thousand_jobs_are_answered_in_one_call(admin: Caller) -> None:

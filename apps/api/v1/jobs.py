@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, ClassVar
 
+import orjson
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.api.authentication import ANY, Scopes
+from apps.api.parsing import StrictJSONParser
 from apps.engine.jobs import all_job_algorithms
-from apps.priorities.job_cases import MOST_CASES, MOST_JOBS, explain_jobs
+from apps.priorities.job_cases import MOST_CASES, MOST_JOBS, explain_jobs, refuse_many
 
 
 def _case_schema() -> dict[str, Any]:
@@ -63,8 +66,19 @@ _CASES = {"oneOf": [_case_schema(), {"type": "array", "items": _case_schema(), "
 _ANSWERS = {"oneOf": [_ANSWER, {"type": "array", "items": _ANSWER}]}
 
 
+class JobCaseParser(StrictJSONParser):
+    """Counts with the fast reader first: what asks for too much isn't read strictly, which takes ten times as long."""
+
+    def load(self, body: bytes) -> Any:
+        with contextlib.suppress(ValueError):  # the strict reader names the place
+            found = orjson.loads(body)
+            refuse_many(found if isinstance(found, list) else [found])
+        return super().load(body)
+
+
 class JobExplanationView(APIView):
     scopes: ClassVar[Scopes] = {"POST": ANY}
+    parser_classes = (JobCaseParser,)
 
     @extend_schema(
         operation_id="explain_jobs",
