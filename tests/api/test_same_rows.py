@@ -222,7 +222,7 @@ def test_an_open_policy_needs_no_grant(people: Site) -> None:
 
 
 def test_owners_of_tokens_from_before_get_the_sight_that_their_tokens_had(people: Site) -> None:
-    migration = import_module("apps.policies.migrations.0008_owners_of_reading_tokens")
+    migration = import_module("apps.policies.migrations.0009_owners_of_reading_tokens")
     whole = people.token("priorities:read", user=people.nobody)
     part = people.token(
         "priorities:read", user=people.alice, policy_slug="grid", subtree_uid=people.uid("/biology"), days=9

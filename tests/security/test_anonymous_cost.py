@@ -1,4 +1,4 @@
-"""What anybody may ask costs little: CPU time of every route of the router, so that a new one joins by itself."""
+"""What anybody may ask costs little: process CPU time of each route of the router; a new route joins by itself."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _let_read(apps: Any, policy: Any, token: Any, now: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("policies", "0007_mounts"), ("accounts", "0006_pseudonyms")]
+    dependencies = [("policies", "0008_reach_of_rules"), ("accounts", "0006_pseudonyms")]
     operations = [
         # Going back leaves the grants, which nothing tells from others that people gave.
         migrations.RunPython(let_owners_read, migrations.RunPython.noop)

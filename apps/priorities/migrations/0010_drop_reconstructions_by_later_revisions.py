@@ -27,6 +27,6 @@ def keep(apps: Any, schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("policies", "0007_mounts"), ("priorities", "0008_fallbacks")]
+    dependencies = [("policies", "0007_mounts"), ("priorities", "0009_reach_of_rules")]
 
     operations = [migrations.RunPython(drop, keep)]
