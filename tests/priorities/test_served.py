@@ -152,7 +152,7 @@ def test_a_newcomer_is_where_the_engine_would_put_them(make_site: Callable[..., 
     assert provisional == real
 
 
-def test_gridwide_gives_its_number_as_the_key(make_site: Callable[..., Site]) -> None:
+def test_the_key_of_gridwide_has_the_digits_that_its_rank_has(make_site: Callable[..., Site]) -> None:
     made = make_site()
     made.publish(PROJECTS, {"window": {"length_s": None, "aging": "none"}, "algorithm": {"name": "gridwide"}})
     made.map()
@@ -162,7 +162,7 @@ def test_gridwide_gives_its_number_as_the_key(make_site: Callable[..., Site]) ->
     got = served.newest("grid").lookup(["alice"])[0]
     assert got["priorities"] == pytest.approx([10.0, -50.0])
     assert got["vector"] is None
-    assert got["key"] == str((10 + 100) * 200 + (-50 + 100))
+    assert got["key"] == "1100000000000" + "0500000000000"  # 110 and 50 points above −100, in steps of 1e-10
 
 
 def test_inherited_shares_leave_no_component(make_site: Callable[..., Site]) -> None:
