@@ -48,6 +48,8 @@ def test_policies_are_tried_in_any_window(grid: Grid, visit: Open, theme: str, w
             summary.click()
         photograph(page, f"jobs-play-{start.name}")
         problems[start.name], wide[start.name] = window.axe(), window.overflow()
+        window.resize(1024)
+        assert window.overflow() <= 0, start.name
         window.resize(NARROW)
         photograph(page, f"jobs-play-{start.name}")
         window.resize(width)
