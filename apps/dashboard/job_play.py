@@ -25,7 +25,7 @@ from apps.dashboard.forms.job_play import (
 from apps.dashboard.job_tables import short
 from apps.engine.jobs.gridengine.config import AS_SHIPPED, MOST_FUNCTIONAL_JOBS, PRESETS
 
-_TO_CASE = {"posix": "posix_priority", "waits_s": "submitted_s_ago", "slots": "slots"}
+_TO_CASE = {"posix": "posix_priority", "waits_s": "submitted_s_ago", "slots": "slots", "job_share": "job_share"}
 _STATES = (("running", "running"), ("waiting", "pending"))
 
 

@@ -29,10 +29,11 @@ from apps.engine.jobs import get_job_algorithm, name_of_algorithm
 from apps.engine.jobs.base import JobAlgorithm
 from apps.engine.jobs.printed import Printed, read_printed
 from apps.engine.jobs.printed.follow import (
-    INSTALLED_WEIGHTS,
+    PRESET_WEIGHTS,
     TERMS,
     VARIANTS,
     Followed,
+    fitting_preset,
     fitting_weights,
     follow_grid_engine,
     follow_slurm,
@@ -127,7 +128,8 @@ def _sam_case(algorithm: JobAlgorithm, result: dict[str, Any]) -> JobTable:
 
 def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variants: Sequence[str]) -> JobTable:
     fitting = None if given else fitting_weights(printed.jobs)
-    weights = given or fitting or INSTALLED_WEIGHTS
+    preset = fitting_preset(printed.jobs)
+    weights = given or fitting or PRESET_WEIGHTS[preset]
     algorithm = get_job_algorithm("gridengine")
     followed = follow_grid_engine(printed.jobs, weights)
     totals = {each.job.job: each.printed for each in followed}
@@ -149,7 +151,10 @@ def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variant
         )
         for each in in_line[:MOST_ROWS]
     ]  # fmt: skip
-    notes = [_weights_told(weights, is_given=given is not None, is_found=fitting is not None), *_doubted(followed)]
+    notes = [
+        _weights_told(weights, is_given=given is not None, is_found=fitting is not None, preset=preset),
+        *_doubted(followed),
+    ]
     notes += [*moved_notes(places, beside), *_left_out(variants, chosen)]
     return JobTable(
         algorithm.label, algorithm.formula, algorithm.reference, waiting_verdict(places),
@@ -202,15 +207,15 @@ def _order(followed: Sequence[Followed], totals: Mapping[str, float]) -> dict[st
     return places_of([job.job for job in sorted(pending, key=lambda job: (-totals[job.job], job.submitted, job.line))])
 
 
-def _weights_told(weights: Mapping[str, float], *, is_given: bool, is_found: bool) -> Note:
+def _weights_told(weights: Mapping[str, float], *, is_given: bool, is_found: bool, preset: str) -> Note:
     told = " / ".join(short(weights[weight]) for _term, weight in TERMS)
     if is_given:
         return Note("weights_given", _("Weights of urgency, tickets and POSIX priority as you gave them: %s.") % told)
     if is_found:
         text = _("Weights found from the rows: %s for urgency, tickets and POSIX priority.")
         return Note("weights_found", text % told)
-    text = _("Weights as installed: %s for urgency, tickets and POSIX priority; the rows don’t tell others.")
-    return Note("weights_installed", text % told)
+    text = _("Weights as %(preset)s installs them: %(told)s for urgency, tickets and POSIX priority.")
+    return Note("weights_installed", text % {"preset": preset, "told": told})
 
 
 def _doubted(followed: Sequence[Followed]) -> list[Note]:

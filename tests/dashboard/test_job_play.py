@@ -11,14 +11,29 @@ from django.core.management import call_command
 from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apps.accounts.models import User
-from apps.dashboard.forms.job_play import MOST_ROWS, PlayForm
+from apps.dashboard.forms.job_play import (
+    DEPARTMENT_FIELDS,
+    MOST_JOBS,
+    MOST_ROWS,
+    PROJECT_FIELDS,
+    SETTINGS,
+    USER_FIELDS,
+    PlayForm,
+)
 from apps.dashboard.job_examples import example
+from apps.dashboard.job_gridengine import grid_engine_table
 from apps.dashboard.job_play import STARTS, case_of
 from apps.dashboard.job_reading import read_table
+from apps.dashboard.job_tables import MOST_ROWS as MOST_ROWS_SHOWN
 from apps.engine.jobs import solve_job_case
+from apps.engine.jobs.gridengine.config import PRESETS
+from apps.errors import Invalid
 from tests.dashboard.page import Page, read
+from tests.examples import examples
 
 WORKED = STARTS[0].query
 
@@ -112,6 +127,7 @@ ONE = "user=ann&running=1&waiting=1&user=bob&running=1&waiting=1&weight_tickets_
         ({"slots": ["4", ""], "slots_urgency": "1000"}, "rrcontr", "ann-1", 4000),
         ({"waits_s": ["7", ""], "weight_waiting_time": "2"}, "wtcontr", "ann-2", 14),
         ({"posix": ["-1023", "1024"]}, "npprior", "bob-2", 1),
+        ({"job_share": ["1", "3"], "weight_user": "0"}, "ftckt", "bob-1", 750),
         ({"preset": "6.2"}, "rrcontr", "ann-1", 1000),
         ({"preset": "8.1.9"}, "rrcontr", "ann-1", 0),
         ({"department": ["d", ""], "dept": "d", "dept_fshare": "9", "weight_user": "0"}, "ftckt", "ann-1", 1000),
@@ -155,6 +171,29 @@ def test_what_cannot_be_meant_is_named_and_nothing_is_computed(
     (problem,) = page.texts('[data-testid="problem"]')
     assert problem.startswith(where)
     assert not page.has('[data-testid="explanation"]')
+
+
+CELLS = st.sampled_from(
+    ["", "", "1", "0", "7", "2,5", "-3", "1e9", "1e400", "nan", "ann", "bob", "é", "1_0", "\x00", " "]
+)
+NAMES = [field.name for fields in (USER_FIELDS, DEPARTMENT_FIELDS, PROJECT_FIELDS) for field in fields]
+NAMES += [field.name for group in SETTINGS for field in group.fields] + ["preset", "variants", "drop"]
+
+
+@examples(100)
+@given(st.dictionaries(st.sampled_from(NAMES), st.lists(CELLS, min_size=1, max_size=3), max_size=12))
+def test_whatever_a_query_says_it_is_computed_or_refused_with_a_sentence(typed: dict[str, list[str]]) -> None:
+    form = PlayForm(query("", **typed))  # type: ignore[arg-type]
+    if form.problems:
+        assert all(message for _where, message in form.problems)
+        return
+    case = case_of(form)
+    if form.preset not in ("", *PRESETS):
+        with pytest.raises(Invalid):
+            grid_engine_table(case, [], most_jobs=MOST_JOBS, with_tickets=True)
+        return
+    rows = grid_engine_table(case, [], most_jobs=MOST_JOBS, with_tickets=True).rows
+    assert len(rows) == min(len(case["jobs"]), MOST_ROWS_SHOWN)
 
 
 def test_a_cell_that_is_wrong_keeps_its_text_and_says_so(as_alice: Client) -> None:

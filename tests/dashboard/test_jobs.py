@@ -131,6 +131,50 @@ def test_a_case_shows_the_amendments_beside_8_1_9() -> None:
     assert first.lines[0].startswith("priority ")
 
 
+@pytest.mark.parametrize(
+    ("config", "weights"),
+    [
+        ({"preset": "6.2"}, ["0.1", "0.01", "1"]),
+        ({"preset": "6.2", "weight_ticket": 0.3}, ["0.1", "0.3", "1"]),
+        ({"preset": "8.1.9", "weight_ticket": None}, ["0.5", "0.5", "0"]),
+    ],
+)
+def test_columns_of_a_case_have_the_weights_that_were_used(config: dict[str, Any], weights: list[str]) -> None:
+    case = {**GE_CASE, "config": {"weight_tickets_functional": 1000, **config}}
+    table = read_table(json.dumps(case), None, [])
+    assert [column.weight for column in table.columns] == weights
+    for row in table.rows:
+        assert float(row.total) == pytest.approx(sum(float(cell.amount) for cell in row.cells), abs=2e-5)
+
+
+def test_a_listing_of_6_2_is_read_by_the_weights_of_6_2() -> None:
+    header = "job-ID prior nurg npprior ntckts ppri name user state submit/start at queue slots"
+    rows = [
+        (63300, 1.105, 1.0, 1024),
+        (63301, 1.07375, 0.96875, 960),
+        (63316, 0.605, 0.5, 0),
+        (63331, 0.13625, 0.03125, -960),
+    ]
+    lines = [
+        f"{job} {prior:.5f} 1.00000 {npprior:.5f} 0.50000 {ppri} j ann qw 04/06/2011 10:00:00 1"
+        for job, prior, npprior, ppri in rows
+    ]
+    table = read_table("\n".join([header, *lines]), None, [])
+    assert [note.key for note in table.notes] == ["weights_installed", "all_follow"]
+    assert re.findall(r"[\d.]+", table.notes[0].text)[:4] == ["6.2", "0.1", "0.01", "1"]
+
+
+def test_jobs_beyond_the_limit_are_noted_above_the_table() -> None:
+    config = {**GE_CASE["config"], "max_functional_jobs_to_schedule": 1}
+    table = read_table(json.dumps({**GE_CASE, "config": config}), None, [])
+    (note,) = [note for note in table.notes if note.key == "of_case"]
+    assert "max_functional_jobs_to_schedule is 1" in note.text
+    assert note.text.endswith(": 3.")
+    assert [(each.label, each.n_running, each.n_waiting) for each in table.sums] == [
+        ("ada", 1, 2), ("ben", 0, 0), ("All jobs", 1, 2),
+    ]  # fmt: skip
+
+
 def test_the_variant_that_a_case_names_itself_is_shown_without_being_asked_for() -> None:
     case = {**GE_CASE, "config": {**GE_CASE["config"], "variant": "default_zero"}}
     assert len(read_table(json.dumps(case), None, []).variants) == 1

@@ -86,6 +86,7 @@ USER_FIELDS = (
     Field("slots", gettext_lazy("Slots a job"), "whole", 1, 10**6),
     Field("waits_s", gettext_lazy("Age, s")),
     Field("posix", gettext_lazy("POSIX priority"), "whole", -1023, 1024),
+    Field("job_share", gettext_lazy("Job shares")),
     Field("tree", gettext_lazy("Tree shares")),
     Field("cpu", gettext_lazy("CPU used")),
 )

@@ -13,11 +13,9 @@ from apps.engine.errors import BadCase
 _REQUIRED = object()
 _LONGEST_ID = 400
 _MOST_ALLOWED = 40  # names in a message
-# What a case may say about itself: kept beside its input by whoever measured or published it, read by nobody.
-REMARKS = frozenset(
-    ("comment", "description", "intermediate", "kind", "note", "pending_order", "prj_ok", "section", "source",
-     "tolerance", "totals")
-)  # fmt: skip
+_REMARKS = ("comment", "description", "note")  # of a case, an owner or a job; read by nobody
+# What is kept beside the input of a case: where it comes from, and the numbers that were measured.
+_RECORDS = ("intermediate", "kind", "pending_order", "prj_ok", "section", "source", "tolerance", "totals")
 
 
 def read_number(
@@ -128,18 +126,17 @@ def refuse_unknown(
 
 def refuse_unknown_in_case(case: Mapping[str, Any], known: Collection[str]) -> None:
     """Refuse unknown names of a case's top level. Remarks, results that were kept (`expected…`) and notes may stay."""
-    inputs = [name for name in case if not (is_remark(name) or name.startswith("expected"))]
+    inputs = [name for name in case if not (_is_remark(name) or name in _RECORDS or name.startswith("expected"))]
     refuse_unknown(dict.fromkeys(inputs), ("id", "algorithm", *known), "case")
 
 
-def is_remark(name: str) -> bool:
-    """Whether a name says something about a case, an owner or a job and is no input."""
-    return name in REMARKS or name.endswith("_note")
+def _is_remark(name: str) -> bool:
+    return name in _REMARKS or name.endswith("_note")
 
 
 def refuse_unknown_fields(entry: Mapping[str, Any], known: Collection[str], place: str) -> None:
     """Refuse unknown names of an owner, a job or a node; remarks may stay."""
-    refuse_unknown(dict.fromkeys(name for name in entry if not is_remark(name)), known, place)
+    refuse_unknown(dict.fromkeys(name for name in entry if not _is_remark(name)), known, place)
 
 
 def refuse_repeated(given: Mapping[str, Any], place: str) -> None:
