@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apps.engine.errors import BadCase
 from apps.engine.jobs.gridengine import solve
 from tests.engine.jobs.gridengine_cases import column, job, solved
+from tests.engine.jobs.test_gridengine_properties import USERS, cases
+from tests.examples import examples
 
 FUNCTIONAL = {"weight_tickets_functional": 1000, "weight_user": 1, "weight_project": 0, "weight_department": 0,
               "weight_job": 0}  # fmt: skip
@@ -104,3 +108,30 @@ def test_a_project_or_department_is_never_idle() -> None:
     for kind in ("projects", "departments"):
         with pytest.raises(BadCase, match="idle_s"):
             solve({kind: [{"name": "x", "idle_s": 1}], "jobs": []})
+
+
+@examples(80)
+@given(cases(), st.sets(st.sampled_from(USERS)), st.sampled_from([0, 1, 10]), st.sampled_from([0, 7]))
+def test_automatic_users_are_users_with_these_shares_and_tickets(
+    case: dict[str, Any], automatic: set[str], fshare: float, oticket: float
+) -> None:
+    written = [
+        {**user, "fshare": fshare, "oticket": oticket, "usage": {}} if user["name"] in automatic else user
+        for user in case["users"]
+    ]
+    listed = [user for user in case["users"] if user["name"] not in automatic]
+    config = {**case["config"], "auto_user_fshare": fshare, "auto_user_oticket": oticket}
+    found = solve({**case, "users": listed, "config": config})["jobs"]
+    assert found == solve({**case, "users": written})["jobs"]
+
+
+@examples(80)
+@given(cases(), st.sets(st.sampled_from(USERS)), st.sampled_from([0, 10]))
+def test_a_deleted_user_is_one_without_an_entry(case: dict[str, Any], deleted: set[str], fshare: float) -> None:
+    config = {**case["config"], "auto_user_fshare": fshare, "auto_user_delete_time": 60}
+    idle = [{**user, "idle_s": 60 if user["name"] in deleted else 59} for user in case["users"]]
+    kept = [user for user in case["users"] if user["name"] not in deleted]
+    found = solve({**case, "users": idle, "config": config})
+    assert found["jobs"] == solve({**case, "users": kept, "config": config})["jobs"]
+    for name in deleted:
+        assert any(name in note for note in found["notes"])

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from apps.engine.errors import BadCase
 from apps.engine.jobs import all_job_algorithms, solve_job_case
 from apps.engine.jobs.gridengine import GRID_ENGINE, solve
 from apps.engine.jobs.gridengine.config import DEFAULTS, OTHER_NAMES, PRESETS
 from tests.engine.jobs.gridengine_cases import column, job
+from tests.engine.jobs.test_gridengine_properties import cases
+from tests.examples import examples
 
 USERS = [{"name": name, "fshare": 100} for name in ("userA", "userB", "userC")]
 
@@ -72,6 +75,43 @@ def test_a_limit_of_zero_cuts_all_and_each_job_says_why() -> None:
     for name in ("p0", "p1"):
         assert answer["jobs"][name]["ftckt"] == 0
         assert any("max_functional_jobs_to_schedule is 0" in line for line in answer["jobs"][name]["explain"])
+
+
+@examples(120)
+@given(cases())
+def test_the_limit_cuts_all_jobs_with_shares_but_as_many_as_it_says(case: dict[str, Any]) -> None:
+    """And those that it doesn't cut have the tickets that they have without it."""
+    limit = case["config"]["max_functional_jobs_to_schedule"]
+    answer = solve(case)
+    without = solve({**case, "config": {**case["config"], "max_functional_jobs_to_schedule": 10**6}})
+    assert "beyond_limit" not in without
+    beyond = answer["beyond_limit"]["jobs"] if "beyond_limit" in answer else []
+    pending = [each["id"] for each in case["jobs"] if each["state"] == "pending"]
+    sharing = [name for name in pending if without["jobs"][name]["ftckt"] > 0]
+    assert len(beyond) == max(0, len(_with_shares(case, pending)) - limit)
+    assert set(sharing) <= set(_with_shares(case, pending))
+    for name in set(pending) - set(beyond):
+        assert answer["jobs"][name]["ftckt"] == without["jobs"][name]["ftckt"]
+
+
+def _with_shares(case: dict[str, Any], pending: list[str]) -> list[str]:
+    """Pending jobs that have functional shares by any category, where the policy has tickets."""
+    if case["config"]["weight_tickets_functional"] == 0:
+        return []
+    shares = {
+        (kind, owner["name"]): owner["fshare"]
+        for kind, plural in (("user", "users"), ("project", "projects"), ("department", "departments"))
+        for owner in case[plural]
+    }
+    return [
+        each["id"]
+        for each in case["jobs"]
+        if each["id"] in pending
+        and (
+            each["job_share"] > 0
+            or any(shares.get((kind, each[kind]), 0) > 0 for kind in ("user", "project", "department"))
+        )
+    ]
 
 
 # Presets

@@ -108,8 +108,8 @@ def read_case(given: Mapping[str, Any]) -> Case:
         root=read_share_tree(given.get("sharetree"), is_project=projects.keys() - users.keys()),
         jobs=jobs,
         hidden_urgencies=_read_hidden(given),
-        registered=tuple(owners.registered),
-        deleted=tuple(owners.deleted),
+        registered=tuple(sorted(owners.registered)),
+        deleted=tuple(sorted(owners.deleted)),
     )
 
 
