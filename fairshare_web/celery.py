@@ -22,7 +22,7 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
 
-@worker_ready.connect  # type: ignore[untyped-decorator] # the package has no types
+@worker_ready.connect
 def look_for_work(**_signal: Any) -> None:
     """A worker that was started again takes over at once what its killed predecessor worked on."""
     from apps.runs.services import ring

@@ -157,7 +157,7 @@ def test_beat_goes_on_after_the_clock_was_set_back(monkeypatch: pytest.MonkeyPat
     """What it noted lies an hour ahead; every entry comes again within its own interval."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # the handlers are for a process of its own
     monkeypatch.setattr("django_celery_beat.schedulers.close_old_connections", lambda: None)
-    beat = Scheduler(app=app, lazy=True)
+    beat: Any = Scheduler(app=app, lazy=True)
     beat.setup_schedule()
     monkeypatch.setattr(beat, "apply_entry", lambda entry, producer=None: None)
     beat.tick()

@@ -32,9 +32,9 @@ def make_network(folder: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _UP_AND_RUNNING))
         for n, address in enumerate((PUBLIC, METADATA), 1):
-            name = f"lo:{n}".encode()
+            alias = f"lo:{n}".encode()
             fcntl.ioctl(
-                control, _SIOCSIFADDR, struct.pack("16sHH4s8x", name, socket.AF_INET, 0, socket.inet_aton(address))
+                control, _SIOCSIFADDR, struct.pack("16sHH4s8x", alias, socket.AF_INET, 0, socket.inet_aton(address))
             )
     libc = ctypes.CDLL(None, use_errno=True)
     texts = {"resolv.conf": f"nameserver {OWN}\noptions timeout:2 attempts:1\n", "nsswitch.conf": "hosts: dns\n"}

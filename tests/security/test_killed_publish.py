@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -51,7 +52,7 @@ def publish_and_die(change_set: ChangeSet, place: str) -> None:
 
 def draft() -> ChangeSet:
     """One of each: an entry changed, one new, one archived."""
-    operations = [
+    operations: list[dict[str, Any]] = [
         {"op": "set_shares", "entry": "/physics", "shares": 61},
         {"op": "add", "parent": "/biology", "name": "dora", "kind": "user", "shares": 1},
         {"op": "archive", "entry": "/physics/bob"},

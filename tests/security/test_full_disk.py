@@ -1,0 +1,125 @@
+"""A disk without room: named with its path, in readiness, in answers, on pages, in runs and by a notice."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import OperationalError, connection
+from django.test import Client
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.disk_space import full_disks, no_room_message
+from apps.notices.evaluating import evaluate
+from apps.notices.reading import list_open_notices
+from apps.runs import registry
+from apps.runs.models import Run
+from apps.runs.services import enqueue_run, work_due_runs
+from apps.usage.services import start_import
+from tests.api.small_site import Site
+from tests.worlds import AT
+
+MB = 1024**2
+pytestmark = pytest.mark.django_db
+
+
+def leave(free_mb: int, monkeypatch: pytest.MonkeyPatch, total_mb: int = 100_000) -> None:
+    found = SimpleNamespace(f_frsize=MB, f_blocks=total_mb, f_bavail=free_mb)
+    monkeypatch.setattr("apps.disk_space.os.statvfs", lambda path: found)
+
+
+@pytest.fixture
+def no_room(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The disk takes names of files and no bytes."""
+
+    def refuse(*_given: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("apps.usage.uploads.os.fsync", refuse)
+    return str(settings.VAR)
+
+
+@pytest.mark.parametrize(
+    ("free_mb", "total_mb", "is_full"),
+    [(0, 100_000, True), (99, 50, True), (999, 100_000, True), (1_001, 100_000, False), (101, 5_000, False),
+     (1_025, 10_000_000, False), (1_023, 10_000_000, True)],
+)  # fmt: skip
+def test_a_disk_is_full_below_100_mb_or_a_hundredth_of_it(
+    monkeypatch: pytest.MonkeyPatch, free_mb: int, total_mb: int, is_full: bool
+) -> None:
+    leave(free_mb, monkeypatch, total_mb)
+    assert bool(full_disks()) == is_full
+
+
+def test_readiness_and_a_notice_name_it_with_its_path(computed_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(person: Any) -> list[str]:
+        lines = list_open_notices(Actor(user=person, via="page"), AT)
+        return [line.sentence.text for line in lines if line.kind.name == "full_disk"]
+
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    evaluate(at=AT)
+    assert told(computed_site.admin) == []
+    with monkeypatch.context() as full:
+        leave(3, full)
+        answer = Client().get("/readyz")
+        evaluate(at=AT)
+    found = [each for each in answer.json()["degraded"] if each["code"] == "full_disk"]
+    assert [(each["subject"], "3 MB" in each["message"]) for each in found] == [(str(settings.VAR), True)]
+    assert [str(settings.VAR) in text for text in told(computed_site.admin)] == [True]
+    assert told(computed_site.pia) == []
+    evaluate(at=AT)
+    assert told(computed_site.admin) == []
+
+
+def test_without_a_database_readiness_names_the_disk_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OperationalError("no server")
+
+    leave(0, monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "cursor", refuse)
+        patch.setattr(connection, "close", lambda: None)
+        answer = Client().get("/readyz")
+    assert answer.status_code == 503
+    assert any(str(settings.VAR) in reason for reason in answer.json()["reasons"])
+
+
+def test_the_database_s_own_full_disk_is_known_by_its_code() -> None:
+    with pytest.raises(OperationalError) as full, connection.cursor() as cursor:
+        cursor.execute("DO $$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$")
+    place = str(Path(settings.VAR) / "pg") if settings.FAIRSHARE_EMBEDDED_DATABASE else "the database server"
+    assert place in no_room_message(full.value)
+    assert no_room_message(OperationalError("no server")) == no_room_message(None) == ""
+
+
+def test_an_upload_is_refused_with_the_path_and_leaves_nothing(
+    computed_site: Site, no_room: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    client = Client(raise_request_exception=False)
+    client.force_login(computed_site.admin, backend="django.contrib.auth.backends.ModelBackend")
+    log = SimpleUploadedFile("jobs.swf", b"; UnixStartTime: 1132444805\n1 0 -1 60 1" + b" -1" * 13 + b"\n")
+    page = client.post("/usage/import/", {"source": "cluster-a", "format": "swf", "mode": "dry", "file": log})
+    assert (page.status_code, no_room in page.content.decode()) == (503, True)
+    assert list((Path(no_room) / "uploads").glob("*.usage")) == []
+    with pytest.raises(OSError, match="No space"):
+        start_import(source_slug="cluster-a", format="swf", file=io.BytesIO(b"x"), file_name="x", at=AT, actor=COMMAND)
+
+
+def test_a_run_that_fails_for_it_says_so(no_room: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(_run: Run, _lease: Any) -> dict[str, Any]:
+        os.fsync(-1)
+        return {}
+
+    monkeypatch.setattr(registry, "_handlers", {"test": work})
+    enqueue_run(kind="test", subject="thing", at=AT)
+    work_due_runs(clock=lambda: AT)
+    run = Run.objects.get(kind="test")
+    assert (run.state, run.error_code, no_room in run.error) == ("queued", "disk_full", True)
