@@ -196,9 +196,10 @@ def _libpq_environment(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _schema_digest() -> str:
-    """Changes with each migration, library and server program."""
+    """Changes with each migration, kind of notice (each has a row), library and server program."""
     digest = hashlib.sha256()
-    files = [*REPOSITORY.glob("apps/*/migrations/*.py"), REPOSITORY / "requirements.lock", Path(__file__)]
+    made_from = [*REPOSITORY.glob("apps/*/migrations/*.py"), *REPOSITORY.glob("apps/notices/kinds/*.py")]
+    files = [*made_from, REPOSITORY / "requirements.lock", Path(__file__)]
     for path in sorted(files):
         digest.update(path.name.encode() + path.read_bytes())
     digest.update(subprocess.run([find_binaries() / "postgres", "--version"], capture_output=True, check=True).stdout)
