@@ -1,0 +1,138 @@
+"""Siblings keep the order in which they were created: through import, revisions and renames.
+
+Slurm's Fair Tree lets tied accounts and users follow each other in this order, so that ranks depend on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from apps.accounts.actor import COMMAND
+from apps.engine.algorithms import compute
+from apps.engine.cases import solve
+from apps.policies import services
+from apps.policies.columns import Node, TreeColumns
+from apps.policies.imports import import_policy
+from apps.policies.models import Policy
+from apps.policies.reshape import columns_of
+from apps.policies.trees import load_tree, load_tree_from_rows
+from apps.policies.uids import in_order_of_creation, new_uid, new_uids
+from tests.examples import new_uid as random_uid
+from tests.policies.conftest import AT
+
+FAIR_TREE = {"name": "slurm-fair-tree"}
+
+
+def user(name: str, shares: int = 1) -> dict[str, Any]:
+    return {"name": name, "kind": "user", "shares": shares}
+
+
+def account(name: str, *children: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "kind": "account", "shares": 1, "children": list(children)}
+
+
+CHILDREN = [
+    account("beta", user("b1"), user("b0", 0)),
+    account("alpha", user("a1"), user("a0", 0)),
+    account("Zoo", user("u"), user("t"), user("s")),
+]
+
+
+def ranks_of_document(children: list[dict[str, Any]]) -> dict[str, int]:
+    case = {"algorithm": FAIR_TREE, "policy": {"name": "root", "children": children}, "usage": {}}
+    return {path: node["rank"] for path, node in solve(case)["nodes"].items() if node["rank"]}
+
+
+def ranks(tree: TreeColumns) -> dict[str, int]:
+    result = compute(tree.engine_tree(), np.zeros(len(tree)), algorithm=FAIR_TREE)
+    return {tree.path(i): int(result.rank[i]) for i in np.flatnonzero(result.has_rank).tolist()}
+
+
+def listed(tree: TreeColumns, parent: int = 0) -> list[str]:
+    """Names of children in the order in which the engine lists them."""
+    place = in_order_of_creation(tree.uid)
+    return [tree.name[i] for i in sorted(tree.children(parent), key=lambda i: place[i])]
+
+
+@pytest.fixture
+def slurm(db: None) -> Policy:
+    services.make_policy(slug="slurm", name="Slurm", at=AT, actor=COMMAND)
+    document = {"root": {"name": "slurm", "children": CHILDREN}}
+    services.publish_document(policy_slug="slurm", document=document, reason="The start.", at=AT, actor=COMMAND)
+    return Policy.objects.get(slug="slurm")
+
+
+def publish(*operations: dict[str, Any]) -> None:
+    made = services.make_change_set(policy_slug="slurm", operations=operations, reason="Why.", at=AT, actor=COMMAND)
+    services.publish_change_set(id=made.pk, version=made.version, reason="Why.", at=AT, actor=COMMAND)
+
+
+def test_a_document_gives_the_ranks_of_compute(slurm: Policy) -> None:
+    tree = load_tree(slurm)
+    assert [tree.name[i] for i in tree.children(0)] == ["Zoo", "alpha", "beta"]  # stored, and shown, by name
+    assert listed(tree) == ["beta", "alpha", "Zoo"]
+    assert ranks(tree) == ranks_of_document(CHILDREN)
+    assert ranks(load_tree_from_rows(slurm)) == ranks(tree)
+
+
+def test_a_rename_changes_no_rank(slurm: Policy) -> None:
+    before = ranks(load_tree(slurm))
+    publish({"op": "rename", "entry": "/beta", "name": "zeta"}, {"op": "rename", "entry": "/Zoo/u", "name": "zz"})
+    slurm.refresh_from_db()
+    after = ranks(load_tree(slurm))
+    renamed = {path.replace("/beta", "/zeta").replace("/Zoo/u", "/Zoo/zz"): rank for path, rank in before.items()}
+    assert after == renamed
+    assert ranks(load_tree_from_rows(slurm)) == renamed
+
+
+def test_new_entries_come_last_and_changed_ones_stay(slurm: Policy) -> None:
+    publish(
+        {"op": "add", "parent": "/", "name": "first", "kind": "account", "shares": 1},
+        {"op": "add", "parent": "/", "name": "Another", "kind": "account", "shares": 1},
+        {"op": "set_shares", "entry": "/alpha", "shares": 5},
+    )
+    publish({"op": "move", "entry": "/beta/b0", "parent": "/Zoo", "name": "b0"})
+    slurm.refresh_from_db()
+    tree = load_tree(slurm)
+    assert listed(tree) == ["beta", "alpha", "Zoo", "first", "Another"]
+    assert listed(tree, tree.index_of_path("/Zoo") or 0) == ["b0", "u", "t", "s"]  # as old as beta's others
+
+
+@pytest.mark.parametrize(
+    ("format", "content"),
+    [
+        ("csv", "path,kind,shares\n/new,account,1\n/new/z,user,1\n/new/A,user,1\n/new/m,user,1\n"),
+        ("yaml", "root:\n  name: slurm\n  children:\n  - {name: new, kind: account, shares: 1, children: ["
+                 "{name: z, kind: user}, {name: A, kind: user}, {name: m, kind: user}]}\n"),
+    ],
+)  # fmt: skip
+def test_an_import_keeps_the_order_of_the_file(slurm: Policy, format: str, content: str) -> None:
+    import_policy(
+        policy_slug="slurm", format=format, content=content.encode(), keep_missing=True, publish=True, reason="Why.",
+        at=AT, actor=COMMAND,
+    )  # fmt: skip
+    slurm.refresh_from_db()
+    tree = load_tree(slurm)
+    assert listed(tree) == ["beta", "alpha", "Zoo", "new"]
+    assert listed(tree, tree.index_of_path("/new") or 0) == ["z", "A", "m"]
+
+
+def test_uids_rise_within_a_process_however_many_are_made_at_once() -> None:
+    made = [new_uid() for _ in range(5)]
+    many = new_uids(20_000)
+    after = new_uid()
+    assert made == sorted(made)
+    assert {uid.version for uid in made} == {7}
+    assert (np.diff(in_order_of_creation(many)) == 1).all()
+    assert made[-1].bytes < many[0].tobytes()
+    assert many[-1].tobytes() < after.bytes
+
+
+def test_entries_of_before_keep_a_stable_order_and_come_first() -> None:
+    root = Node(random_uid(), None, "root")
+    old = sorted((Node(random_uid(), root.uid, f"o{n}") for n in range(4)), key=lambda node: node.uid.bytes)
+    young = [Node(new_uid(), root.uid, f"a{9 - n}") for n in range(4)]
+    assert listed(columns_of([*young, root, *old])) == [node.name for node in (*old, *young)]
