@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.engine.algorithms import compute
 from apps.engine.errors import BadTree
 from apps.engine.tree import MAX_DEPTH, FairshareTree
 from tests.examples import examples
@@ -129,3 +132,14 @@ def test_arrays_of_a_tree_cannot_be_written() -> None:
 def test_paths_are_told_by_name() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 1], np.ones(3), names=["root", "physics", "alice"])
     assert [tree.path(entry) for entry in range(3)] == ["/", "/physics", "/physics/alice"]
+
+
+def test_a_tree_that_nobody_holds_any_more_is_forgotten() -> None:
+    """What was worked out of a tree must not keep it: a service sees a new one with every revision."""
+    tree, _ = FairshareTree.from_columns([-1, 0, 0], [1.0, 1.0, 2.0], is_user=[False, True, True])
+    for name in ("aequus", "slurm-fair-tree"):
+        compute(tree, np.array([0.0, 3.0, 0.0]), algorithm=name)
+    kept = weakref.ref(tree)
+    del tree
+    gc.collect()
+    assert kept() is None

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -82,12 +81,14 @@ SMALLEST = float(np.finfo(np.float64).tiny)
 
 _EXACT = 2.0**53
 
-_prepared: WeakKeyDictionary[FairshareTree, Prepared] = WeakKeyDictionary()
+# Kept in the tree itself: a table of trees would keep them for ever, as what is prepared names its tree.
+_KEPT = "_prepared"
 
 
 def prepare(tree: FairshareTree) -> Prepared:
     """Targets, seats and depth of a tree; remembered for as long as the tree lives."""
-    if tree not in _prepared:
+    found: Prepared | None = vars(tree).get(_KEPT)
+    if found is None:
         contest, entry, seat, is_whole = tree.competition
         has_shares = contest.shares > 0
         target, lost = _at_least_smallest(sweep.normalise_siblings(contest, contest.shares), lambda: has_shares)
@@ -96,7 +97,7 @@ def prepare(tree: FairshareTree) -> Prepared:
         )
         ends = np.bincount(seat[tree.is_ranked], minlength=contest.n_entries)
         deepest = int(np.flatnonzero(ends).max(initial=0))
-        _prepared[tree] = Prepared(
+        found = vars(tree)[_KEPT] = Prepared(
             tree=tree,
             contest=contest,
             entry=entry,
@@ -110,7 +111,7 @@ def prepare(tree: FairshareTree) -> Prepared:
             lost=int(entry[lost]) if lost >= 0 else -1,
             lost_global=int(entry[lost_global]) if lost_global >= 0 else -1,
         )
-    return _prepared[tree]
+    return found
 
 
 def _at_least_smallest(values: FloatArray, is_some: Callable[[], BoolArray]) -> tuple[FloatArray, int]:
