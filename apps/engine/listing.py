@@ -126,11 +126,10 @@ class Listing:
         place[self.entry] = np.arange(len(self.entry))
         return place
 
-    @cached_property
-    def slots(self) -> tuple[IntArray, ...]:
-        """Levels 1, 2, …: who stands in each slot of the lists."""
-        in_order = self.tree.listed if self.is_same else None
-        return in_order or tuple(np.arange(level.lo, level.hi) for level in self.tree.levels)
+    def slots(self, number: int) -> IntArray:
+        """Who stands in each slot of the lists of level `number` + 1."""
+        level, in_order = self.tree.levels[number], self.tree.listed if self.is_same else None
+        return np.arange(level.lo, level.hi) if in_order is None else in_order[number]
 
     @cached_property
     def n_ranked(self) -> int:

@@ -21,8 +21,9 @@ from apps.engine.walk_order import Slots
 class LongRuler:
     """Levels shares / (usage / whole) tie where they are the same 64-bit mantissas.
 
-    value, shares, usage: (n,). whole: usage of the one in whose list an entry stands, at `above` (n,). long_sums: usage
-    and whole as long doubles, None where they are these doubles; asked only where it may matter.
+    value, shares, usage: (n,). whole: usage of the one in whose list an entry stands, at `above` (n,). is_sum: (n,) the
+    entries whose usage is a sum. long_sums: usage and whole as long doubles, None where they are these doubles; asked
+    only where it may matter.
     """
 
     value: FloatArray
@@ -30,7 +31,8 @@ class LongRuler:
     usage: FloatArray
     whole: FloatArray
     above: npt.NDArray[np.integer[Any]]
-    long_sums: Callable[[], tuple[LongArray, LongArray] | None] = lambda: None
+    is_sum: BoolArray
+    long_sums: Callable[[], tuple[LongArray, LongArray] | None]
 
     @cached_property
     def _sums(self) -> tuple[FloatArray | LongArray, FloatArray | LongArray]:
@@ -62,11 +64,22 @@ class LongRuler:
 
     def _are_of_the_same_numbers(self, one: IntArray, other: IntArray) -> BoolArray:
         s, t = self.shares[one], self.shares[other]
-        usage, whole = self._sums
-        u, v = usage[one], usage[other]
-        same_part = (u == v) & ((u == 0) | (whole[self.above[one]] == whole[self.above[other]]))
+        u, v = self.usage[one], self.usage[other]
+        same_part = u == v
+        used = np.flatnonzero(same_part & (u > 0))
+        if len(used):
+            same_part[used] = self._have_the_same_part(one[used], other[used])
         same: BoolArray = ((s == t) & same_part) | ((s == 0) & (t == 0)) | ((s > 0) & (t > 0) & (u == 0) & (v == 0))
         return same
+
+    def _have_the_same_part(self, one: IntArray, other: IntArray) -> BoolArray:
+        """Of entries with equal doubles as usage: where it is a sum, equal doubles may be different long doubles."""
+        first, second = self.above[one], self.above[other]
+        same: BoolArray = first == second
+        if same.all() and not (self.is_sum[one] | self.is_sum[other]).any():
+            return same
+        usage, whole = self._sums
+        return (same | (whole[first] == whole[second])) & (usage[one] == usage[other])
 
     def _measure(self, entries: IntArray) -> LongNumbers:
         usage, whole = self._sums

@@ -90,9 +90,9 @@ class _Walk:
 
     def visit(self, ruler: Ruler, manners: Manners) -> None:
         """Levels top down, each in blocks of lists."""
-        columns = self.listing.tree.levels, self.listing.lists, self.listing.kinds, self.listing.slots
-        for level, blocks, kind, entry in zip(*columns, strict=True):
-            parents = level.parents
+        columns = self.listing.tree.levels, self.listing.lists, self.listing.kinds
+        for number, (level, blocks, kind) in enumerate(zip(*columns, strict=True)):
+            parents, entry = level.parents, self.listing.slots(number)
             if manners.merges and len(parents) > 1:
                 by_block = np.argsort(self.block[parents], kind="stable")
                 heads = np.flatnonzero(np.diff(self.block[parents[by_block]], prepend=-1))

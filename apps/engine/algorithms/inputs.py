@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine import associations, sweep
-from apps.engine.arrays import BoolArray, FloatArray, IntArray, LongArray
+from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray, LongArray
 from apps.engine.errors import BadUsage
 from apps.engine.listing import Listing, list_entries
 from apps.engine.tree import FairshareTree
@@ -155,9 +155,10 @@ class Compared:
         if self.own is None or _adds_up_exactly(self.own):
             return None
         tree = self.prepared.tree
-        totals = np.stack([sweep.sum_up_long(tree, row) for row in np.atleast_2d(self.own)])
         if self.scope is None:
-            return totals[0], totals[0]
+            total = sweep.sum_up_long(tree, self.own)
+            return total, total
+        totals = np.stack([sweep.sum_up_long(tree, row) for row in self.own])
         entries = np.arange(tree.n_entries)
         return totals[self.scope[np.maximum(self.prepared.fairshare_parent, 0)], entries], totals[self.scope, entries]
 
@@ -201,7 +202,10 @@ def compare_usage(prepared: Prepared, usage: npt.ArrayLike, scope_of_entry: npt.
 
 def _adds_up_exactly(own: FloatArray) -> bool:
     """Whole numbers whose sums doubles have."""
-    return bool((own == np.floor(own)).all() and own.sum(axis=-1).max() < _EXACT)
+    return bool(own.sum(axis=-1).max() < _EXACT) and all(
+        (own[..., begin : begin + CHUNK] == np.floor(own[..., begin : begin + CHUNK])).all()
+        for begin in range(0, own.shape[-1], CHUNK)
+    )
 
 
 def compared_again(prepared: Prepared, usage: FloatArray, group_usage: FloatArray) -> Compared:

@@ -113,4 +113,5 @@ def _ruler(prepared: Prepared, compared: Compared, shares: FloatArray, part: Flo
         with np.errstate(divide="ignore", invalid="ignore"):
             level = shares / part
         level[shares == 0] = 0.0
-    return LongRuler(level, shares, usage, whole, above, long_sums)
+    is_sum = tree.child_count[listing.entry] > 0
+    return LongRuler(level, shares, usage, whole, above, is_sum, long_sums)
