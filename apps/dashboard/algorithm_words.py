@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isinf
 from typing import Any
 
@@ -14,6 +14,7 @@ from apps.dashboard import presentation
 from apps.dashboard.figures.bullet import USUAL_TOLERANCE, State, Tolerance
 from apps.dashboard.presentation import Balance
 from apps.engine.algorithms import Algorithm, all_algorithms, brought_algorithms, get_algorithm
+from apps.engine.analysis.measured import Measured, measured_operators
 from apps.engine.errors import BadParameter
 from apps.engine.operators import DEFAULT_K, Properties, get_operator
 
@@ -30,6 +31,11 @@ class Told:
     holds: bool
     title: str
     text: str
+    measured: bool | None = None  # what a trial at load found, of an operator that a package brings
+
+    @property
+    def is_contradicted(self) -> bool:
+        return self.measured is not None and self.measured != self.holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,7 @@ class Described:
     package: str
     takes_inherit: bool
     properties: Sequence[Told]
+    orders_like: str  # operators of ours with which one of a package was found to agree about every order
     operator: str  # with its formula, "" for an algorithm without operators
 
 
@@ -65,6 +72,8 @@ def describe(name: str, settings: Mapping[str, Any] | None = None) -> Described 
         algorithm = get_algorithm(name)
     except BadParameter:
         return None
+    shown = settings or defaults_of(algorithm)
+    measured = measured_operators().get(str(shown.get("operator", "")))
     return Described(
         name=algorithm.name,
         label=algorithm.label,
@@ -73,9 +82,18 @@ def describe(name: str, settings: Mapping[str, Any] | None = None) -> Described 
         reference=algorithm.reference,
         package=brought_algorithms().package.get(name, ""),
         takes_inherit=algorithm.takes_inherit,
-        properties=properties_in_words(algorithm.properties(settings or defaults_of(algorithm))),
-        operator=_operator(settings or defaults_of(algorithm)),
+        properties=_beside_measured(properties_in_words(algorithm.properties(shown)), measured),
+        orders_like="" if measured is None else ", ".join(measured.orders_like),
+        operator=_operator(shown),
     )
+
+
+def _beside_measured(told: Sequence[Told], measured: Measured | None) -> Sequence[Told]:
+    """Each declared property with what the trial of a package's operator found of it."""
+    if measured is None:
+        return told
+    found = (None, measured.proportional_redistribution, None, measured.boundaries)
+    return [replace(one, measured=each) for one, each in zip(told, found, strict=True)]
 
 
 def _operator(settings: Mapping[str, Any]) -> str:

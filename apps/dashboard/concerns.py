@@ -52,6 +52,7 @@ _ONLY_NOTICES = (
     "held_usage",
     "damaged_snapshot",
     "full_disk",
+    "failed_package",
 )
 # How what is fetched from others may stand, and everybody who sees the entry reads it beside its numbers.
 _OLD = {

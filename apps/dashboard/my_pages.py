@@ -18,7 +18,7 @@ from apps.dashboard.figures import bullet
 from apps.dashboard.figures.bullet import USUAL_TOLERANCE, Bullet
 from apps.dashboard.presentation import Balance
 from apps.dashboard.walk import WIDTH, balance_of, tell
-from apps.errors import DomainError, Invalid, NotFound, Unavailable
+from apps.errors import Conflict, DomainError, Invalid, NotFound, Unavailable
 from apps.priorities.charges import list_charges
 from apps.priorities.outlooks import outlook_of
 from apps.priorities.selectors import MyPriority, WalkStep, get_my_priority
@@ -136,7 +136,7 @@ def _contrast(mine: MyPriority, other: str, named: dict[str, Any]) -> dict[str, 
         return {"found": None}
     try:
         found = compare_leaves(one=mine.entry_path, other=other, **named)
-    except (NotFound, Invalid, Unavailable) as error:
+    except (NotFound, Invalid, Conflict, Unavailable) as error:
         return {"found": None, "problem": error.message, "problem_code": error.code}
     return {"found": found, **_told(found)}
 

@@ -69,6 +69,7 @@ def url_of(line: NoticeLine) -> str:
         "access": {"policy": policy},
         "allocations": {"policy": policy},
         "mappings": {"policy": policy},
+        "algorithm": {"policy": policy},
         "webhook": {"webhook": facts.get("webhook")},
         "federation-mount": {"mount": facts.get("mount")},
         "federation-subscription": {"subscription_id": facts.get("subscription")},

@@ -41,3 +41,15 @@ class BadCase(EngineError):
     def __init__(self, message: str, *, place: str = "", case_id: str | None = None) -> None:
         super().__init__(message, place=place)
         self.case_id = case_id
+
+
+class PackageFailed(EngineError):
+    """Code of an installed package raised, or gave what can't be used; `package` and `name` say whose it is."""
+
+    code = "package_failed"
+
+    def __init__(self, package: str, kind: str, name: str, reason: str) -> None:
+        super().__init__(f"package {package or '?'}: {kind} {name!r} failed: {reason}", place="algorithm")
+        self.package = package
+        self.name = name
+        self.reason = reason

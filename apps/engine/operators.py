@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
 
+from apps.engine import operator_trial
 from apps.engine.arrays import CHUNK, BoolArray, FloatArray
-from apps.engine.errors import BadParameter
+from apps.engine.errors import BadParameter, PackageFailed
 from apps.engine.installed import Installed, load_installed, require_name, require_texts, told_why
 
 # Decimal usage would otherwise break exact balance and ties.
@@ -249,6 +250,7 @@ _PLAIN: Mapping[str, Callable[[], Operator]] = {
     "slurm": _slurm,
 }
 _FAMILIES: Mapping[str, Callable[[float], Operator]] = {"relative": _relative_n, "sigmoid": _sigmoid_n}
+_packages: dict[str, str] = {}  # of operators, to name whose failed
 _FAMILY_NAME = re.compile(r"(relative|sigmoid)-([1-9][0-9]{0,8})", re.ASCII)
 DEFAULT_K = 0.5
 MOST_N = 1000  # beyond, nearly all priorities are the same double
@@ -286,7 +288,9 @@ def installed_operators() -> Mapping[str, Operator]:
 @cache
 def brought_operators() -> Installed[Operator]:
     """Operators of other packages (entry points `fairshare.operators`), each tried out, and what was refused."""
-    return load_installed(ENTRY_POINT_GROUP, _check_operator, is_taken=_is_taken)
+    found = load_installed(ENTRY_POINT_GROUP, _check_operator, is_taken=_is_taken)
+    _packages.update(found.package)
+    return found
 
 
 def _is_taken(name: str) -> bool:
@@ -294,21 +298,52 @@ def _is_taken(name: str) -> bool:
 
 
 def _check_operator(name: str, given: object) -> Operator:
-    """ValueError unless it is complete, and finite from −1 to 1 on a grid of targets and actuals."""
-    if not isinstance(given, Operator):
+    """The operator with its results checked, or ValueError: it is complete, and keeps the definition on a grid."""
+    if type(given) is not Operator:
         raise ValueError(f"it must be an Operator, not a {type(given).__name__}")
     require_name(given, name)
     require_texts(given, ("label", "formula", "reference"))
     if not isinstance(given.properties, Properties):
         raise ValueError("its properties must be Properties")
-    steps = np.linspace(0.0, 1.0, 5)
+    operator = replace(given, off_target=_guarded(given))
     try:
-        priority = given(np.repeat(steps, 5), np.tile(steps, 5))
-    except Exception as error:  # whatever a package does in its functions
-        raise ValueError(f"it can't be applied: {type(error).__name__}: {error}") from error
-    if priority.shape != (25,) or not (np.abs(priority) <= 1.0).all():  # NaN is neither
-        raise ValueError("its priorities must be numbers from −1 to 1, for targets and actuals from 0 to 1")
-    return given
+        broken = operator_trial.check_definition(operator).broken
+        is_alone = operator_trial.is_entry_by_entry(operator)
+    except PackageFailed as error:
+        raise ValueError(f"it can't be applied: {error.reason}") from error
+    if broken:
+        raise ValueError(broken)
+    if not is_alone:
+        raise ValueError("its priority of an entry must not change with the other entries")
+    return operator
+
+
+def _guarded(given: Operator) -> Callable[[FloatArray, FloatArray], FloatArray]:
+    """Its formula on arrays that can't be written to, and numbers from −1 to 1 out of it; else PackageFailed."""
+
+    def off_target(t: FloatArray, s: FloatArray) -> FloatArray:
+        shown = [values.view() for values in (t, s)]
+        for values in shown:
+            values.flags.writeable = False
+        try:
+            found = np.asarray(given.off_target(*shown), dtype=np.float64)
+        except Exception as error:  # whatever a package does in its functions
+            raise _failed(given.name, f"{type(error).__name__}: {error}") from error
+        if found.shape != t.shape:
+            raise _failed(given.name, f"it gave an array of shape {found.shape} for {len(t)} entries")
+        wrong = ~(np.abs(found) <= 1.0) & ~on_target(t, s)  # NaN is wrong too
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise _failed(
+                given.name, f"its priority must be a number from −1 to 1, not {found[at]} for t = {t[at]}, s = {s[at]}"
+            )
+        return found
+
+    return off_target
+
+
+def _failed(name: str, reason: str) -> PackageFailed:
+    return PackageFailed(_packages.get(name, ""), "operator", name, reason)
 
 
 def all_operators() -> tuple[Operator, ...]:

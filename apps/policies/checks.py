@@ -86,6 +86,8 @@ def _algorithm(review: Review, sees: Mask) -> Check:
         first = int(np.argmax(review.after.inherit))
         text = error.message if error.code != "no_inherit" or sees[first] else _("An entry outside your view inherits.")
         remedy = _("Give what inherits a number of shares, or choose another algorithm.")
+        if error.code == "package_failed":
+            remedy = _("Repair or update the package, or choose another algorithm.")
         return Check("algorithm", "block", _("The algorithm can’t have this tree"), text, remedy)
     return Check("algorithm", "ok", _("Tree and algorithm go together"))
 

@@ -15,7 +15,7 @@ from django.db.models import Q
 
 from apps.accounts.actor import Actor
 from apps.accounts.audit import record
-from apps.engine.algorithms import get_algorithm
+from apps.engine.algorithms import get_algorithm, package_of
 from apps.engine.errors import BadParameter
 from apps.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.account_moves import refuse_account_moves
@@ -192,8 +192,8 @@ def check(draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Acto
         return Outcome(base, settings, [], {}, ())
     guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, only_see=True)
     outcome = work_out(base, list(operations), settings=settings, guard=guard, archived=_archived(draft))
-    if not _takes_inherit(outcome):
-        refuse_misfit(outcome.tree, outcome.settings.algorithm)
+    if not _takes_inherit(outcome) or package_of(outcome.settings.algorithm):
+        refuse_misfit(outcome.tree, outcome.settings.algorithm, policy)
     return outcome
 
 

@@ -66,7 +66,7 @@ def publish(
     *, policy: Policy, change_set: ChangeSet, following: NextRevision, actor: Actor, reason: str, at: datetime
 ) -> Revision:
     """Write the revision after the policy's head. The policy is locked, and the caller has authorised everything."""
-    refuse_misfit(following.tree, following.settings.algorithm)
+    refuse_misfit(following.tree, following.settings.algorithm, policy)
     number = policy.head_number + 1
     tree = replace(following.tree, policy_slug=policy.slug, number=number)
     _close(policy, following.closed, number)

@@ -243,7 +243,7 @@ def replace_tree(
     policy: Policy, following: NextRevision, reason: str, origin: str, actor: Actor, at: datetime
 ) -> Revision:
     """Put a whole tree in force. The policy is locked, and the caller has asked whether the actor may."""
-    refuse_misfit(following.tree, following.settings.algorithm)
+    refuse_misfit(following.tree, following.settings.algorithm, policy)
     _refuse_what_others_maintain(policy, origin, following)
     said = require_reason(reason)
     change_set = new_change_set(policy, policy.head_number, summary(following), said, None, actor, at, origin)
@@ -292,7 +292,7 @@ def _checked(
     )
     if outcome.is_empty and outcome.settings == settings:
         raise Invalid("Nothing would change: everything asked for is in force already.", code="nothing_to_change")
-    refuse_misfit(outcome.tree, outcome.settings.algorithm)
+    refuse_misfit(outcome.tree, outcome.settings.algorithm, policy)
     return outcome.operations
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from apps.engine.algorithms import PriorityResult, get_algorithm, read_algorithm
+from apps.engine.algorithms import PriorityResult, compute_prepared, get_algorithm, read_algorithm
 from apps.engine.algorithms.inputs import compared_again, prepare
 from apps.engine.errors import BadTree
 from apps.engine.tree import FairshareTree
+from apps.policies.algorithm_fit import refusing_failed_packages
 
 F8 = npt.NDArray[np.float64]
 
@@ -20,7 +21,7 @@ def compute_again(tree: FairshareTree, usage: F8, group_usage: F8, *, algorithm:
     """Priorities of a tree whose totals are known.
 
     usage: totals in the scope an entry is compared by; group_usage: in the one its children are compared by. Raises
-    BadTree and BadParameter as `compute` does.
+    BadTree and BadParameter as `compute` does, and Invalid (`package_failed`) where a package fails.
     """
     settings = read_algorithm(algorithm)
     chosen = get_algorithm(settings["name"])
@@ -28,4 +29,5 @@ def compute_again(tree: FairshareTree, usage: F8, group_usage: F8, *, algorithm:
         at = int(np.argmax(tree.inherits))
         raise BadTree(f"{chosen.name} has no inherited shares; a number ≥ 0 is allowed", place=tree.path(at), row=at)
     prepared = prepare(tree)
-    return chosen.compute(prepared, compared_again(prepared, usage, group_usage), settings)
+    with refusing_failed_packages():
+        return compute_prepared(prepared, compared_again(prepared, usage, group_usage), settings)

@@ -12,6 +12,7 @@ class PrioritiesConfig(AppConfig):
         from django.core.checks import register as register_check
 
         from apps.policies.account_moves import register_account_moves
+        from apps.policies.algorithm_fit import register_trial
         from apps.policies.signals import policy_published
         from apps.policies.size_guard import register_rank_count
         from apps.priorities import effect_runs, recompute, tree_moves
@@ -26,5 +27,6 @@ class PrioritiesConfig(AppConfig):
         register(runs.KIND, runs.work_series, is_patient=True)
         register_rank_count(effect_runs.count_rank_moves)
         register_account_moves(tree_moves.account_moves_of_tree)
+        register_trial(effect_runs.try_on_present_usage)
         policy_published.connect(nudge_after_publish, dispatch_uid="priorities.nudge_after_publish")
         user_logged_in.connect(own_accounts_after_sign_in, dispatch_uid="priorities.own_accounts_after_sign_in")

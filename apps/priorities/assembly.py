@@ -19,6 +19,7 @@ from apps.accounts.roll import load_roll
 from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms import compute as compute_priorities
+from apps.policies.algorithm_fit import refusing_failed_packages
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.trees import TreeColumns, load_tree
@@ -158,7 +159,10 @@ def used_by_accounts(inputs: Inputs) -> AccountUsage:
 
 
 def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
-    """The same from what accounts used, however that was worked out."""
+    """The same from what accounts used, however that was worked out.
+
+    Raises Invalid (`package_failed`) where the algorithm is of a package that fails.
+    """
     tree, settings = inputs.tree, inputs.settings
     entry, joins = place_accounts(inputs.tree, inputs.rules, inputs.known, inputs.account_keys)
     code, scopes = tree.effective_scopes(local=inputs.local_only)
@@ -171,12 +175,13 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
             for scope in scopes
         ]
     )
-    result = compute_priorities(
-        tree.engine_tree(),
-        own if len(scopes) > 1 else own[0],
-        algorithm=settings.algorithm,
-        scope_of_entry=code if len(scopes) > 1 else None,
-    )
+    with refusing_failed_packages():
+        result = compute_priorities(
+            tree.engine_tree(),
+            own if len(scopes) > 1 else own[0],
+            algorithm=settings.algorithm,
+            scope_of_entry=code if len(scopes) > 1 else None,
+        )
     placed = entry != UNMAPPED
     demand = np.zeros(len(tree))
     demand[entry[accounts.has_demand & placed]] = 1.0

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from apps.engine.algorithms import PriorityResult
 from apps.engine.errors import BadParameter
 from apps.errors import Invalid
-from apps.policies.algorithm_fit import refuse_misfit
+from apps.policies.algorithm_fit import refuse_inherited
 from apps.policies.columns import TreeColumns
 from apps.priorities.again import compute_again
 from apps.priorities.answers import ServedSnapshot
@@ -66,14 +66,20 @@ def simulate(
     snapshot: ServedSnapshot | None, after: TreeColumns, *, algorithm: Mapping[str, Any]
 ) -> PriorityResult | None:
     """Priorities of a tree under an algorithm with the usage of a snapshot; None without one, or if it can't be."""
-    if snapshot is None:
-        return None
     try:
-        refuse_misfit(after, algorithm)
-        usage, group_usage = carried_totals(snapshot, after)
-        return compute_again(after.engine_tree(), usage, group_usage, algorithm=algorithm)
+        return None if snapshot is None else simulate_or_refuse(snapshot, after, algorithm=algorithm)
     except (Invalid, BadParameter):  # a package that is gone takes its algorithm along
         return None
+
+
+def simulate_or_refuse(
+    snapshot: ServedSnapshot, after: TreeColumns, *, algorithm: Mapping[str, Any]
+) -> PriorityResult:  # fmt: skip
+    """The same; raises Invalid (`no_inherit`, `package_failed`) and BadParameter where it can't be."""
+    if after.inherit.any():
+        refuse_inherited(after, algorithm)
+    usage, group_usage = carried_totals(snapshot, after)
+    return compute_again(after.engine_tree(), usage, group_usage, algorithm=algorithm)
 
 
 def _as_keys(tree: TreeColumns) -> list[bytes]:

@@ -7,17 +7,19 @@ from typing import Any
 from django.core.checks import CheckMessage, Warning
 
 from apps.engine.algorithms import brought_algorithms
+from apps.engine.analysis.measured import measured_operators
 from apps.engine.installed import Installed
 from apps.engine.jobs.benefits import brought_benefits
 from apps.engine.operators import brought_operators
 
 REFUSED = "fairshare.W001"
+OTHERWISE = "fairshare.W002"
 
 
 def check_packages(**_more: Any) -> list[CheckMessage]:
-    """One warning for each entry point that is refused; the service works without it."""
+    """One warning for each entry point that is refused, and for each operator that declares what isn't measured."""
     groups: tuple[Installed[Any], ...] = (brought_algorithms(), brought_operators(), brought_benefits())
-    return [
+    refused = [
         Warning(
             f"Package {refused.package}: {refused.group} {refused.name!r} is refused: {refused.reason}.",
             hint="Repair or uninstall the package, then start again; docs/extending.md says what is asked of one.",
@@ -26,4 +28,20 @@ def check_packages(**_more: Any) -> list[CheckMessage]:
         )
         for brought in groups
         for refused in brought.refused
+    ]
+    return [*refused, *_declared_otherwise()]
+
+
+def _declared_otherwise() -> list[CheckMessage]:
+    brought = brought_operators()
+    return [
+        Warning(
+            f"Package {brought.package[name]}: operator {name!r} declares {each} = "
+            f"{getattr(brought.found[name].properties, each)}, and the trial at load finds the opposite.",
+            hint="The Algorithm page shows both; docs/extending.md says what is measured.",
+            obj=brought.package[name],
+            id=OTHERWISE,
+        )
+        for name, measured in measured_operators().items()
+        for each in measured.contradicts(brought.found[name].properties)
     ]

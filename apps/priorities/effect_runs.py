@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from apps.errors import Conflict, DomainError, Invalid
 from apps.policies.adjusting import Adjusted, Revoked
 from apps.policies.algorithm_fit import refuse_misfit
 from apps.policies.change_sets import settings_of
+from apps.policies.columns import TreeColumns
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.outcomes import outcome_on_head
 from apps.policies.selectors import get_change_set
@@ -26,7 +28,7 @@ from apps.policies.size_guard import Proposed
 from apps.policies.trees import load_tree
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.assembly import Inputs, load_inputs, oldest
-from apps.priorities.carried import simulate
+from apps.priorities.carried import simulate, simulate_or_refuse
 from apps.priorities.corrections import Correction
 from apps.priorities.models import ChangeSetEffect
 from apps.priorities.projection import DEMAND_DAYS, HORIZONS_DAYS, Projection, Side, compare
@@ -177,6 +179,13 @@ def count_rank_moves(policy: Policy, proposed: Proposed) -> int | None:
     ranks = {head.uid[i].tobytes(): int(before.rank[i]) for i in before.is_ranked.nonzero()[0].tolist()}
     later = {after.uid[i].tobytes(): int(then.rank[i]) for i in then.is_ranked.nonzero()[0].tolist()}
     return sum(ranks.get(uid) != later.get(uid) for uid in {**ranks, **later})
+
+
+def try_on_present_usage(policy: Policy, after: TreeColumns, algorithm: Mapping[str, Any]) -> None:
+    """Raise Invalid (`package_failed`) where the algorithm can't compute this tree with the newest snapshot's usage."""
+    snapshot = newest_or_none(policy.slug)
+    if snapshot is not None:
+        simulate_or_refuse(snapshot, after, algorithm=algorithm)
 
 
 def _stored(asked: _Asked) -> Effect:

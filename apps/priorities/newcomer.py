@@ -24,6 +24,7 @@ from apps.engine.algorithms.aequus import measure
 from apps.engine.errors import EngineError
 from apps.engine.tree import FairshareTree
 from apps.engine.vectors import lineage
+from apps.errors import Invalid
 from apps.priorities.again import compute_again
 from apps.priorities.ordering import Ordering
 
@@ -109,7 +110,7 @@ class Newcomers:
             return beside(snapshot, entry, shares)
         try:
             return inserted(snapshot, entry, shares)
-        except EngineError:
+        except (EngineError, Invalid):
             logger.exception(
                 "A newcomer below %s can't be computed; the fallback factor is.", snapshot.tree.path(entry)
             )

@@ -57,6 +57,12 @@ def subject_of(policy: Policy) -> str:
     return f"policy:{policy.slug}"
 
 
+def newest_ended(policy: Policy) -> Run | None:
+    """The newest run of the present that came to an end by itself."""
+    ended = Run.objects.filter(kind=KIND, subject=subject_of(policy), arguments={}).order_by("-pk")
+    return ended.filter(state__in=(Run.State.SUCCEEDED, Run.State.FAILED)).first()
+
+
 @transaction.atomic
 def request_recompute(*, policy_slug: str, as_of: datetime | None = None, at: datetime, actor: Actor) -> Run:
     """Ask for a recompute now, or for a snapshot of a past instant, which is never served as the newest.

@@ -67,7 +67,7 @@ class About:
         return self.level.path in self.told.leaves
 
 
-Claim = Callable[[About, dict[str, Any]], bool]
+Claim = Callable[[About, dict[str, Any]], Any]
 
 
 def _facts(about: About, said: dict[str, Any]) -> bool:
@@ -87,11 +87,11 @@ def _facts(about: About, said: dict[str, Any]) -> bool:
 
 
 def _is_over(about: About, said: dict[str, Any]) -> bool:
-    return _facts(about, said) and said["actual"] > said["target"]
+    return _facts(about, said) and bool(said["actual"] > said["target"])
 
 
 def _is_under(about: About, said: dict[str, Any]) -> bool:
-    return _facts(about, said) and said["actual"] < said["target"]
+    return _facts(about, said) and bool(said["actual"] < said["target"])
 
 
 def _some_ahead(about: About, said: dict[str, Any]) -> bool:
@@ -215,9 +215,9 @@ CLAIMS: dict[str, Claim] = {
     "advice.other_order": lambda about, said: about.ahead_elsewhere() and about.mine.walk[-1].state != "over",
     "advice.not_over": lambda about, said: about.mine.walk[-1].state != "over",
     "advice.own_use": lambda about, said: _is_over(About(about.told, about.mine, about.mine.walk[-1]), said),
-    "own.over": lambda about, said: about.mine.walk[-1].deviation_points > 0,
-    "own.over_alone": lambda about, said: about.mine.walk[-1].deviation_points > 0,
-    "own.under": lambda about, said: about.mine.walk[-1].deviation_points < 0,
+    "own.over": lambda about, said: (about.mine.walk[-1].deviation_points or 0) > 0,
+    "own.over_alone": lambda about, said: (about.mine.walk[-1].deviation_points or 0) > 0,
+    "own.under": lambda about, said: (about.mine.walk[-1].deviation_points or 0) < 0,
     "own.on": lambda about, said: about.mine.walk[-1].state == "on",
     "own.idle": lambda about, said: about.told.snapshot.values.usage[about.told.at(about.leaf)] == 0,
 }  # fmt: skip
@@ -241,7 +241,8 @@ def check(about: About, said: Said) -> None:
 @settings(max_examples=30)
 @given(world=worlds())
 def test_no_sentence_is_contradicted_by_the_ranks(algorithm: dict[str, Any], world: Any) -> None:
-    snapshot = snapshot_of(*world, algorithm)
+    root, usage = world
+    snapshot = snapshot_of(root, usage, algorithm)
     if snapshot is None:
         return
     told = Told(snapshot)
@@ -259,7 +260,8 @@ def test_no_sentence_is_contradicted_by_the_ranks(algorithm: dict[str, Any], wor
 @settings(max_examples=20)
 @given(world=worlds())
 def test_why_one_goes_before_another_is_true(algorithm: dict[str, Any], world: Any) -> None:
-    snapshot = snapshot_of(*world, algorithm)
+    root, usage = world
+    snapshot = snapshot_of(root, usage, algorithm)
     if snapshot is None:
         return
     told = Told(snapshot)

@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from apps.api.authentication import ANY, Scopes
 from apps.api.v1.lists import list_of, listed
 from apps.engine.algorithms import Algorithm, Parameter, all_algorithms, brought_algorithms, read_algorithm
+from apps.engine.analysis.measured import measured_operators
 from apps.engine.decay import LAWS, Law
 from apps.engine.operators import Operator, all_operators, brought_operators
 
@@ -69,6 +70,15 @@ class AlgorithmSerializer(serializers.Serializer[Any]):
     package = serializers.CharField(allow_null=True, help_text="That brings it; null for one of ours")
 
 
+class MeasuredSerializer(serializers.Serializer[Any]):
+    """What a trial on fixed points found when the package was loaded, beside what it declares."""
+
+    proportional_redistribution = serializers.BooleanField()
+    boundaries = serializers.BooleanField()
+    is_odd = serializers.BooleanField(help_text="F(s, t) = −F(t, s)")
+    orders_like = serializers.ListField(child=serializers.CharField(), help_text="Operators with the same order")
+
+
 class OperatorSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
@@ -77,6 +87,7 @@ class OperatorSerializer(serializers.Serializer[Any]):
     range = serializers.ListField(child=serializers.FloatField(), min_length=2, max_length=2)
     parameters = serializers.DictField(child=serializers.FloatField())
     properties = PropertiesSerializer()
+    measured = MeasuredSerializer(allow_null=True, help_text="Of an operator that a package brings: what a trial found")
     package = serializers.CharField(allow_null=True)
 
 
@@ -133,11 +144,13 @@ def algorithm_json(algorithm: Algorithm) -> dict[str, Any]:
 
 
 def operator_json(operator: Operator) -> dict[str, Any]:
+    measured = measured_operators().get(operator.name)
     return {
         **{name: getattr(operator, name) for name in ("name", "label", "formula", "reference")},
         "range": list(operator.range),
         "parameters": dict(operator.parameters),
         "properties": PropertiesSerializer(operator.properties).data,
+        "measured": None if measured is None else MeasuredSerializer(measured).data,
         "package": brought_operators().package.get(operator.name),
     }
 

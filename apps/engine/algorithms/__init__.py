@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from apps.engine import operators
 from apps.engine.algorithms.aequus import Aequus
 from apps.engine.algorithms.base import Algorithm, PriorityResult
 from apps.engine.algorithms.explanation import LEVELS, NUMBER, Explanation
 from apps.engine.algorithms.flux import Flux
 from apps.engine.algorithms.gridwide import Gridwide
-from apps.engine.algorithms.inputs import compare_usage, prepare
+from apps.engine.algorithms.inputs import Compared, Prepared, compare_usage, prepare
+from apps.engine.algorithms.running import run_foreign
 from apps.engine.algorithms.slurm_classic import SlurmClassic
 from apps.engine.algorithms.slurm_depth_oblivious import SlurmDepthOblivious
 from apps.engine.algorithms.slurm_fair_tree import SlurmFairTree
@@ -31,8 +33,10 @@ __all__ = [
     "all_algorithms",
     "brought_algorithms",
     "compute",
+    "compute_prepared",
     "explanation_of",
     "get_algorithm",
+    "package_of",
     "read_algorithm",
 ]  # fmt: skip
 
@@ -113,4 +117,24 @@ def compute(
         at = int(np.argmax(tree.inherits))
         raise BadTree(f"{chosen.name} has no inherited shares; a number ≥ 0 is allowed", place=tree.path(at), row=at)
     prepared = prepare(tree)
-    return chosen.compute(prepared, compare_usage(prepared, usage, scope_of_entry), settings)
+    return compute_prepared(prepared, compare_usage(prepared, usage, scope_of_entry), settings)
+
+
+def compute_prepared(prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
+    """The same from usage that is summed up already; settings as `read_algorithm` gives them.
+
+    Raises PackageFailed where the algorithm, or its operator, is of a package that fails on this tree.
+    """
+    name = settings["name"]
+    chosen = get_algorithm(name)
+    if name in _BUILT_IN:
+        return chosen.compute(prepared, compared, settings)
+    return run_foreign(brought_algorithms().package.get(name, ""), chosen, prepared, compared, settings)
+
+
+def package_of(settings: Settings) -> str:
+    """The package that brings the algorithm of these settings, or its operator; "" where both are ours or unknown."""
+    name = str(settings.get("name", ""))
+    if name not in _BUILT_IN:
+        return brought_algorithms().package.get(name, "")
+    return operators.brought_operators().package.get(str(settings.get("operator", "")), "")

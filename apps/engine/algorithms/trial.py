@@ -7,13 +7,21 @@ import re
 import numpy as np
 
 from apps.engine.algorithms.base import Algorithm, PriorityResult
+from apps.engine.algorithms.explanation import Explanation
 from apps.engine.algorithms.inputs import compare_usage, prepare
+from apps.engine.algorithms.running import run_foreign
+from apps.engine.errors import PackageFailed
 from apps.engine.installed import require_name, require_texts
 from apps.engine.operators import Properties
 from apps.engine.parameters import Parameter, read_settings
 from apps.engine.tree import FairshareTree
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+# Parents, shares and usage: two leaves; two groups, one of them idle and with a leaf without shares.
+_TREES = (
+    ((-1, 0, 0), (1.0, 2.0, 1.0), (0.0, 3.0, 0.0)),
+    ((-1, 0, 0, 1, 1, 2, 2), (1.0, 3.0, 1.0, 1.0, 2.0, 0.0, 5.0), (0.0, 0.0, 0.0, 7.0, 1.0, 0.0, 0.0)),
+)
 
 
 def check_algorithm(name: str, given: object) -> Algorithm:
@@ -32,28 +40,37 @@ def check_algorithm(name: str, given: object) -> Algorithm:
         if not callable(getattr(given, method, None)):
             raise ValueError(f"it has no method {method}")
     algorithm: Algorithm = given  # type: ignore[assignment]  # just looked at, member by member
-    try:
-        _try_out(algorithm)
-    except ValueError:
-        raise
-    except Exception as error:  # whatever a package does in its methods
-        raise ValueError(f"a small tree can't be computed: {type(error).__name__}: {error}") from error
+    _try_out(algorithm)
     return algorithm
 
 
 def _try_out(algorithm: Algorithm) -> None:
-    settings = read_settings(algorithm.name, algorithm.parameters, {})
-    if not isinstance(algorithm.properties(settings), Properties):
+    try:
+        settings = read_settings(algorithm.name, algorithm.parameters, {})
+        properties = algorithm.properties(settings)
+    except Exception as error:  # whatever a package does in its methods
+        raise ValueError(f"its properties can't be read: {type(error).__name__}: {error}") from error
+    if not isinstance(properties, Properties):
         raise ValueError("its method properties must give Properties")
-    tree, _ = FairshareTree.from_columns([-1, 0, 0], [1.0, 2.0, 1.0], is_user=[False, True, True])
-    prepared = prepare(tree)
-    result = algorithm.compute(prepared, compare_usage(prepared, np.array([0.0, 3.0, 0.0]), None), settings)
-    if not isinstance(result, PriorityResult):
-        raise ValueError("its method compute must give a PriorityResult")
-    arrays = {name: getattr(result, name) for name in ("usage", "target", "actual", "priority", "rank", "factor")}
-    arrays |= {name: column.values for name, column in result.columns.items()}
-    for name, values in arrays.items():
-        if np.shape(values) != (tree.n_entries,) or np.isnan(np.asarray(values, dtype=np.float64)).any():
-            raise ValueError(f"its {name} of a small tree must be {tree.n_entries} numbers, none of them NaN")
-    if not ((result.factor >= 0) & (result.factor <= 1)).all():
-        raise ValueError("its factors of a small tree must be from 0 to 1")
+    for parent, shares, used in _TREES:
+        is_leaf = [row not in parent for row in range(len(parent))]
+        tree, _ = FairshareTree.from_columns(parent, shares, is_user=is_leaf)
+        prepared = prepare(tree)
+        compared = compare_usage(prepared, np.array(used), None)
+        try:
+            result = run_foreign("", algorithm, prepared, compared, settings)
+        except PackageFailed as error:
+            raise ValueError(f"a small tree can't be computed: {error.reason}") from error
+        _check_explanation(algorithm, result)
+
+
+def _check_explanation(algorithm: Algorithm, result: PriorityResult) -> None:
+    explanation = getattr(algorithm, "explanation", None)
+    if explanation is None:
+        return
+    if not isinstance(explanation, Explanation):
+        raise ValueError("its explanation must be an Explanation")
+    named = (explanation.component, explanation.used, explanation.promised, explanation.own_ratio, explanation.exponent)
+    missing = [name for name in named if name and name not in result.columns]
+    if missing:
+        raise ValueError(f"its explanation names the column {missing[0]!r}, which its result doesn't have")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
-from apps.engine.arrays import BoolArray, FloatArray
+from apps.engine.arrays import FloatArray
+from apps.engine.operator_trial import Agreement, check_redistribution, compare_orders
 from apps.engine.operators import Operator
 
-# Priorities nearer to each other than this are taken as equal, so that rounding is no disagreement.
-_EQUAL = 1e-9
+__all__ = [
+    "Agreement",
+    "check_redistribution",
+    "compare_orders",
+    "equal_split_targets",
+    "state_of_same_priority",
+    "virtual_targets",
+]  # fmt: skip
 
 
 def state_of_same_priority(operator: Operator, target: FloatArray, actual: FloatArray, other: FloatArray) -> FloatArray:
@@ -24,35 +29,6 @@ def state_of_same_priority(operator: Operator, target: FloatArray, actual: Float
         return operator.state(operator(target, actual), other)  # says that there is none
     state: FloatArray = operator.inverse(operator(target, actual), other)
     return state
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Pairs of entries that two ways put in an order: compared ones, and those put the other way round."""
-
-    pairs: int
-    reversed_pairs: int
-    example: tuple[float, float, float, float] | None  # t_i, s_i, t_j, s_j of a reversed pair
-
-    @property
-    def share(self) -> float:
-        """0..1; 1 where they always agree."""
-        return 1.0 - self.reversed_pairs / self.pairs if self.pairs else 1.0
-
-    @property
-    def is_full(self) -> bool:
-        return self.reversed_pairs == 0
-
-
-def compare_orders(one: Operator, other: Operator, *, steps: int = 12) -> Agreement:
-    """Do both order every pair of inputs of a grid alike? Targets and actuals are 1/steps … (steps − 1)/steps.
-
-    Equal for one and apart for the other counts as reversed. Full agreement on a grid shows that no counterexample is
-    on it; that operators are equivalent follows from eq. 16, which is what `state_of_same_priority` gives.
-    """
-    points = np.arange(1, steps) / steps
-    t, s = (axis.ravel() for axis in np.meshgrid(points, points))
-    return _agreement(one(t, s), other(t, s), t, s)
 
 
 def virtual_targets(target: npt.ArrayLike, is_active: npt.ArrayLike) -> FloatArray:
@@ -76,31 +52,3 @@ def equal_split_targets(target: npt.ArrayLike, is_active: npt.ArrayLike) -> Floa
         return np.zeros_like(t)
     given: FloatArray = np.where(active, t + t[~active].sum() / active.sum(), 0.0)
     return given
-
-
-def check_redistribution(operator: Operator, *, steps: int = 12, active_share: float = 0.5) -> Agreement:
-    """Is the order under virtual targets the order under the given ones? Eq. 15 on a grid.
-
-    Entries have t' = i/steps and t = active_share · t', the rest of the shares being idle. Full agreement means that
-    the operator brings active entries to their virtual targets: unused share is handed on in proportion.
-    """
-    points = np.arange(1, steps) / steps
-    wished, s = (axis.ravel() for axis in np.meshgrid(points, points))
-    return _agreement(operator(wished, s), operator(active_share * wished, s), active_share * wished, s)
-
-
-def _agreement(one: FloatArray, other: FloatArray, t: FloatArray, s: FloatArray) -> Agreement:
-    reversed_pairs, example = 0, None
-    for i in range(len(t)):
-        differ = _sign(one[i] - one[:i]) != _sign(other[i] - other[:i])
-        count = int(differ.sum())
-        if count and example is None:
-            j = int(np.argmax(differ))
-            example = (float(t[i]), float(s[i]), float(t[j]), float(s[j]))
-        reversed_pairs += count
-    return Agreement(len(t) * (len(t) - 1) // 2, reversed_pairs, example)
-
-
-def _sign(difference: FloatArray) -> npt.NDArray[np.int8]:
-    is_apart: BoolArray = np.abs(difference) > _EQUAL
-    return (np.sign(difference) * is_apart).astype(np.int8)

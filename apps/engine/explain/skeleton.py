@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apps.engine.algorithms import PriorityResult, explanation_of, get_algorithm
+from apps.engine.algorithms import PriorityResult, compute_prepared, explanation_of, get_algorithm
 from apps.engine.algorithms.inputs import compared_again, prepare
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.explain.walk import compared_values, lineage, tie_width
@@ -77,8 +77,7 @@ class Skeleton:
 
     def _compute(self, tree: FairshareTree, usage: FloatArray, group_usage: FloatArray) -> PriorityResult:
         prepared = prepare(tree)
-        algorithm = get_algorithm(self.result.settings["name"])
-        return algorithm.compute(prepared, compared_again(prepared, usage, group_usage), self.result.settings)
+        return compute_prepared(prepared, compared_again(prepared, usage, group_usage), self.result.settings)
 
 
 def skeleton(result: PriorityResult, one: int, other: int) -> Skeleton:

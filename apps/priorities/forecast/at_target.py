@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apps.engine.errors import PackageFailed
 from apps.engine.explain.skeleton import skeleton
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.selectors.contrasts import result_of
@@ -12,7 +13,10 @@ def at_target_said(snapshot: ServedSnapshot, leaf: int, level: int) -> list[Said
     """Nothing where levels decide, where the level is on target, and where its target can't be met by its own usage."""
     if snapshot.order.explanation.kind != "ratio":
         return []
-    factor = factor_at_target(snapshot, leaf, level)
+    try:
+        factor = factor_at_target(snapshot, leaf, level)
+    except PackageFailed:
+        return []
     if factor is None:
         return []
     facts = {"factor": factor, "other_factor": float(snapshot.values.factor[leaf])}

@@ -18,7 +18,7 @@ from apps.errors import FieldProblem, Invalid
 from apps.policies.algorithm_fit import refuse_misfit
 from apps.policies.scope import rules_all
 from apps.policies.settings import PolicySettings
-from apps.priorities.carried import simulate
+from apps.priorities.carried import simulate_or_refuse
 from apps.priorities.selectors.rows import PolicyView, open_view
 
 MOST_ALGORITHMS = 4
@@ -111,7 +111,8 @@ def compare_algorithms(
         problem = FieldProblem("algorithms", f"must be 1 to {MOST_ALGORITHMS}")
         raise Invalid(f"{problem.where} {problem.message}.", fields=[problem])
     wanted = [read_or_refuse(given) if given else dict(view.settings.algorithm) for given in algorithms]
-    results = [simulate(view.snapshot, view.tree, algorithm=settings) for settings in wanted]
+    tried = [_tried(view, settings) for settings in wanted]
+    results = [result for result, _refused in tried]
     leaves, spread = _leaves(view, results)
     order = np.argsort(-spread, kind="stable")
     if by_rank or not spread.any():
@@ -123,7 +124,10 @@ def compare_algorithms(
         revision=view.revision,
         as_of=view.as_of,
         settings=view.settings,
-        sides=tuple(_side(view, *each) for each in zip(wanted, results, strict=True)),
+        sides=tuple(
+            Side(settings, 0 if result is None else result.n_ranked, refused)
+            for settings, (result, refused) in zip(wanted, tried, strict=True)
+        ),
         leaves=tuple(_leaf(view, results, int(leaves[at]), int(spread[at])) for at in shown.tolist()),
         n_leaves=len(leaves),
         n_moved=int((spread > 0).sum()),
@@ -141,10 +145,15 @@ def read_or_refuse(given: Mapping[str, Any]) -> dict[str, Any]:
         ) from None
 
 
-def _side(view: PolicyView, settings: Mapping[str, Any], result: PriorityResult | None) -> Side:
-    if result is not None:
-        return Side(settings, result.n_ranked)
-    return Side(settings, 0, _misfit(view, settings))
+def _tried(view: PolicyView, settings: Mapping[str, Any]) -> tuple[PriorityResult | None, str]:
+    """The priorities under these settings, or why there are none."""
+    problem = _misfit(view, settings)
+    if problem or view.snapshot is None:
+        return None, problem
+    try:
+        return simulate_or_refuse(view.snapshot, view.tree, algorithm=settings), ""
+    except Invalid as error:
+        return None, error.message
 
 
 def _misfit(view: PolicyView, settings: Mapping[str, Any]) -> str:
@@ -154,6 +163,8 @@ def _misfit(view: PolicyView, settings: Mapping[str, Any]) -> str:
     try:
         refuse_misfit(view.tree, settings)
     except Invalid as error:
+        if error.code != "no_inherit":
+            return error.message
         first = int(np.argmax(view.tree.inherit))
         if view.visibility.may_see(first):
             return error.message

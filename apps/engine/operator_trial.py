@@ -1,0 +1,142 @@
+"""What a function of targets and actuals keeps on fixed points: definition, isolation, redistribution, order.
+
+The analysis asks it of our operators, and loading a package asks it of the operators that the package brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.engine.arrays import BoolArray, FloatArray
+
+Apply = Callable[[FloatArray, FloatArray], FloatArray]
+_TOLERANCE = 1e-12
+# Priorities nearer to each other than this are taken as equal, so that rounding is no disagreement.
+_EQUAL = 1e-9
+_CHOSEN = ((0.25, 0.5), (0.5, 0.25), (0.05, 0.0), (0.0, 0.3), (1.0, 0.9), (0.3, 0.3))
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What held on a grid of targets and actuals. Source: operators paper, eq. 1–4 and table 1.
+
+    is_in_range: −1..1. has_sign: 0 on target only, above below it. rises_with_target, falls_with_actual: strictly, on
+    (0, 1]. lowest_without_target: t = 0 < s gives −1. highest_without_usage: s = 0 < t gives 1. is_odd: F(s, t) is
+    −F(t, s), so that what an operator does below target it does above it.
+    """
+
+    is_in_range: bool
+    has_sign: bool
+    rises_with_target: bool
+    falls_with_actual: bool
+    lowest_without_target: bool
+    highest_without_usage: bool
+    is_odd: bool
+
+    @property
+    def is_operator(self) -> bool:
+        """Equations 1 to 3; the boundaries of equation 4 are wished for, not demanded."""
+        return self.is_in_range and self.has_sign and self.rises_with_target and self.falls_with_actual
+
+    @property
+    def has_boundaries(self) -> bool:
+        """Equation 4."""
+        return self.lowest_without_target and self.highest_without_usage
+
+    @property
+    def broken(self) -> str:
+        """The first part of the definition that doesn't hold, in words; "" where all do."""
+        words = (
+            (self.is_in_range, "its priorities must be numbers from −1 to 1"),
+            (self.has_sign, "its priority must be above 0 below the target, and below 0 above it"),
+            (self.rises_with_target, "its priority must rise with the target"),
+            (self.falls_with_actual, "its priority must fall with the actual"),
+        )
+        return next((text for holds, text in words if not holds), "")
+
+
+def check_definition(apply: Apply, *, steps: int = 40) -> Definition:
+    """Evaluate the operator at (i/steps, j/steps), i and j from 0 to steps; what holds there may fail between."""
+    points = np.arange(steps + 1) / steps
+    t, s = (axis.ravel() for axis in np.meshgrid(points, points, indexing="ij"))
+    flat = apply(t, s)
+    values = flat.reshape(steps + 1, steps + 1)  # rows targets, columns actuals
+    inner = values[1:, 1:]
+    return Definition(
+        is_in_range=bool((np.abs(flat) <= 1.0 + _TOLERANCE).all()),
+        has_sign=bool((np.sign(flat) == np.sign(t - s)).all()),
+        rises_with_target=bool((np.diff(inner, axis=0) > 0).all()),
+        falls_with_actual=bool((np.diff(inner, axis=1) < 0).all()),
+        lowest_without_target=bool((np.abs(values[0, 1:] + 1.0) <= _TOLERANCE).all()),
+        highest_without_usage=bool((np.abs(values[1:, 0] - 1.0) <= _TOLERANCE).all()),
+        is_odd=bool((np.abs(values + values.T) <= _TOLERANCE).all()),
+    )
+
+
+def is_entry_by_entry(apply: Apply) -> bool:
+    """Whether an entry's priority is the same alone, among others and in another order."""
+    t, s = (np.array(column) for column in zip(*_CHOSEN, strict=True))
+    together, backwards = apply(t, s), apply(t[::-1].copy(), s[::-1].copy())[::-1]
+    alone = np.concatenate([apply(t[i : i + 1], s[i : i + 1]) for i in range(len(t))])
+    return bool(np.array_equal(together, alone) and np.array_equal(together, backwards))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Pairs of entries that two ways put in an order: compared ones, and those put the other way round."""
+
+    pairs: int
+    reversed_pairs: int
+    example: tuple[float, float, float, float] | None  # t_i, s_i, t_j, s_j of a reversed pair
+
+    @property
+    def share(self) -> float:
+        """0..1; 1 where they always agree."""
+        return 1.0 - self.reversed_pairs / self.pairs if self.pairs else 1.0
+
+    @property
+    def is_full(self) -> bool:
+        return self.reversed_pairs == 0
+
+
+def compare_orders(one: Apply, other: Apply, *, steps: int = 12) -> Agreement:
+    """Do both order every pair of inputs of a grid alike? Targets and actuals are 1/steps … (steps − 1)/steps.
+
+    Equal for one and apart for the other counts as reversed. Full agreement on a grid shows that no counterexample is
+    on it; that operators are equivalent follows from eq. 16 of the operators paper.
+    """
+    points = np.arange(1, steps) / steps
+    t, s = (axis.ravel() for axis in np.meshgrid(points, points))
+    return _agreement(one(t, s), other(t, s), t, s)
+
+
+def check_redistribution(apply: Apply, *, steps: int = 12, active_share: float = 0.5) -> Agreement:
+    """Is the order under virtual targets the order under the given ones? Eq. 15 on a grid.
+
+    Entries have t' = i/steps and t = active_share · t', the rest of the shares being idle. Full agreement means that
+    the operator brings active entries to their virtual targets: unused share is handed on in proportion.
+    """
+    points = np.arange(1, steps) / steps
+    wished, s = (axis.ravel() for axis in np.meshgrid(points, points))
+    return _agreement(apply(wished, s), apply(active_share * wished, s), active_share * wished, s)
+
+
+def _agreement(one: FloatArray, other: FloatArray, t: FloatArray, s: FloatArray) -> Agreement:
+    reversed_pairs, example = 0, None
+    for i in range(len(t)):
+        differ = _sign(one[i] - one[:i]) != _sign(other[i] - other[:i])
+        count = int(differ.sum())
+        if count and example is None:
+            j = int(np.argmax(differ))
+            example = (float(t[i]), float(s[i]), float(t[j]), float(s[j]))
+        reversed_pairs += count
+    return Agreement(len(t) * (len(t) - 1) // 2, reversed_pairs, example)
+
+
+def _sign(difference: FloatArray) -> npt.NDArray[np.int8]:
+    is_apart: BoolArray = np.abs(difference) > _EQUAL
+    return (np.sign(difference) * is_apart).astype(np.int8)

@@ -1,0 +1,47 @@
+"""An algorithm or operator of an installed package that fails, so that priorities stay as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from apps.engine.errors import PackageFailed
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
+from apps.priorities.recompute import newest_ended
+
+if TYPE_CHECKING:
+    from apps.notices.models import Notice
+    from apps.notices.sight import Reader
+
+
+def find(place: PolicyPlace) -> Iterable[Finding]:
+    """As long as the newest recompute that has ended failed by it."""
+    run = newest_ended(place.policy)
+    if run is None or run.error_code != PackageFailed.code or place.terms_at(0) is None:
+        return
+    yield Finding(place.policy.slug, "bad", {"policy": place.policy.name, "error": run.error[:300]})
+
+
+def is_for(reader: Reader, _notice: Notice) -> bool:
+    """What is installed is the business of administrators."""
+    return reader.is_admin
+
+
+def tell(facts: Mapping[str, Any]) -> Sentence:
+    text = _("The priorities of %(policy)s are not computed any more; the last ones stay. %(error)s") % dict(facts)
+    return Sentence("failed_package", facts, text)
+
+
+KIND = Kind(
+    name="failed_package",
+    title=gettext_lazy("Failed packages"),
+    about=gettext_lazy("An algorithm or operator of an installed package fails, and the last priorities stay."),
+    watches="policy",
+    find=find,
+    is_for=is_for,
+    tell=tell,
+    leads_to="algorithm",
+)
