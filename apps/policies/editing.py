@@ -63,6 +63,7 @@ class Edit:
         self.touches: list[Touch] = []
         self.adjusting: list[Adjusting] = []
         self.index = 0
+        self.is_stored = False  # what is applied was checked when it was stored
         self.verb = ""  # what the present operation needs the right to do
         self.n_entries = len(tree.base)
 

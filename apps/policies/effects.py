@@ -50,6 +50,7 @@ def outcome_of(change_set: ChangeSet, base: TreeColumns) -> Outcome:
         change_set.operations,
         settings=settings_of(policy, change_set.base_number),
         archived=lambda uid: load_archived(policy, uid, change_set.base_number),
+        is_stored=True,
     )
 
 

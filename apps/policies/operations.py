@@ -68,11 +68,13 @@ def work_out(
     guard: Guard | None = None,
     archived: Archived | None = None,
     limited: bool = True,
+    is_stored: bool = False,
 ) -> Outcome:
     """Apply all operations in order, or raise at the first that can't be.
 
     archived: gives an archived entry with its subtree as it last was (parents first), nothing when there is none.
-    limited: no more operations than a change set holds.
+    limited: no more operations than a change set holds. is_stored: to show what was checked before, so that an
+    algorithm whose package has gone since is no reason to refuse.
     """
     if not isinstance(operations, list | tuple) or not operations:
         empty = FieldProblem("operations", "must be a list with at least one operation")
@@ -80,6 +82,7 @@ def work_out(
     if limited and len(operations) > MOST_OPERATIONS:
         raise TooLarge(f"A change set holds at most {MOST_OPERATIONS:,} operations: publish a document instead.")
     edit = Edit(WorkingTree(tree), settings or PolicySettings(), guard or Unguarded(), archived or (lambda uid: ()))
+    edit.is_stored = is_stored
     resolved = [_do(edit, index, operation) for index, operation in enumerate(operations)]
     return Outcome(tree, edit.settings, resolved, edit.tree.changes(), tuple(edit.touches), tuple(edit.adjusting))
 
@@ -355,7 +358,8 @@ def _set_policy(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     if not isinstance(given, Mapping) or not given:
         raise edit.refusal("settings", "must be an object with the settings to change")
     try:
-        edit.settings = PolicySettings.from_json(given, base=edit.settings)
+        read = PolicySettings.from_operation if edit.is_stored else PolicySettings.from_json
+        edit.settings = read(given, base=edit.settings)
     except Invalid as error:
         here = f"operations[{edit.index}]"
         fields = [FieldProblem(f"{here}.{problem.where}", problem.message) for problem in error.fields]

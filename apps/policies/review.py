@@ -189,7 +189,10 @@ def _outcome(change_set: ChangeSet, policy: Policy, number: int, settings: Polic
     try:
         if is_document(change_set):
             return document_outcome(change_set, policy, base, number)
-        return work_out(base, change_set.operations, settings=settings, archived=lambda uid: load_archived(policy, uid))
+        return work_out(
+            base, change_set.operations, settings=settings, archived=lambda uid: load_archived(policy, uid),
+            is_stored=change_set.state not in _OPEN,
+        )  # fmt: skip
     except DomainError:
         return None
 

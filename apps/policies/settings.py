@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from apps.engine import decay
-from apps.engine.algorithms import get_algorithm, read_algorithm
+from apps.engine.algorithms import all_algorithms, get_algorithm, read_algorithm
 from apps.engine.errors import BadParameter
 from apps.engine.parameters import Parameter
 from apps.errors import FieldProblem, Invalid
@@ -68,6 +68,19 @@ class PolicySettings:
             return cls.from_json(data)
         except Invalid:
             return replace(cls.from_json({**data, "algorithm": {}}), algorithm=deepcopy(dict(algorithm)))
+
+    @classmethod
+    def from_operation(cls, given: Mapping[str, Any], *, base: PolicySettings) -> PolicySettings:
+        """What a stored operation leads to, even where a package with its algorithm, or the base's, has gone since."""
+        algorithm = given.get("algorithm", base.algorithm)
+        try:
+            return cls.from_json(given, base=base)
+        except Invalid:
+            if not isinstance(algorithm, Mapping) or algorithm.get("name", base.algorithm["name"]) in all_algorithms():
+                raise
+        rest = {part: value for part, value in given.items() if part != "algorithm"}
+        known = replace(base, algorithm=deepcopy(_DEFAULTS["algorithm"]))
+        return replace(cls.from_json(rest, base=known), algorithm=deepcopy(dict(algorithm)))
 
     def to_json(self) -> Json:
         """Everything, as it is stored in a revision."""

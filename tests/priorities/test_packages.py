@@ -13,7 +13,7 @@ import pytest
 from django.core.checks import CheckMessage
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.engine import operators
+from apps.engine import operator_trial, operators
 from apps.engine.algorithms import brought_algorithms, get_algorithm
 from apps.engine.analysis import measured
 from apps.engine.operators import brought_operators
@@ -164,8 +164,8 @@ def test_what_is_declared_stands_beside_what_is_measured(moody: Callable[[], Non
 
 def test_our_operators_keep_the_definition_that_packages_are_held_to() -> None:
     for operator in operators.all_operators():
-        assert operators.operator_trial.check_definition(operator).broken == ""
-        assert operators.operator_trial.is_entry_by_entry(operator)
+        assert operator_trial.check_definition(operator).broken == ""
+        assert operator_trial.is_entry_by_entry(operator)
 
 
 # --- On the real tree -------------------------------------------------------------------------------------------------

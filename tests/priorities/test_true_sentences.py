@@ -112,7 +112,7 @@ def _higher_factor(about: About, said: dict[str, Any]) -> bool:
     told, path = about.told, about.level.path
     higher = [each for each in told.competitors(path) if told.factor(each) > told.factor(path)]
     clearly = [each for each in higher if told.factor(each) > told.factor(path) * (1 + 1e-9)]
-    n = said["n_ahead"]
+    n = int(said["n_ahead"])
     return len(clearly) <= n <= len(higher) and said["n_siblings"] == len(told.competitors(path))
 
 
@@ -120,16 +120,17 @@ def _equal(about: About, said: dict[str, Any]) -> bool:
     """Leaves beside a leaf that are called equal share its rank, and all that share it are."""
     told, path = about.told, about.level.path
     if not about.is_leaf():
-        return 0 < said["n"] <= len(told.competitors(path))
+        return 0 < int(said["n"]) <= len(told.competitors(path))
     same = [each for each in told.competitors(path) if each in told.leaves and told.rank(each) == told.rank(path)]
     groups = [each for each in told.competitors(path) if each not in told.leaves]
-    return len(same) <= said["n"] <= len(same) + len(groups)
+    return len(same) <= int(said["n"]) <= len(same) + len(groups)
 
 
 def _rounded(about: About, said: dict[str, Any]) -> bool:
+    """As many siblings as have another priority and the same whole number."""
     values, own = about.told.snapshot.values, about.told.at(about.level.path)
     others = [about.told.at(each) for each in about.told.competitors(about.level.path)]
-    return said["n"] == sum(
+    return int(said["n"]) == sum(
         values.scalar[i] == values.scalar[own] and abs(values.priority[i] - values.priority[own]) > 1e-9 for i in others
     )
 
@@ -141,7 +142,7 @@ def _changes(about: About, said: dict[str, Any], sign: int) -> bool:
     damping = about.mine.settings.get("damping_factor", 1)
     above = 2.0 ** (-1 / damping) if at == 0 else told.factor(chain[at - 1].path)
     known = said["other_factor"] == pytest.approx(above) and said["factor"] == told.factor(about.level.path)
-    return known and (said["factor"] - said["other_factor"]) * sign >= 0
+    return bool(known and (said["factor"] - said["other_factor"]) * sign >= 0)
 
 
 def _most_change(about: About, said: dict[str, Any], sign: int) -> bool:

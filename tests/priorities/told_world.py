@@ -129,7 +129,8 @@ class Told:
 def worlds(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, float]]:
     """A small tree with few different numbers, so that entries tie, and usage at its leaves."""
     root: dict[str, Any] = {"name": "grid", "shares": 1, "children": []}
-    groups, usage, count = [(root, "", 0)], {}, [0]
+    groups, count = [(root, "", 0)], [0]
+    usage: dict[str, float] = {}
     for number in range(draw(st.integers(2, 11))):
         parent, path, depth = groups[draw(st.integers(0, len(groups) - 1))]
         kind = draw(st.sampled_from(("group", "group", "user", "user", "user", "service", "reserve")))
