@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from apps.errors import FieldProblem, Invalid
+from apps.priorities.convergence.by_hour import refuse_windowed
 from apps.priorities.convergence.counting import (
     DAY_S,
     PARENT,
@@ -33,6 +34,7 @@ from apps.priorities.series.columns import SeriesState
 
 OVERLAYS = ("band", "changes", "demand", "gaps")
 ALL = "all"
+HOUR = "hour"  # of `step`: the last seven days by the hour
 TODAY = "today"  # of `measure`: all days against the head revision
 
 
@@ -48,6 +50,7 @@ class Asked:
     problem: str = ""
     problem_at: str = ""
     against_today: bool = False
+    by_hour: bool = False
 
     def shows(self, overlay: str) -> bool:
         return overlay in self.overlays
@@ -57,7 +60,9 @@ class Asked:
         counting = replace(self.counting, **{name: changes[name] for name in ("view", "of") if name in changes})
         last = changes.get("last", self.last)
         found: dict[str, Any] = {}
-        if last:
+        if changes.get("by_hour", self.by_hour and "last" not in changes):
+            found["step"] = HOUR
+        elif last:
             found |= {} if last == str(USUAL_DAYS) else {"days": last}
         else:
             found |= {"from": self.period.from_on.isoformat(), "to": self.period.to_on.isoformat()}
@@ -80,14 +85,19 @@ def read_asked(request: HttpRequest, state: SeriesState, now: datetime) -> Asked
     here, given = today_of(now), request.GET
     chosen = tuple(given.getlist("overlay"))
     overlays = tuple(name for name in OVERLAYS if name in chosen) if chosen else OVERLAYS
+    by_hour = given.get("step") == HOUR or (state.through_on is None and state.hours_through_at is not None)
     try:
         counting = _counting(given.get("view", ""), given.get("of", ""), given.get("window", ""))
+        if by_hour:
+            refuse_windowed(counting)
         period, last = _period(given.get("days", ""), given.get("from", ""), given.get("to", ""), state, here)
     except Invalid as problem:
         usual = usual_period(state, here)
         where = problem.fields[0].where if problem.fields else ""
-        return Asked(usual, Counting(), str(USUAL_DAYS), overlays, problem.message, where)
-    return Asked(period, counting, last, overlays, against_today=given.get("measure") == TODAY)
+        return Asked(usual, Counting(), str(USUAL_DAYS), overlays, problem.message, where, by_hour=by_hour)
+    return Asked(
+        period, counting, last, overlays, against_today=given.get("measure") == TODAY and not by_hour, by_hour=by_hour
+    )
 
 
 def _counting(view: str, of: str, window: str) -> Counting:
@@ -121,11 +131,18 @@ class Choice:
 
 def periods(asked: Asked) -> list[Choice]:
     labels = {"7": _("7 d"), "30": _("30 d"), "90": _("90 d"), "365": _("1 y"), ALL: _("all")}
-    return [Choice(label, asked.query(last=last), asked.last == last) for last, label in labels.items()]
+    by_hour = Choice(_("7 d by hour"), asked.query(by_hour=True), asked.by_hour)
+    days = [
+        Choice(label, asked.query(last=last), asked.last == last and not asked.by_hour)
+        for last, label in labels.items()
+    ]
+    return [by_hour, *days]
 
 
 def ways_to_count(asked: Asked) -> list[Choice]:
     labels = {"decayed": _("Decayed"), "windowed": _("Windowed"), "raw": _("Raw")}
+    if asked.by_hour:
+        del labels[WINDOWED]
     return [Choice(label, asked.query(view=view), asked.counting.view == view) for view, label in labels.items()]
 
 

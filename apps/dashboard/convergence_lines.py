@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from math import isfinite
 from typing import Any
 
@@ -187,25 +187,28 @@ def label_of(found: Convergence, row: int, counts: Counts, reason: str) -> str:
         return f"{name}: {reason}"
     said = {"name": name, "actual": presentation.percent(last(found.actual[row])),
             "target": presentation.percent(last(found.target[row]))}  # fmt: skip
+    steps = _("hours") if found.is_by_hour else _("days")
     text = _("%(name)s: actual %(actual)s against a target of %(target)s") % said
     for n, words in (
-        (counts.idle, _("no demand on %(n)s of %(of)s days")),
-        (counts.starved, _("jobs waited below the target on %(n)s of %(of)s days")),
-        (counts.missing, _("data is missing on %(n)s of %(of)s days")),
-        (int(found.before_entry[row].sum()), _("%(n)s of %(of)s days are from before the entry")),
+        (counts.idle, _("no demand on %(n)s of %(of)s %(steps)s")),
+        (counts.starved, _("jobs waited below the target on %(n)s of %(of)s %(steps)s")),
+        (counts.missing, _("data is missing on %(n)s of %(of)s %(steps)s")),
+        (int(found.before_entry[row].sum()), _("%(n)s of %(of)s %(steps)s are from before the entry")),
     ):
         if n:
-            text += "; " + words % {"n": presentation.count(n), "of": presentation.count(len(found.on))}
+            text += "; " + words % {"n": presentation.count(n), "of": presentation.count(len(found.on)), "steps": steps}
     return text
 
 
 def short_day(day: date) -> str:
-    return formats.date_format(day, "j M")
+    return formats.date_format(day, "j M, H:i" if isinstance(day, datetime) else "j M")
 
 
 def _labels(on: Sequence[date]) -> list[str]:
     """What the axis calls the days; with the year where there are several."""
     form = "j M" if on and on[0].year == on[-1].year else "M Y"
+    if on and isinstance(on[0], datetime):
+        return _few_labels(on, "H:i" if on[0].toordinal() == on[-1].toordinal() else "j M, H:i")
     return [formats.date_format(day, form) for day in on] if len(on) < 32 else _few_labels(on, form)
 
 
@@ -273,7 +276,7 @@ def _readout(found: Convergence, row: int, maximum: float) -> dict[str, str]:
         if not len(found.on)
         else {
             "from": found.on[0].isoformat(),
-            "step": str((found.on[-1] - found.on[0]).days // max(len(found.on) - 1, 1)),
+            "step": "" if found.is_by_hour else str((found.on[-1] - found.on[0]).days // max(len(found.on) - 1, 1)),
             "max": f"{maximum:g}",
             "actual": _numbers(found.actual[row]),
             "target": _numbers(found.target[row]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from apps.priorities.convergence.before_entry import BEFORE_ENTRY
@@ -20,6 +21,6 @@ def state_words(state: str) -> str:
 
 
 def readout_words() -> dict[str, str]:
-    """What a script says for the letters."""
+    """What a script says for the letters, and the zone in which it writes hours."""
     words = {letter: state_words(state) for state, letter in LETTERS.items() if state}
-    return {"actual": _("actual"), "target": _("target"), "-": "", **words}
+    return {"actual": _("actual"), "target": _("target"), "-": "", "zone": settings.TIME_ZONE, **words}

@@ -238,6 +238,10 @@ class Series(models.Model):
     carry = models.BinaryField(null=True)
     carry_digest = models.CharField(max_length=64, blank=True, default="")
     built_at = models.DateTimeField(null=True)
+    # The same by the hour, of the last seven days: hours before `hours_through_at` are made of `hours_inputs`.
+    hours_from_at = models.DateTimeField(null=True)
+    hours_through_at = models.DateTimeField(null=True)
+    hours_inputs = models.JSONField(default=dict)
 
     def __str__(self) -> str:
         return f"daily series of {self.policy_id} through {self.through_on}"
@@ -291,6 +295,41 @@ class SeriesTile(models.Model):
 
     def __str__(self) -> str:
         return f"{self.policy_id} in the month of {self.month_on}, block {self.block}"
+
+
+class SeriesHour(models.Model):
+    """What is one number an hour, of the last seven days."""
+
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
+    begins_at = models.DateTimeField()
+    revision_number = models.PositiveIntegerField()
+    is_before_first = models.BooleanField()
+    root_used = models.FloatField()
+    root_decayed = models.FloatField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["policy", "begins_at"], name="priorities_serieshour_once")]
+
+    def __str__(self) -> str:
+        return f"{self.policy_id} at {self.begins_at}"
+
+
+class SeriesHourTile(models.Model):
+    """The hours of one day (UTC) of some neighbouring slots, laid out as a SeriesTile."""
+
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
+    day_on = models.DateField()
+    block = models.PositiveIntegerField()
+    data = models.BinaryField()
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["policy", "block", "day_on"], name="priorities_serieshourtile_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.policy_id} on {self.day_on}, block {self.block}"
 
 
 class Fallback(models.Model):

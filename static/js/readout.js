@@ -1,4 +1,4 @@
-// Day by day along a panel, with the pointer or with arrow keys: what a panel draws, said in words and numbers.
+// Day by day, or hour by hour, along a panel, with the pointer or with arrow keys: what a panel draws, said in words and numbers.
 import { announce } from "./shell.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -6,6 +6,7 @@ const LEFT = 26, TOP = 6;
 const lang = document.documentElement.lang || "en";
 const dayForm = new Intl.DateTimeFormat(lang, { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
 const words = JSON.parse(document.querySelector("[data-readout-words]")?.dataset.readoutWords ?? "{}");
+const hourForm = new Intl.DateTimeFormat(lang, { day: "numeric", month: "short", hour: "numeric", minute: "2-digit", hour12: false, timeZone: words.zone || "UTC" });
 
 function numbers(text) {
   return text.split(",").map((one) => (one === "" ? null : Number(one)));
@@ -20,7 +21,9 @@ function prepare(svg) {
   if (!from || svg.dataset.ready) return;
   svg.dataset.ready = "yes";
   const days = numbers(actual), wanted = numbers(target), n = days.length;
-  const first = Date.parse(`${from}T00:00:00Z`);
+  const first = step ? Date.parse(`${from}T00:00:00Z`) : Date.parse(from);
+  const stepMs = step ? Number(step) * 86400000 : 3600000;
+  const form = step ? dayForm : hourForm;
   const cursor = document.createElementNS(SVG, "path");
   cursor.setAttribute("class", "cursor");
   cursor.setAttribute("visibility", "hidden");
@@ -41,7 +44,7 @@ function prepare(svg) {
   }
 
   function text(i) {
-    const day = dayForm.format(new Date(first + i * Number(step) * 86400000));
+    const day = form.format(new Date(first + i * stepMs));
     const said = [day, `${words.actual} ${percent(days[i])}`, `${words.target} ${percent(wanted[i])}`, words[states[i]]];
     return said.filter(Boolean).join(" · ");
   }

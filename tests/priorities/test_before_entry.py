@@ -88,7 +88,7 @@ def test_some_entries_that_came_later_are_counted_in_the_verdict(mounted: Site) 
     publish(mounted, [*MOUNTED, *children(new={"": 5, "dan": 1})], AS_OF - DAY / 5)
     found = look(mounted)
     assert found.states[row(found, "new")].tolist() == ["before_entry"] * 3
-    assert ("days_before_entry", 3) in [(one.key, one.values.get("n")) for one in found.verdict]
+    assert ("before_some_entries", 3) in [(one.key, one.values.get("n")) for one in found.verdict]
 
 
 def test_days_are_measured_against_the_policy_of_today_and_labelled(mounted: Site) -> None:

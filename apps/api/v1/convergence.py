@@ -16,12 +16,14 @@ from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.v1.lists import asked, decode_cursor, encode_cursor
 from apps.api.v1.places import entry_uid
 from apps.api.v1.priorities import NumberField
+from apps.priorities.convergence.by_hour import get_convergence_by_hour
 from apps.priorities.convergence.counting import DAY_S, OFS, VIEWS, read_counting
 from apps.priorities.convergence.period import DAILY_UP_TO, read_period, today_of
 from apps.priorities.convergence.reading import Convergence, by_weeks, get_convergence, get_series_state
 
 PAGE = 24
-STEPS = ("day", "week")
+HOUR = "hour"
+STEPS = ("day", "week", HOUR)
 STATES = ("on", "over", "starved", "met", "no_demand", "inferred", "before_entry", "")
 MEASURES = ("then", "today")
 
@@ -37,7 +39,10 @@ class ConvergenceFilterSerializer(serializers.Serializer[Any]):
         MEASURES, required=False, default="then",
         help_text="today: all days against the head revision, for who is told names; at most 100 days",
     )  # fmt: skip
-    step = serializers.ChoiceField(STEPS, required=False, help_text="By weeks by default where it is over 400 days")
+    step = serializers.ChoiceField(
+        STEPS, required=False,
+        help_text="By weeks by default where it is over 400 days; hour: the last seven days, whatever the period",
+    )  # fmt: skip
     cursor = serializers.CharField(max_length=200, required=False)
 
     def get_fields(self) -> dict[str, Any]:
@@ -84,6 +89,8 @@ class SeriesBuiltSerializer(serializers.Serializer[Any]):
     stale_from_on = serializers.DateField(allow_null=True)
     run = serializers.IntegerField(allow_null=True)
     progress = serializers.FloatField(allow_null=True)
+    hours_from_at = serializers.DateTimeField(allow_null=True)
+    hours_through_at = serializers.DateTimeField(allow_null=True)
 
 
 class MissingDaySerializer(serializers.Serializer[Any]):
@@ -113,7 +120,8 @@ class ConvergenceSerializer(serializers.Serializer[Any]):
     built = SeriesBuiltSerializer()
     verdict = SentenceSerializer(many=True)
     figures = ConvergenceFiguresSerializer()
-    days = serializers.ListField(child=serializers.DateField())
+    days = serializers.ListField(child=serializers.DateField(), help_text="Empty by the hour")
+    hours = serializers.ListField(child=serializers.DateTimeField(), help_text="By the hour: when each begins")
     revisions = serializers.ListField(child=serializers.IntegerField(), help_text="In force at each day's end")
     before_first = serializers.ListField(child=serializers.BooleanField(), help_text="Nothing was published yet")
     missing = MissingDaySerializer(many=True)
@@ -137,25 +145,25 @@ class ConvergenceView(APIView):
         operation_id="get_convergence", parameters=[ConvergenceFilterSerializer], responses=ConvergenceSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """The children of an entry day by day: what each used of their parent beside what it was promised.
+        """The children of an entry day by day, or by the hour: what each used of their parent beside its target.
 
         Figures and verdict are of every day, also where the results are told by weeks. Days outside what is built are
         left out; `built` says which there are.
         """
         given, actor = asked(ConvergenceFilterSerializer, request), actor_of(request)
         scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ
-        state = get_series_state(policy_slug=policy, actor=actor, scope=scope)
-        today = today_of(clock.now())
-        period = read_period(given.get("from", ""), given.get("to", ""), state=state, today=today)
-        found = get_convergence(
-            policy_slug=policy,
-            actor=actor,
-            uid=entry_uid(request, policy, given["entry"]) if "entry" in given else None,
-            period=period,
-            counting=read_counting(given["view"], given["of"], given.get("window_s")),
-            against_today=given["measure"] == "today",
-            scope=scope,
-        )
+        uid = entry_uid(request, policy, given["entry"]) if "entry" in given else None
+        counting = read_counting(given["view"], given["of"], given.get("window_s"))
+        if given.get("step") == HOUR:
+            found = get_convergence_by_hour(policy_slug=policy, actor=actor, uid=uid, counting=counting, scope=scope)
+        else:
+            state = get_series_state(policy_slug=policy, actor=actor, scope=scope)
+            today = today_of(clock.now())
+            period = read_period(given.get("from", ""), given.get("to", ""), state=state, today=today)
+            found = get_convergence(
+                policy_slug=policy, actor=actor, uid=uid, period=period, counting=counting,
+                against_today=given["measure"] == "today", scope=scope,
+            )  # fmt: skip
         step = given.get("step", STEPS[found.period.n_days > DAILY_UP_TO])
         start = decode_cursor(given["cursor"], int) if "cursor" in given else 0
         return Response(_answer(found, step, max(start, 0)))
@@ -175,10 +183,12 @@ def _answer(found: Convergence, step: str, start: int) -> dict[str, Any]:
         "built": {
             "first_on": state.first_on, "through_on": state.through_on, "stale_from_on": state.stale_from_on,
             "run": state.run_id, "progress": state.progress,
+            "hours_from_at": state.hours_from_at, "hours_through_at": state.hours_through_at,
         },
         "verdict": [sentence.json() for sentence in found.verdict],
         "figures": _figures(found),
-        "days": list(shown.on),
+        "days": [] if shown.is_by_hour else list(shown.on),
+        "hours": list(shown.on) if shown.is_by_hour else [],
         "revisions": shown.days.revision.tolist(),
         "before_first": shown.days.is_before_first.tolist(),
         "missing": [{"on": day, "sources": list(sources)} for day, sources in sorted(found.gaps.items())],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +25,7 @@ from apps.dashboard.convergence_states import readout_words
 from apps.dashboard.downloads import csv_response
 from apps.dashboard.htmx import SeeOther, fragment
 from apps.errors import TooLarge
+from apps.priorities.convergence.by_hour import get_convergence_by_hour
 from apps.priorities.convergence.period import DAILY_UP_TO, there_are
 from apps.priorities.convergence.reading import Convergence, by_weeks, get_convergence, get_series_state
 from apps.priorities.convergence.words import Sentence
@@ -75,8 +77,10 @@ def days_csv(request: HttpRequest, policy: str, uid: UUID | None = None, name: s
     """Every day of every member as numbers; of an entry without children its own days."""
     _asked, found = _read(request, policy, uid, itself="itself" in request.GET)
     what = lines.name_slug(found.entry.name) if uid is not None else policy
-    file_name = f"{what}-convergence-{found.period.from_on}-{found.period.to_on}.csv"
-    return csv_response(file_name, drawing.CSV_HEADER, drawing.csv_rows(found))
+    by = "-by-hour" if found.is_by_hour else ""
+    file_name = f"{what}-convergence-{found.period.from_on}-{found.period.to_on}{by}.csv"
+    header = ("hour", *drawing.CSV_HEADER[1:]) if found.is_by_hour else drawing.CSV_HEADER
+    return csv_response(file_name, header, drawing.csv_rows(found))
 
 
 def _state(request: HttpRequest, policy: str) -> SeriesState:
@@ -94,6 +98,10 @@ def _read(request: HttpRequest, policy: str, uid: UUID | None, *, itself: bool =
 
 
 def _get(request: HttpRequest, policy: str, uid: UUID | None, asked: Asked, *, itself: bool) -> Convergence:
+    if asked.by_hour:
+        return get_convergence_by_hour(
+            policy_slug=policy, actor=actor_of(request), uid=uid, itself=itself, counting=asked.counting
+        )
     return get_convergence(
         policy_slug=policy, actor=actor_of(request), uid=uid, itself=itself, period=asked.period,
         counting=asked.counting, against_today=asked.against_today,
@@ -119,6 +127,7 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
         "n_overlays": len(asked.overlays),
         "today_query": asked.query(against_today=True),
         "then_query": asked.query(against_today=False),
+        "hours_are_late": _hours_are_late(found),
         "base": base,
         "query": asked.query(),
         "members": list(drawing.member_rows(found)),
@@ -179,6 +188,7 @@ def _of_itself(request: HttpRequest, asked: Asked, found: Convergence, uid: UUID
         "own_small": small,
         "own_verdict": own.verdict,
         "own_days": drawing.day_rows(drawn),
+        "day_form": "j M Y, H:i" if drawn.is_by_hour else "j M Y",
         "local_only": _once([*own.local_only, *found.local_only]),
         "parent": parent,
         "up": f"{up}?{asked.query()}" if asked.query() else up,
@@ -198,6 +208,12 @@ def _building(request: HttpRequest, policy: str, state: SeriesState) -> dict[str
         "building_url": reverse("dashboard:convergence-building", kwargs={"policy": policy}),
         "stale_from": state.stale_from_on,
     }
+
+
+def _hours_are_late(found: Convergence) -> bool:
+    """Whether hours that ended are missing though nobody is at work on them."""
+    through_at = found.state.hours_through_at
+    return through_at is not None and found.state.run_id is None and clock.now() - through_at > timedelta(hours=2)
 
 
 def _gap_words(found: Convergence) -> str:

@@ -14,6 +14,7 @@ from apps.priorities.convergence.period import Period
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.series.against_today import load_against_today
 from apps.priorities.series.columns import DailySeries, Mask
+from apps.priorities.series.hours_reading import load_hours
 from apps.priorities.series.reading import load_children, load_series
 from apps.priorities.series.telling import as_told
 
@@ -73,14 +74,30 @@ def find_members(
 
 
 def _against_today(view: PolicyView, at: int, period: Period, *, itself: bool) -> Found:
-    children = [] if itself else view.visible_children(at)
-    shown = _largest(view, children, MOST_MEMBERS) if children else [at]
+    shown, n_all = _shown(view, at, itself=itself)
     uids = [view.tree.uuid(i) for i in shown]
-    series = load_against_today(view.policy, uids, from_on=period.from_on, to_on=period.to_on)
+    return _outright(
+        view, shown, n_all, load_against_today(view.policy, uids, from_on=period.from_on, to_on=period.to_on)
+    )
+
+
+def find_members_by_hour(view: PolicyView, at: int, *, itself: bool = False) -> Found:
+    """The same by the hour. What is told by sums is not told: two sums an hour apart differ by one person's use."""
+    shown, n_all = _shown(view, at, itself=itself)
+    return _outright(view, shown, n_all, load_hours(view.policy, [view.tree.uuid(i) for i in shown]))
+
+
+def _shown(view: PolicyView, at: int, *, itself: bool) -> tuple[list[int], int]:
+    """Entries of the head, and how many there are."""
+    children = [] if itself else view.visible_children(at)
+    return (_largest(view, children, MOST_MEMBERS), len(children)) if children else ([at], 1)
+
+
+def _outright(view: PolicyView, shown: list[int], n_all: int, series: DailySeries) -> Found:
+    """Told of those alone of which everything is."""
     outright = view.visibility.outright[np.array(shown, np.int64)]
     told = np.repeat(outright[:, None], len(series.days.on), axis=1)
-    members = [_member(view, i, view.tree.uuid(i), {}) for i in shown]
-    return Found(members, series, told, len(children) or 1)
+    return Found([_member(view, i, view.tree.uuid(i), {}) for i in shown], series, told, n_all)
 
 
 def _largest(view: PolicyView, children: Sequence[int], most: int) -> list[int]:

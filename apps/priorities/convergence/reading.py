@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -97,6 +97,10 @@ class Convergence:
     def is_built(self) -> bool:
         return self.state.through_on is not None
 
+    @property
+    def is_by_hour(self) -> bool:
+        return bool(self.on) and isinstance(self.on[0], datetime)
+
     def order(self) -> list[int]:
         """Rows by how far off they are on their last known day, the furthest first; those not known last."""
         last = [_last_known(row) for row in np.abs(self.deviation)]
@@ -128,11 +132,7 @@ def get_convergence(
 
     against_today: all days are measured against the head, and not each against the revision of its end.
     """
-    view = open_view(policy_slug=policy_slug, actor=actor, scope=scope)
-    if uid is None and actor.token is not None:
-        uid = actor.token.subtree_uid  # what it is bound to is the whole for it
-    at = view.visibility.require(0) if uid is None else view.require(uid)
-    alone = itself or not len(view.tree.children(at))
+    view, at, alone = open_entry(policy_slug=policy_slug, actor=actor, uid=uid, itself=itself, scope=scope)
     whole = period.starting_earlier(counting.days_before)
     found = find_members(view, at, whole, itself=alone, against_today=against_today)
     shares, told = _shares(found, period, counting, view)
@@ -144,24 +144,39 @@ def get_convergence(
     n_hidden = int((~told.any(axis=1)).sum()) if shares.on else 0
     return Convergence(
         policy_slug=view.policy.slug, policy_name=view.policy.name, revision=view.revision, settings=view.settings,
-        entry=view.row(at), way=view.rows(i for i in view.tree.ancestors(at) if view.visibility.may_see(i)),
+        entry=view.row(at), way=way_to(view, at),
         itself=alone, period=period, counting=counting, state=state,
         members=found.members, n_all=found.n_all, days=days, told=told,
         idle=quiet & shown.knows_waiting, idle_inferred=quiet & ~shown.knows_waiting,
         actual=shares.actual, target=shares.target, slack=shares.slack, states=shares.states,
         figures=measure(shares, days),
         verdict=verdict_of_one(shares) if alone and not n_hidden else verdict(shares, n_not_told=n_hidden),
-        published=_published(view, period, days.on, zone),
+        published=published_in(view, period, {day: place for place, day in enumerate(days.on)}, zone),
         gaps=_gaps(period, days.on, view.now, zone, actor) if days.on else {},
         local_only=local_only(
-            view, _compared_in(view, at, alone=alone), [] if alone else [one.uid for one in found.members],
+            view, compared_in(view, at, alone=alone), [] if alone else [one.uid for one in found.members],
             state.local_since, days.on[-1], zone,
         ) if days.on else [],
         measured_against=view.revision if against_today else None,
     )  # fmt: skip
 
 
-def _compared_in(view: PolicyView, at: int, *, alone: bool) -> int:
+def open_entry(
+    *, policy_slug: str, actor: Actor, uid: UUID | None, itself: bool, scope: str
+) -> tuple[PolicyView, int, bool]:
+    """The policy, the entry's index, and whether it is looked at alone."""
+    view = open_view(policy_slug=policy_slug, actor=actor, scope=scope)
+    if uid is None and actor.token is not None:
+        uid = actor.token.subtree_uid  # what it is bound to is the whole for it
+    at = view.visibility.require(0) if uid is None else view.require(uid)
+    return view, at, itself or not len(view.tree.children(at))
+
+
+def way_to(view: PolicyView, at: int) -> list[EntryRow]:
+    return view.rows(i for i in view.tree.ancestors(at) if view.visibility.may_see(i))
+
+
+def compared_in(view: PolicyView, at: int, *, alone: bool) -> int:
     """The entry whose children are compared: an entry alone is one of its parent's."""
     return max(int(view.tree.parent[at]), 0) if alone else at
 
@@ -187,9 +202,8 @@ def _shares(found: Found, period: Period, counting: Counting, view: PolicyView) 
     return Shares(names, shown.days.on, actual, target, slack, states), told
 
 
-def _published(view: PolicyView, period: Period, on: Sequence[date], zone: ZoneInfo) -> list[Published]:
-    """Newest last; of very many the newest few hundred."""
-    place = {day: at for at, day in enumerate(on)}
+def published_in(view: PolicyView, period: Period, place: Mapping[date, int], zone: ZoneInfo) -> list[Published]:
+    """Newest last; of very many the newest few hundred. place: of each day, or of the begin of each hour."""
     revisions = Revision.objects.filter(
         policy=view.policy,
         published_at__gte=datetime.combine(period.from_on, datetime.min.time(), zone),
@@ -197,8 +211,9 @@ def _published(view: PolicyView, period: Period, on: Sequence[date], zone: ZoneI
     ).order_by("-number")
     found = []
     for number, at in revisions.values_list("number", "published_at")[:_MOST_REVISIONS]:
-        day = at.astimezone(zone).date()
-        found.append(Published(number, at, day, place.get(day, -1)))
+        here = at.astimezone(zone)
+        hour = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        found.append(Published(number, at, here.date(), place.get(hour, place.get(here.date(), -1))))
     return found[::-1]
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
-from typing import Literal
+from datetime import date, datetime
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,14 @@ class Shares:
     def deviation(self) -> F8:
         found: F8 = self.actual - self.target
         return found
+
+    @property
+    def is_by_hour(self) -> bool:
+        return bool(self.on) and isinstance(self.on[0], datetime)
+
+    def say_of_steps(self, key: str, **values: Any) -> Sentence:
+        """A sentence that counts days, or hours."""
+        return say(f"{key}_hours" if self.is_by_hour else key, **values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +131,7 @@ def verdict(shares: Shares, *, n_not_told: int = 0) -> list[Sentence]:
             say(course, n=n) for course in ("approaching", "steady") if (n := sum(o.course == course for o in known))
         ]
         if before.any():
-            found.append(say("days_before_entry", n=int(before.sum())))
+            found.append(shares.say_of_steps("before_some_entries", n=int(before.sum())))
     if n_not_told:
         found.append(say("not_told", n=n_not_told))
     return found
@@ -140,7 +148,8 @@ def verdict_of_one(shares: Shares) -> list[Sentence]:
     if judged.course == "moves_away":
         return [_away(shares, 0, judged)]
     if judged.course == "starved":
-        return [say("starved", name=name, since=judged.since, n=len(shares.on) - judged.first)]
+        n = len(shares.on) - judged.first
+        return [shares.say_of_steps("starved", name=name, since=judged.since, n=n)]
     if judged.course == "approaching":
         return [say("one_approaching", name=name, points=points, side=side_words(judged.side))]
     if judged.course == "steady":
@@ -177,7 +186,9 @@ def _away(shares: Shares, row: int, one: Judgement) -> Sentence:
 def _waiting(shares: Shares, judged: Sequence[Judgement]) -> list[Sentence]:
     rows = _ranked(judged, "starved")
     found = [
-        say("starved", name=shares.names[row], since=judged[row].since, n=len(shares.on) - judged[row].first)
+        shares.say_of_steps(
+            "starved", name=shares.names[row], since=judged[row].since, n=len(shares.on) - judged[row].first
+        )
         for row in rows[:_MOST_NAMED]
     ]
     rest = len(rows) - len(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 from django.utils import formats
@@ -38,6 +38,8 @@ def say(key: str, **values: Any) -> Sentence:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, datetime):
+        return formats.date_format(value, "j M Y, H:i")
     if isinstance(value, date):
         return formats.date_format(value, "j M Y")
     if isinstance(value, int):
@@ -89,11 +91,19 @@ _TEXTS: Mapping[str, Callable[[int], str]] = {
         "The days from %(since)s on are compared by this site’s usage alone, because others weren’t heard."
     ),
     "nobody_used": lambda _n: _("Nobody has used anything in this period."),
-    "before_entries": lambda _n: _("These days are from before these entries: there is nothing to compare."),
-    "days_before_entry": lambda n: ngettext(
+    "before_entries": lambda _n: _("These entries came later: there is nothing to compare."),
+    "before_some_entries": lambda n: ngettext(
         "%(n)s day is from before some of these entries.", "%(n)s days are from before some of these entries.", n
     ),
-    "one_before_entry": lambda _n: _("These days are from before %(name)s: there is nothing to compare."),
+    "before_some_entries_hours": lambda n: ngettext(
+        "%(n)s hour is from before some of these entries.", "%(n)s hours are from before some of these entries.", n
+    ),
+    "one_before_entry": lambda _n: _("%(name)s came later: there is nothing to compare."),
+    "starved_hours": lambda n: ngettext(
+        "%(name)s has had jobs waiting below its target for %(n)s hour.",
+        "%(name)s has had jobs waiting below its target for %(n)s hours.",
+        n,
+    ),
     "no_days": lambda _n: _("There are no days in this period yet."),
     "one_on": lambda _n: _("%(name)s is at its target."),
     "one_idle": lambda _n: _("%(name)s had no demand for more: nobody waits there."),

@@ -6,7 +6,7 @@ Worked out when somebody asks and not stored. Nothing of it is the past as it wa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from uuid import UUID
 
 import numpy as np
@@ -63,7 +63,7 @@ def _days(made: Sequence[BuiltDay]) -> SeriesDays:
     )
 
 
-def _refuse_too_many(n_days: int, span: tuple[object, object] | None) -> None:
+def _refuse_too_many(n_days: int, span: tuple[datetime, datetime] | None) -> None:
     n_buckets = 0
     if span is not None and n_days <= MOST_DAYS:
         with connection.cursor() as cursor:

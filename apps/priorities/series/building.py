@@ -89,7 +89,7 @@ class _Material:
 
 
 class Builder:
-    """Makes one month after the other, and keeps in memory what the next one goes on with."""
+    """Makes one month after the other, and keeps in memory what the next one goes on with. A day may be an hour."""
 
     def __init__(self, policy: Policy, days: Sequence[Day], *, revision: int | None = None) -> None:
         """revision: measure all days against this one, and not each against that of its end."""
@@ -206,7 +206,10 @@ class Builder:
             return []
         since_s = first_s if begin_s is None else max(begin_s, first_s)
         first = day_at(datetime.fromtimestamp(since_s, UTC), self._zone)
-        return [each for each in days_of(first.on, day.on, self._zone) if each.from_s < day.from_s]
+        found = [each for each in days_of(first.on, day.on, self._zone) if each.from_s < day.from_s]
+        if found and found[-1].to_s > day.from_s:  # of the day of an hour what comes before the hour
+            found[-1] = Day(found[-1].on, found[-1].from_s, day.from_s)
+        return found
 
     def _rows(self, standing: Standing, days: Sequence[Day]) -> Iterator[DayRows]:
         """Of consecutive days."""

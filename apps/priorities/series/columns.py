@@ -19,6 +19,7 @@ Mask = npt.NDArray[np.bool_]
 class SeriesDays:
     """What is one number a day; arrays (days,). A day is one of FAIRSHARE_TIME_ZONE, cut to whole hours of UTC.
 
+    By the hour `on` has the instant at which each hour begins, in that zone, and a day is an hour in all that follows.
     revision: in force at the day's end; the first one where `is_before_first`, when nothing was published yet. ends_s:
     the day's end, epoch seconds. root_used: of the whole tree on the day, in the scope the root's children are compared
     by; root_decayed: counted at the day's end.
@@ -68,7 +69,8 @@ class SeriesState:
 
     stale_from_on: the first day whose inputs have changed since, None where all are as they were. run_id: the build
     that runs or waits; progress: 0..1 of it. local_since: since when the days of what is below an entry, by its uid,
-    are built of this site's usage alone.
+    are built of this site's usage alone. hours_from_at, hours_through_at: which hours there are, None before the first
+    build of them.
     """
 
     first_on: date | None = None
@@ -78,3 +80,5 @@ class SeriesState:
     progress: float | None = None
     missing: tuple[str, ...] = field(default_factory=tuple)
     local_since: Mapping[UUID, datetime] = field(default_factory=dict)
+    hours_from_at: datetime | None = None
+    hours_through_at: datetime | None = None

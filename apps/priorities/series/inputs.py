@@ -47,12 +47,17 @@ def built_from(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
 
 def first_day(policy: Policy, zone: ZoneInfo) -> date:
     """Of the first usage of all, or of the first shares that were in force where that is earlier."""
+    return day_at(first_at(policy), zone).on
+
+
+def first_at(policy: Policy) -> datetime:
+    """The same as an instant."""
     published = Revision.objects.filter(policy=policy).order_by("published_at").values_list("published_at", flat=True)
-    first_at = published.filter(n_entries__gt=1).first() or published[0]
+    shares_at: datetime = published.filter(n_entries__gt=1).first() or published[0]
     with connection.cursor() as cursor:
         cursor.execute("SELECT min(hour_at) FROM usage_bucket")
         hour_at = cursor.fetchone()[0]
-    return day_at(first_at if hour_at is None else min(first_at, hour_at), zone).on
+    return shares_at if hour_at is None else min(shares_at, hour_at)
 
 
 def stale_from(policy: Policy, series: Series | None, now: Mapping[str, Any], zone: ZoneInfo) -> date | None:
@@ -60,20 +65,30 @@ def stale_from(policy: Policy, series: Series | None, now: Mapping[str, Any], zo
     if series is None or series.through_on is None or series.first_on is None:
         return first_day(policy, zone)
     then = series.inputs
-    is_other = any(then.get(name) != now[name] for name in ("layout", "zone", "engine", "mapping", "people"))
-    if is_other or (then["head"] != now["head"] and has_new_places(policy, then)):
+    if is_all_other(policy, then, now):
         return min(first_day(policy, zone), series.first_on)
     found = [] if series.redo_from_on is None else [series.redo_from_on]
     changed_at = earliest_change(then["watermarks"])
     if changed_at is not None:
-        found.append(max(day_at(max(changed_at, _EARLIEST), zone).on, first_day(policy, zone)))
-    found += [day_at(since, zone).on for since in _fallen_otherwise(then.get("fallbacks", {}), now["fallbacks"])]
-    later = Revision.objects.filter(policy=policy, number__gt=then["head"]).order_by("published_at")
-    published_at = later.values_list("published_at", flat=True).first()
-    if published_at is not None:
-        found.append(day_at(published_at, zone).on)
+        found.append(max(day_at(max(changed_at, EARLIEST), zone).on, first_day(policy, zone)))
+    found += [day_at(since, zone).on for since in changed_policy(policy, then, now)]
     earliest = min(found, default=None)
     return earliest if earliest is not None and earliest <= series.through_on else None
+
+
+def is_all_other(policy: Policy, then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether nothing holds that was built from the inputs of then."""
+    if any(then.get(name) != now[name] for name in ("layout", "zone", "engine", "mapping", "people")):
+        return True
+    return bool(then["head"] != now["head"]) and has_new_places(policy, then)
+
+
+def changed_policy(policy: Policy, then: Mapping[str, Any], now: Mapping[str, Any]) -> list[datetime]:
+    """Since when the policy is another one than a build knew: by a revision, or by a local-only fallback."""
+    found = _fallen_otherwise(then.get("fallbacks", {}), now["fallbacks"])
+    later = Revision.objects.filter(policy=policy, number__gt=then["head"]).order_by("published_at")
+    published_at = later.values_list("published_at", flat=True).first()
+    return found if published_at is None else [*found, published_at]
 
 
 def _fallen_otherwise(then: Mapping[str, str], now: Mapping[str, str]) -> list[datetime]:
@@ -81,4 +96,4 @@ def _fallen_otherwise(then: Mapping[str, str], now: Mapping[str, str]) -> list[d
     return [datetime.fromisoformat(since) for _uid, since in then.items() ^ now.items()]
 
 
-_EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)
+EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)

@@ -8,7 +8,7 @@ day, by whatever rule, stays there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,7 @@ def unplaced_accounts(policy: Policy, roll: Roll) -> list[int] | None:
     return ids if len(ids) <= MOST_NAMED else None
 
 
-def has_new_places(policy: Policy, then: dict[str, Any]) -> bool:
+def has_new_places(policy: Policy, then: Mapping[str, Any]) -> bool:
     """Whether the head has an entry for an account that had none when a series was built, from its inputs of then.
 
     Of too many accounts nothing is written down: any new entry may be for one of them.

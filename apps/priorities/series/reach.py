@@ -153,12 +153,13 @@ class _Endless(Reach):
         return self._sums * _factor(self.window, since_s)
 
     def begin(self, earlier: Sequence[Day], kept: Sequence[DaySums]) -> None:
-        if not (earlier and kept and kept[-1].day == earlier[-1]):
+        if not kept or kept[-1].day not in earlier:
             super().begin(earlier, kept)
             return
         last = kept[-1]
         self._day = last.day
         self._sums = np.bincount(last.cell, weights=last.amount, minlength=self.n_cells).astype(np.float64)
+        super().begin(earlier[earlier.index(last.day) + 1 :], ())
 
     def kept(self) -> Iterator[DaySums]:
         if self._day is not None:
@@ -192,12 +193,13 @@ class _DayByDay(Reach):
 
     def begin(self, earlier: Sequence[Day], kept: Sequence[DaySums]) -> None:
         known = {each.day: each for each in kept}
-        n_missing = sum(day not in known for day in earlier)
-        if any(day not in known for day in earlier[n_missing:]):
+        there = [at for at, day in enumerate(earlier) if day in known]
+        if not there or there[-1] - there[0] >= len(there):
             super().begin(earlier, kept)
             return
-        super().begin(earlier[:n_missing], ())
-        self._days.extend(known[day] for day in earlier[n_missing:])
+        super().begin(earlier[: there[0]], ())
+        self._days.extend(known[earlier[at]] for at in there)
+        super().begin(earlier[there[-1] + 1 :], ())
 
     def _in_part(self, day: Day, end_s: int) -> F8:
         counted = [rows.counted_at(end_s, self.window, self.n_cells) for rows in self._load([day])]

@@ -36,7 +36,7 @@ def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: d
         months = list(_by_month(days.on))
         tiles = read_tiles(policy, months, {slot // BLOCK for slot in slots.values()}) if slots and months else {}
     found = empty_month(len(uids), len(days.on))
-    places = _by_block([slots.get(uid, -1) for uid in uids])
+    places = by_block([slots.get(uid, -1) for uid in uids])
     for month_on, there in _by_month(days.on).items():
         rows = np.array([days.on[at].day - 1 for at in there])
         for block, (of_block, columns) in places.items():
@@ -68,12 +68,13 @@ def series_state(policy: Policy) -> SeriesState:
     run = runs.order_by("-state", "-id").first()  # the one at work before the one that waits
     progress = None if run is None else run.progress_done / run.progress_total if run.progress_total else 0.0
     run_id = None if run is None else run.pk
+    hours = {} if series is None else {name: getattr(series, name) for name in ("hours_from_at", "hours_through_at")}
     if series is None or series.through_on is None:
-        return SeriesState(run_id=run_id, progress=progress)
+        return SeriesState(run_id=run_id, progress=progress, **hours)
     zone = site_zone()
     stale_on = stale_from(policy, series, read_inputs(policy, zone), zone)
     fallen = {UUID(uid): datetime.fromisoformat(since) for uid, since in series.inputs.get("fallbacks", {}).items()}
-    return SeriesState(series.first_on, series.through_on, stale_on, run_id, progress, local_since=fallen)
+    return SeriesState(series.first_on, series.through_on, stale_on, run_id, progress, local_since=fallen, **hours)
 
 
 def _days(policy: Policy, from_on: date, to_on: date) -> SeriesDays:
@@ -97,7 +98,7 @@ def _by_month(days: Sequence[date]) -> dict[date, list[int]]:
     return {date(year, month, 1): places for (year, month), places in found.items()}
 
 
-def _by_block(slots: Sequence[int]) -> dict[int, tuple[IndexArray, IndexArray]]:
+def by_block(slots: Sequence[int]) -> dict[int, tuple[IndexArray, IndexArray]]:
     """The places of entries and their columns, by the block that they lie in; −1 lies in none."""
     found: dict[int, tuple[list[int], list[int]]] = {}
     for place, slot in enumerate(slots):

@@ -13,7 +13,7 @@ from apps.priorities.series.building import Builder, BuiltDay
 from apps.priorities.series.calendar import Day
 from apps.priorities.series.fields import KNOWS_WAITING
 from apps.priorities.series.standing import Standing
-from apps.priorities.series.tiles import BLOCK, Month, Slots, empty_month, put_day, read_month, write_month
+from apps.priorities.series.tiles import Month, Slots, empty_month, put_day, read_month, widened, write_month
 
 
 class BuiltMonth:
@@ -45,8 +45,8 @@ class BuiltMonth:
     def _add(self, built: BuiltDay) -> None:
         if self._placed is None or self._placed[0] is not built.standing:
             self._placed = (built.standing, self._slots.of(built.standing.tree))
-            self._month = _widened(self._month, len(self._slots))
-            self._stored = None if self._stored is None else _widened(self._stored, len(self._slots))
+            self._month = widened(self._month, len(self._slots))
+            self._stored = None if self._stored is None else widened(self._stored, len(self._slots))
         at, slots = (built.day.on - self.month_on).days, self._placed[1]
         put_day(self._month, at, slots, built.values)
         if built.keeps_waiting:
@@ -72,11 +72,3 @@ class BuiltMonth:
         SeriesDay.objects.bulk_create(self._rows)
         self._slots.store_new()
         write_month(self.policy, self.month_on, self._month)
-
-
-def _widened(month: Month, n_slots: int) -> Month:
-    width = -(-n_slots // BLOCK) * BLOCK
-    here = next(iter(month.values())).shape[1]
-    if width <= here:
-        return month
-    return {name: np.pad(values, ((0, 0), (0, width - here))) for name, values in month.items()}

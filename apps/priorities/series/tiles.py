@@ -1,6 +1,7 @@
 """Where the series lies: entries in blocks of neighbouring slots, days by calendar month, each tile one blob.
 
-A tile holds every field of `fields.DTYPES` as (days of the month from its first, slots of the block): what siblings
+A tile holds every field of `fields.DTYPES` as (days of the month from its first, slots of the block), or by the hour as
+(hours of a day of UTC, slots of the block): what siblings
 have in common and what stays from day to day lies at regular distances, and compresses well.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -29,11 +30,32 @@ Month = dict[str, npt.NDArray[Any]]
 
 _READ_SLOTS = "SELECT string_agg(uuid_send(uid), '' ORDER BY slot) FROM priorities_seriesslot WHERE policy_id = %s"
 _COPY_SLOTS = "COPY priorities_seriesslot (policy_id, uid, slot) FROM STDIN (FORMAT BINARY)"
-_COPY_TILES = "COPY priorities_seriestile (policy_id, month_on, block, data, digest) FROM STDIN (FORMAT BINARY)"
-_READ_TILES = """
-SELECT block, month_on, data, digest FROM priorities_seriestile
-WHERE policy_id = %s AND month_on = ANY(%s::date[]) AND (block = ANY(%s::int4[]) OR %s)
-"""
+
+
+class Tiles(NamedTuple):
+    """Where tiles lie, and the column of the day with which each begins."""
+
+    table: str
+    begins_on: str
+
+    @property
+    def read(self) -> str:
+        return f"""
+SELECT block, {self.begins_on}, data, digest FROM {self.table}
+WHERE policy_id = %s AND {self.begins_on} = ANY(%s::date[]) AND (block = ANY(%s::int4[]) OR %s)
+"""  # noqa: S608 - constants only
+
+    @property
+    def copy(self) -> str:
+        return f"COPY {self.table} (policy_id, {self.begins_on}, block, data, digest) FROM STDIN (FORMAT BINARY)"
+
+    @property
+    def delete(self) -> str:
+        return f"DELETE FROM {self.table} WHERE policy_id = %s AND {self.begins_on} = %s"  # noqa: S608 - constants only
+
+
+MONTHS = Tiles("priorities_seriestile", "month_on")  # a row for each day of a month
+DAYS = Tiles("priorities_serieshourtile", "day_on")  # a row for each hour of a day of UTC
 
 
 class Slots:
@@ -77,16 +99,25 @@ def empty_month(n_days: int, n_slots: int) -> Month:
     return {name: np.zeros((n_days, width), dtype) for name, dtype in DTYPES.items()}
 
 
+def widened(month: Month, n_slots: int) -> Month:
+    """The same with room for more slots."""
+    width = -(-n_slots // BLOCK) * BLOCK
+    here = next(iter(month.values())).shape[1]
+    if width <= here:
+        return month
+    return {name: np.pad(values, ((0, 0), (0, width - here))) for name, values in month.items()}
+
+
 def put_day(month: Month, at: int, slots: I8, values: DayValues) -> None:
     """One day of all entries of a tree; at: its place in the month."""
     for name, values_of in values.what.items():
         month[name][at, slots] = values_of
 
 
-def read_month(policy: Policy, month_on: date, *, n_days: int, n_slots: int) -> Month:
-    """The first days of a month as they are stored; 0 where nothing is."""
+def read_month(policy: Policy, month_on: date, *, n_days: int, n_slots: int, tiles: Tiles = MONTHS) -> Month:
+    """The first days of a month, or hours of a day, as they are stored; 0 where nothing is."""
     month = empty_month(n_days, n_slots)
-    for (block, _month_on), tile in read_tiles(policy, [month_on], None).items():
+    for (block, _month_on), tile in read_tiles(policy, [month_on], None, tiles=tiles).items():
         there = slice(block * BLOCK, (block + 1) * BLOCK)
         for name, values in tile.items():
             rows = min(n_days, len(values))
@@ -94,12 +125,12 @@ def read_month(policy: Policy, month_on: date, *, n_days: int, n_slots: int) -> 
     return month
 
 
-def write_month(policy: Policy, month_on: date, month: Month) -> None:
+def write_month(policy: Policy, month_on: date, month: Month, *, tiles: Tiles = MONTHS) -> None:
     """In the caller's transaction, in place of what is there."""
     n_blocks = next(iter(month.values())).shape[1] // BLOCK
     with connection.cursor() as plain:
-        plain.execute("DELETE FROM priorities_seriestile WHERE policy_id = %s AND month_on = %s", [policy.pk, month_on])
-    with pgbinary.cursor() as found, found.copy(_COPY_TILES) as copy:
+        plain.execute(tiles.delete, [policy.pk, month_on])
+    with pgbinary.cursor() as found, found.copy(tiles.copy) as copy:
         copy.set_types(["int8", "date", "int4", "bytea", "varchar"])
         for block in range(n_blocks):
             there = slice(block * BLOCK, (block + 1) * BLOCK)
@@ -108,12 +139,12 @@ def write_month(policy: Policy, month_on: date, month: Month) -> None:
 
 
 def read_tiles(
-    policy: Policy, months: Sequence[date], blocks: Iterable[int] | None
+    policy: Policy, months: Sequence[date], blocks: Iterable[int] | None, *, tiles: Tiles = MONTHS
 ) -> Mapping[tuple[int, date], Month]:
     """By block and month; None for all blocks."""
     wanted = [] if blocks is None else sorted(blocks)
     with pgbinary.cursor() as found:
-        rows = found.execute(_READ_TILES, [policy.pk, list(months), wanted, blocks is None], binary=True).fetchall()
+        rows = found.execute(tiles.read, [policy.pk, list(months), wanted, blocks is None], binary=True).fetchall()
     return {(block, month_on): blobs.unpack(data, digest)[0] for block, month_on, data, digest in rows}
 
 

@@ -21,7 +21,7 @@ I4 = npt.NDArray[np.int32]
 I8 = npt.NDArray[np.int64]
 
 _RECORDS_AT_A_TIME = 200_000
-_FEW_DAYS = 45  # found by time; more of them are read once, in the order of their rows
+_FEW_DAYS_S = 46 * 86_400  # found by time; more of them are read once, in the order of their rows
 _MOST_PIECES = 2_000_000  # days of jobs spread at a time
 
 # A job that tells nothing of how long asked for as long as it ran; a second of a core is the least that shows.
@@ -116,7 +116,7 @@ class Tellers:
 
 def _read(days: Sequence[Day]) -> Iterator[list[Any]]:
     from_at, to_at = days[0].from_at, days[-1].to_at
-    if len(days) <= _FEW_DAYS:
+    if days[-1].to_s - days[0].from_s <= _FEW_DAYS_S:
         for where, parameters in ((_BY_TIME, [to_at, from_at]), (_OPEN, [to_at])):
             found = fetch_columns(_WAITED.format(where=where), parameters)
             if found:
