@@ -88,7 +88,11 @@ def test_each_hour_is_what_a_recompute_as_of_its_end_divides(
     np.testing.assert_allclose(found.used[:, 132:156].sum(axis=1), daily.used[:, 0], rtol=1e-12)
 
 
-def test_only_the_hour_that_ended_is_added_and_the_numbers_are_those_of_a_whole_build(grown: Site) -> None:
+@pytest.mark.parametrize("settings", [WINDOW, ENDLESS, LINEAR])
+def test_only_the_hour_that_ended_is_added_and_the_numbers_are_those_of_a_whole_build(
+    make_site: Callable[..., Site], settings: dict[str, Any]
+) -> None:
+    grown = grown_with(make_site, settings)
     assert build(grown)["hours"] == 168
     assert runs.build_series_stale(at=AS_OF + HOUR / 2) == []
     assert runs.build_series_stale(at=AS_OF + HOUR) != []
