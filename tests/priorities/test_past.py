@@ -163,12 +163,12 @@ def test_an_entry_that_a_revision_does_not_have_is_named(old_site: Site, client:
     old_site.publish(LATER[:1], at=AS_OF - DAY / 4)
     client.force_login(User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase"))
     answer = client.get("/api/v1/policies/grid/tree", {"path": "/physics", "at": "1"})
-    assert (answer.status_code, answer.json()["code"]) == (404, "entry_not_in_revision")
+    assert (answer.status_code, answer.json()["code"]) == (422, "entry_not_in_revision")
     tree = load_tree(old_site.policy, 4)
     gone = tree.index_of_path("/chemistry")
     assert gone is not None
     for number, said in ((2, "it came with revision 4"), (5, "revision 4 was the last")):
-        with pytest.raises(NotFound, match=said) as refused:
+        with pytest.raises(Invalid, match=said) as refused:
             get_entry_page(policy_slug="grid", uid=tree.uuid(gone), actor=COMMAND, at=number)
         assert refused.value.code == "entry_not_in_revision"
 

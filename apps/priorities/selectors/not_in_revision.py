@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import Max, Min
 from django.utils.translation import gettext as _
 
-from apps.errors import FieldProblem, NotFound
+from apps.errors import DomainError, FieldProblem, Invalid, NotFound
 from apps.policies.models import Entry
 from apps.policies.trees import load_tree
 from apps.priorities.selectors.rows import PolicyView
@@ -15,7 +15,12 @@ from apps.priorities.sight import see_then
 
 
 def require_entry(view: PolicyView, uid: UUID) -> int:
-    """The entry's index; NotFound for what the actor may not see."""
+    """The entry's index.
+
+    Raises:
+        NotFound: there is no such entry, or the actor may not see it.
+        Invalid: `entry_not_in_revision`, the actor sees it in another revision than the one that is shown.
+    """
     i = view.tree.index_of_uid(uid)
     if i is None and view.asked is not None:
         raise _not_in_revision(view, uid)
@@ -32,8 +37,8 @@ def require_path(view: PolicyView, path: str) -> int:
     return view.visibility.require(i)
 
 
-def _not_in_revision(view: PolicyView, uid: UUID) -> NotFound:
-    """`entry_not_in_revision`, with a revision that has the entry, for who may see it there; else as if unknown."""
+def _not_in_revision(view: PolicyView, uid: UUID) -> DomainError:
+    """Names a revision that has the entry to who may see it there; for others it doesn't exist."""
     plain = NotFound("There is no such entry in this policy.")
     spans = Entry.objects.filter(policy=view.policy, uid=uid)
     known = spans.aggregate(first=Min("since"), left=Max("until"))
@@ -50,4 +55,4 @@ def _not_in_revision(view: PolicyView, uid: UUID) -> NotFound:
         message = _("Revision %(n)d has no entry %(name)s: it came with revision %(first)d.") % said
     else:
         message = _("Revision %(n)d has no entry %(name)s: revision %(last)d was the last with it.") % said
-    return NotFound(message, code="entry_not_in_revision", fields=[FieldProblem("at", message)])
+    return Invalid(message, code="entry_not_in_revision", fields=[FieldProblem("at", message)])
