@@ -19,6 +19,7 @@ import numpy as np
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account, User
+from apps.accounts.request_cache import cache_for_request
 from apps.engine.algorithms import compute
 from apps.policies.columns import Node, TreeColumns
 from apps.policies.models import Adjustment, Grant, Policy
@@ -101,6 +102,7 @@ class State:
     adjusted: frozenset[tuple[UUID, int]]
 
     @classmethod
+    @cache_for_request()
     def now(cls) -> State:
         policy = Policy.objects.get(slug=SLUG)
         tree = load_tree(policy)
@@ -129,6 +131,7 @@ class State:
 class Outside:
     """What one actor doesn't decide about in one state: entries, and the accounts that count there."""
 
+    @cache_for_request()
     def __init__(self, state: State, actor: Actor) -> None:
         rights = state.rights(actor)
         self.state, self.actor = state, actor
@@ -145,6 +148,7 @@ class Outside:
             if place > 0 and state.tree.uuid(place) in self.entries
         }  # fmt: skip
 
+    @cache_for_request()
     def require_unchanged(self, after: State, *, corrected: bool = False) -> None:
         """corrected: usage of the actor's own part was corrected, which others are compared with."""
         before = self.state

@@ -23,6 +23,7 @@ from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
 from apps.api.v1.mapping_shapes import plan_json
 from apps.errors import DomainError
+from apps.policies.at_once import publish_operations
 from apps.policies.checks import list_checks
 from apps.policies.delegation import give_grant
 from apps.policies.imports import import_policy
@@ -52,7 +53,7 @@ EDITS = sorted(
     key=lambda each: each.__name__,
 )
 _NAMES = ["alice", "bob", "carol", "cyd", "guest", "seasonal", "summer", "x"]
-_GROUPS = ["*", "", "physics", "bio*", "bio-lab", "visitors", "climate", "?*"]
+_GROUPS = ["*", "*", "", "physics", "bio*", "bio-lab", "visitors", "climate", "?*"]
 number = st.integers(0, 40)
 names = st.sampled_from(_NAMES)
 groups = st.sampled_from(_GROUPS)
@@ -64,7 +65,7 @@ instants = st.sampled_from(["2020-01-01T00:00:00+00:00", ""])
 @st.composite
 def member_rules(draw: st.DrawFn) -> dict[str, Any]:
     said = {"group": draw(groups), "people": draw(st.sampled_from(["", "", "*", "oidc:team"]))}
-    wider = draw(st.sampled_from([{}, {}, {"reach": "*", "written_at": "2020-01-01T00:00:00+00:00"}]))
+    wider = draw(st.sampled_from([{}, {}, {}, {}, {"reach": "*", "written_at": "2020-01-01T00:00:00+00:00"}]))
     return {**said, **wider, "archive_after_days": draw(st.sampled_from([None, 1]))}
 
 
@@ -136,8 +137,10 @@ class Delegates(RuleBasedStateMachine):
         self.uids = list(dict.fromkeys([*self.uids, *map(self.state.tree.uuid, range(len(self.state.tree)))]))
         return self.state
 
-    def _uid(self, which: int) -> UUID:
-        return self.uids[which % len(self.uids)]
+    def _uid(self, which: int, by: str) -> UUID:
+        """An entry, also one that was archived; mostly of the part where the actor decides."""
+        own = [uid for uid in self.uids if uid not in self._outside(by).entries]
+        return own[which % len(own)] if own and which % 5 else self.uids[which % len(self.uids)]
 
     def _act(
         self, name: str, act: Callable[[Actor], object], *, corrected: bool = False, said: object = "",
@@ -163,24 +166,36 @@ class Delegates(RuleBasedStateMachine):
             self.outsides[name] = Outside(self.state, self.actors[name])
         return self.outsides[name]
 
-    def _resolved(self, written: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _resolved(self, written: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
         named = ("entry", "parent")
-        return [{key: str(self._uid(value)) if key in named else value for key, value in each.items()}
+        return [{key: str(self._uid(value, by)) if key in named else value for key, value in each.items()}
                 for each in written]  # fmt: skip
+
+    @rule(by=who, operation=operations())
+    def publish(self, by: str, operation: dict[str, Any]) -> None:
+        """One operation, published at once."""
+        written = self._resolved([operation], by)
+        self._act(by, lambda actor: publish_operations(
+            policy_slug=SLUG, operations=written, reason="r", at=self.at, actor=actor
+        ) and "", corrected=operation["op"] == "adjust_usage", said=written)  # fmt: skip
+
+    @rule(by=who, entry=number, members=st.lists(member_rules(), max_size=2))
+    def publish_rules(self, by: str, entry: int, members: list[dict[str, Any]]) -> None:
+        """The operation of whose effect the least is known when it is published."""
+        self.publish(by, {"op": "set_members", "entry": entry, "members": members})
 
     @rule(
         by=who, written=st.lists(operations(), min_size=1, max_size=2), helper=st.none() | who,
-        way=st.sampled_from(["publish", "publish", "schedule", "approve"]),
+        way=st.sampled_from(["publish", "schedule", "approve"]),
     )  # fmt: skip
     def change(self, by: str, written: list[dict[str, Any]], helper: str | None, way: str) -> None:
-        """Written by one delegate, and put in force by that one or another."""
+        """Written and reviewed by one delegate, and published by that one or another."""
+        written = self._resolved(written, by)
         corrected = any(each["op"] == "adjust_usage" for each in written)
         drafted: list[ChangeSet] = []
 
         def draft(actor: Actor) -> object:
-            change_set = make_change_set(
-                policy_slug=SLUG, operations=self._resolved(written), reason="r", at=self.at, actor=actor
-            )
+            change_set = make_change_set(policy_slug=SLUG, operations=written, reason="r", at=self.at, actor=actor)
             drafted.append(change_set)
             review = review_of(change_set, at=self.at)
             sees = self.state.rights(actor).sees.mask
@@ -207,11 +222,25 @@ class Delegates(RuleBasedStateMachine):
         publish_change_set(id=pk, version=version, at=self.at, actor=actor)
         return ""
 
-    @rule(by=who, rules=st.lists(member_rules(), max_size=2), entry=number)
-    def preview_rules(self, by: str, rules: list[dict[str, Any]], entry: int) -> None:
+    @rule(by=who, errand=st.sampled_from(["preview", "claim", "import", "hand_on"]), entry=number, name=names,
+          owner=who, rules=st.lists(member_rules(), min_size=1, max_size=1))  # fmt: skip
+    def do_errand(
+        self, by: str, errand: str, entry: int, name: str, owner: str, rules: list[dict[str, Any]]
+    ) -> None:  # fmt: skip
+        """The rarer ways, one at a time."""
+        if errand == "preview":
+            self._preview_rules(by, rules, entry)
+        elif errand == "claim":
+            self._claim(by, name, owner)
+        elif errand == "import":
+            self._import_file(by, rules)
+        else:
+            self._hand_on(by, entry, name)
+
+    def _preview_rules(self, by: str, rules: list[dict[str, Any]], entry: int) -> None:
         stated = [Members(group=each["group"], people=each["people"]) for each in rules]
         self._act(by, lambda actor: vars_of(
-            preview_members(policy_slug=SLUG, entry_uid=self._uid(entry), members=stated, at=self.at, actor=actor)
+            preview_members(policy_slug=SLUG, entry_uid=self._uid(entry, by), members=stated, at=self.at, actor=actor)
         ), only_reads=True)  # fmt: skip
 
     @rule(by=who, edit=st.sampled_from(EDITS), given=st.lists(mapping_rules(), min_size=1, max_size=2), a=number,
@@ -219,13 +248,13 @@ class Delegates(RuleBasedStateMachine):
     def map_accounts(self, by: str, edit: Any, given: list[dict[str, Any]], a: int, b: int, keep: bool) -> None:
         """Any edit of the mapping: tried, then made."""
         rules = [Rule(**{key: value for key, value in each.items() if key != "target"},
-                      target_uid=self._uid(each["target"])) for each in given]  # fmt: skip
+                      target_uid=self._uid(each["target"], by)) for each in given]  # fmt: skip
         accounts = list(Account.objects.order_by("pk").values_list("pk", flat=True))
         account = accounts[b % len(accounts)]
         stored = list(load_rules(self.state.policy))
         values = {
             "rule": rules[0], "rules": [*stored, *rules] if keep else rules, "at": a % 3, "to": b % 3,
-            "places": {account: self._uid(a)}, "accounts": [account], "number": 1 + a % 4,
+            "places": {account: self._uid(a, by)}, "accounts": [account], "number": 1 + a % 4,
         }  # fmt: skip
         wanted = edit(**{field.name: values[field.name] for field in fields(edit)})
         self._act(by, lambda actor: plan_json(preview_change(policy_slug=SLUG, edit=wanted, at=self.at, actor=actor)),
@@ -248,13 +277,12 @@ class Delegates(RuleBasedStateMachine):
                 return
             with suppress(DomainError):  # names what was asked for
                 attach_account(
-                    policy_slug=SLUG, entry_uid=self._uid(entry), account=key, reason="r", at=self.at, actor=actor
+                    policy_slug=SLUG, entry_uid=self._uid(entry, by), account=key, reason="r", at=self.at, actor=actor
                 )
 
         self._act(by, act)
 
-    @rule(by=who, name=names, owner=who)
-    def claim(self, by: str, name: str, owner: str) -> None:
+    def _claim(self, by: str, name: str, owner: str) -> None:
         def act(actor: Actor) -> None:
             claim_account(namespace="a", user_name=name, at=self.at, actor=self.actors[owner])
             claim = Claim.objects.order_by("-pk").first()
@@ -273,8 +301,7 @@ class Delegates(RuleBasedStateMachine):
 
         self._act(by, act, corrected=True)
 
-    @rule(by=who, rules=st.lists(member_rules(), min_size=1, max_size=1))
-    def import_file(self, by: str, rules: list[dict[str, Any]]) -> None:
+    def _import_file(self, by: str, rules: list[dict[str, Any]]) -> None:
         """A document of one part, with rules."""
         said = [{key: each[key] for key in ("group", "people")} for each in rules]
         root = {"name": "grid", "children": [{"name": "climate", "shares": 20, "members": said}]}
@@ -283,13 +310,14 @@ class Delegates(RuleBasedStateMachine):
             publish=True, reason="r", at=self.at, actor=actor,
         ).revision and "")  # fmt: skip
 
-    @rule(by=who, entry=number, role=st.sampled_from(["lead", "manager"]))
-    def hand_on(self, by: str, entry: int, role: str) -> None:
+    def _hand_on(self, by: str, entry: int, name: str) -> None:
+        role = "lead" if name in _NAMES[:4] else "manager"
+
         def act(actor: Actor) -> None:
             if not Grant.objects.filter(user=self.actors["tom"].user).exists():
                 give_grant(
-                    policy_slug=SLUG, entry_uid=self._uid(entry), username="tom", role=role, reason="r", at=self.at,
-                    actor=actor,
+                    policy_slug=SLUG, entry_uid=self._uid(entry, by), username="tom", role=role, reason="r",
+                    at=self.at, actor=actor,
                 )  # fmt: skip
 
         self._act(by, act)
