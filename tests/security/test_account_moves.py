@@ -1,0 +1,260 @@
+"""What a delegate writes takes no account from others: each way that was tried from outside, and what is left of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from importlib import import_module
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.apps import apps
+
+from apps.accounts.actor import Actor
+from apps.accounts.intern import AccountKey
+from apps.accounts.models import Account
+from apps.api.v1.mapping_shapes import plan_json
+from apps.errors import NotAllowed
+from apps.policies.at_once import publish_operations
+from apps.policies.checks import Check, list_checks
+from apps.policies.models import ChangeSet, Policy, Revision
+from apps.policies.reverting import restore_revision
+from apps.policies.review import review_of
+from apps.policies.services import make_change_set, propose_change_set, publish_change_set
+from apps.policies.terms import Members
+from apps.policies.trees import load_tree
+from apps.priorities.map_rights import rights_in
+from apps.priorities.mapping_changes import AddRule, RemoveRule, ReplaceRules, make_change, preview_change
+from apps.priorities.membership import apply_members
+from apps.priorities.models import MappingRule, MappingVersion
+from apps.priorities.rulebook import load_rules, rules_of_tree
+from apps.priorities.rules import Rule
+from tests.security.delegated_world import AT, SLUG, Outside, State, add_account, make_world
+
+EVERYBODY = {"op": "set_members", "entry": "/climate", "members": [{"group": "*"}]}
+LATER = AT + timedelta(hours=1)
+
+
+@pytest.fixture
+def people(db: None) -> dict[str, Actor]:
+    return make_world()
+
+
+def publish(actor: Actor, *operations: dict[str, Any], at: Any = AT) -> Revision:
+    return publish_operations(policy_slug=SLUG, operations=operations, reason="r", at=at, actor=actor)
+
+
+def tops() -> dict[str, str]:
+    state = State.now()
+    return {key.user_name: state.top(key) for key in state.places}
+
+
+def uid(path: str) -> UUID:
+    tree = load_tree(Policy.objects.get(slug=SLUG))
+    i = tree.index_of_path(path)
+    assert i is not None
+    return tree.uuid(i)
+
+
+def members_of(path: str) -> tuple[Members, ...]:
+    tree = load_tree(Policy.objects.get(slug=SLUG))
+    return tree.members.get(tree.index_of_uid(uid(path)) or 0, ())
+
+
+def check_of(change_set: ChangeSet, actor: Actor) -> Check:
+    review = review_of(change_set, at=AT)
+    sees = rights_in(SLUG, at=AT, actor=actor).sees.mask
+    return next(one for one in list_checks(review, sees=sees, actor=actor) if one.code == "accounts")
+
+
+def test_a_delegates_rule_for_everybody_takes_free_accounts_alone(people: dict[str, Actor]) -> None:
+    before, cleo = tops(), people["cleo"]
+    outside = Outside(State.now(), cleo)
+    publish(cleo, EVERYBODY)
+    apply_members(at=AT)
+    after = State.now()
+    outside.require_unchanged(after)
+    assert {user for user, top in tops().items() if top != before[user]} == {"guest", "other"}
+    (rule,) = members_of("/climate")
+    assert (rule.reach, rule.written_at) == (str(uid("/climate")), AT.isoformat())
+
+
+def test_an_administrators_rule_for_everybody_takes_everybody(people: dict[str, Actor]) -> None:
+    publish(people["admin"], {**EVERYBODY, "entry": "/physics"})
+    assert members_of("/physics")[0].reach == "*"
+    assert set(tops().values()) == {"physics", "biology"}, "the administrator's rule for bio* was there before"
+
+
+def test_what_a_rule_would_take_is_asked_for_and_published_by_an_authority_above_both_ends(
+    people: dict[str, Actor],
+) -> None:
+    cleo, admin = people["cleo"], people["admin"]
+    for n in range(5):
+        add_account(f"more{n}", "physics")
+    made = make_change_set(policy_slug=SLUG, operations=[EVERYBODY], reason="r", at=AT, actor=cleo)
+    check = check_of(made, cleo)
+    assert (check.state, "10 accounts" in check.text) == ("warn", True), check
+    made = propose_change_set(id=made.pk, version=made.version, at=AT, actor=cleo)
+    assert "would count elsewhere" in check_of(made, admin).text
+    publish_change_set(id=made.pk, version=made.version, at=AT, actor=admin)
+    assert set(tops().values()) == {"climate", "biology"}
+
+
+def test_how_few_accounts_of_others_a_rule_is_for_is_not_told(people: dict[str, Actor]) -> None:
+    rule = {**EVERYBODY, "members": [{"group": "bio-lab"}]}
+    made = make_change_set(policy_slug=SLUG, operations=[rule], reason="r", at=AT, actor=people["cleo"])
+    nobody = {**EVERYBODY, "members": [{"group": "no-such"}]}
+    other = make_change_set(policy_slug=SLUG, operations=[nobody], reason="r", at=AT, actor=people["cleo"])
+    assert check_of(made, people["cleo"]) == check_of(other, people["cleo"])
+
+
+def test_new_accounts_count_where_rules_of_others_lead_them(people: dict[str, Actor]) -> None:
+    publish(people["cleo"], EVERYBODY)
+    add_account("newcomer", "physics")
+    add_account("stray", "nowhere")
+    assert (tops()["newcomer"], tops()["stray"]) == ("physics", "climate")
+
+
+def test_a_rule_elsewhere_that_goes_later_hands_accounts_to_nobody_without_an_authority(
+    people: dict[str, Actor],
+) -> None:
+    ben, pia = people["ben"], people["pia"]
+    publish(pia, {**EVERYBODY, "entry": "/physics/seasonal"})
+    with pytest.raises(NotAllowed) as refused:
+        publish(ben, {"op": "set_members", "entry": "/biology", "members": []}, at=LATER)
+    assert refused.value.code == "moves_accounts"
+    assert tops()["bioc"] == "biology"
+    publish(people["admin"], {"op": "set_members", "entry": "/biology", "members": []}, at=LATER)
+    assert tops()["bioc"] == "physics", "free now, and the administrator decides about both ends"
+
+
+def test_of_two_delegates_the_first_to_write_a_rule_keeps_what_it_took(people: dict[str, Actor]) -> None:
+    publish(people["pia"], {**EVERYBODY, "entry": "/physics/seasonal"})
+    assert tops()["guest"] == "physics"
+    publish(people["cleo"], EVERYBODY, at=LATER)
+    rule = Rule("group", uid("/climate"), group_pattern="visitors")
+    make_change(policy_slug=SLUG, edit=AddRule(rule), reason="r", version=None, at=LATER, actor=people["cleo"])
+    assert tops()["guest"] == "physics"
+
+
+def test_nobody_states_a_wider_reach_or_an_earlier_instant_than_their_own(people: dict[str, Actor]) -> None:
+    publish(people["pia"], {**EVERYBODY, "entry": "/physics/seasonal"})
+    claimed = {"group": "*", "reach": "*", "written_at": "2020-01-01T00:00:00+00:00"}
+    publish(people["cleo"], {**EVERYBODY, "members": [claimed]}, at=LATER)
+    (rule,) = members_of("/climate")
+    assert (rule.reach, rule.written_at) == (str(uid("/climate")), LATER.isoformat())
+    assert tops()["alice"] == tops()["guest"] == "physics"
+
+
+def test_a_restored_entry_brings_no_wider_rule_than_its_restorers(people: dict[str, Actor]) -> None:
+    cleo, admin = people["cleo"], people["admin"]
+    publish(admin, {"op": "add", "parent": "/climate", "name": "all"})
+    entry = str(uid("/climate/all"))
+    publish(admin, {"op": "set_members", "entry": entry, "members": [{"group": "*"}]})
+    publish(admin, {"op": "archive", "entry": entry})
+    publish(cleo, {"op": "restore", "entry": entry}, at=LATER)
+    assert members_of("/climate/all")[0].reach == str(uid("/climate"))
+    assert tops()["alice"] == "physics"
+
+
+def test_an_administrator_who_goes_back_keeps_the_reach_that_rules_had(people: dict[str, Actor]) -> None:
+    cleo, admin = people["cleo"], people["admin"]
+    number = publish(cleo, EVERYBODY).number
+    publish(admin, {**EVERYBODY, "members": []}, at=LATER)
+    made = restore_revision(policy_slug=SLUG, number=number, reason="r", at=LATER, actor=admin)
+    publish_change_set(id=made.pk, version=made.version, at=LATER, actor=admin)
+    assert members_of("/climate")[0].reach == str(uid("/climate"))
+    assert tops()["alice"] == "physics"
+
+
+def test_archiving_an_entry_pushes_its_accounts_to_nobody(people: dict[str, Actor]) -> None:
+    pia, admin = people["pia"], people["admin"]
+    stored = load_rules(Policy.objects.get(slug=SLUG))
+    exact = Rule("exact", uid("/physics/seasonal/summer"), user_pattern="carol")
+    make_change(policy_slug=SLUG, edit=ReplaceRules([exact, *stored]), reason="r", version=None, at=AT, actor=admin)
+    assert tops()["carol"] == "physics"
+    with pytest.raises(NotAllowed) as refused:
+        publish(pia, {"op": "archive", "entry": "/physics/seasonal/summer"})
+    assert refused.value.code == "moves_accounts"
+
+
+def test_a_date_that_archives_later_is_decided_about_now(people: dict[str, Actor]) -> None:
+    admin = people["admin"]
+    stored = load_rules(Policy.objects.get(slug=SLUG))
+    exact = Rule("exact", uid("/physics/seasonal/summer"), user_pattern="carol")
+    make_change(policy_slug=SLUG, edit=ReplaceRules([exact, *stored]), reason="r", version=None, at=AT, actor=admin)
+    dates = {"ends_on": "2026-11-30", "at_end": "archive"}
+    with pytest.raises(NotAllowed) as refused:
+        publish(people["pia"], {"op": "set_dates", "entry": "/physics/seasonal/summer", "dates": dates})
+    assert refused.value.code == "moves_accounts"
+
+
+def test_a_rule_that_was_moved_to_another_part_reaches_no_further_than_its_entry(people: dict[str, Actor]) -> None:
+    admin = people["admin"]
+    publish(admin, {"op": "add", "parent": "/climate", "name": "all"})
+    publish(people["cleo"], {"op": "set_members", "entry": "/climate/all", "members": [{"group": "*"}]})
+    assert tops()["cyd"] == "climate"
+    publish(admin, {"op": "move", "entry": "/climate/all", "parent": "/physics"})
+    assert tops()["cyd"] == "climate", "climate is no part of what the rule reaches any more"
+
+
+def test_a_trial_lists_free_and_own_accounts_and_counts_no_few_others(people: dict[str, Actor]) -> None:
+    cleo = people["cleo"]
+    rule = Rule("glob", uid("/climate"), user_pattern="*")
+    stored = load_rules(Policy.objects.get(slug=SLUG))
+    for edit in (AddRule(rule), ReplaceRules([rule]), ReplaceRules([rule, *stored])):
+        plan = plan_json(preview_change(policy_slug=SLUG, edit=edit, at=AT, actor=cleo))
+        assert {one["account"]["user"] for one in plan["moves"]} <= {"guest", "other", "cyd"}, plan
+        assert plan["accounts"] == len(plan["moves"])
+        assert plan["accounts_of_others"] in (None, 0, 6), plan
+    with pytest.raises(NotAllowed):
+        make_change(policy_slug=SLUG, edit=ReplaceRules([rule]), reason="r", version=None, at=AT, actor=cleo)
+    removed = preview_change(policy_slug=SLUG, edit=RemoveRule(0), at=AT, actor=people["admin"])
+    assert plan_json(removed)["accounts"] == len(removed.moves), "an administrator reads all"
+
+
+def test_rules_of_before_reach_everywhere_where_administrators_wrote_them(people: dict[str, Actor]) -> None:
+    policy = Policy.objects.get(slug=SLUG)
+    publish(people["cleo"], EVERYBODY)
+    import_module("apps.policies.migrations.0008_reach_of_rules").find_early_rules(apps, None)
+    policy.refresh_from_db()
+    found = {key: [one["group"] for one in rules] for key, rules in policy.early_rules.items()}
+    assert found == {str(uid("/biology")): ["bio*"]}
+    early = {(UUID(key), Members(group=group)) for key, groups in found.items() for group in groups}
+    tree = load_tree(policy)
+    bare = {i: tuple(Members(group=one.group) for one in rules) for i, rules in tree.members.items()}
+    tree = replace(tree, members=bare)
+    reaches = {rule.group_pattern: rule.reach_uid for rule in rules_of_tree(tree, {}, early)}
+    assert reaches == {"bio*": None, "*": uid("/climate")}
+
+
+def test_mapping_rules_of_before_reach_everywhere_where_administrators_wrote_them(people: dict[str, Actor]) -> None:
+    rule = Rule("group", uid("/climate"), group_pattern="visitors")
+    make_change(policy_slug=SLUG, edit=AddRule(rule), reason="r", version=None, at=AT, actor=people["cleo"])
+    assert MappingRule.objects.get(group_pattern="visitors").reach_uid == uid("/climate")
+    MappingRule.objects.update(reach_uid=None, written_at="")
+    for version in MappingVersion.objects.exclude(rules=None):
+        version.rules = [
+            {k: v for k, v in one.items() if k not in ("reach_uid", "written_at")} for one in version.rules
+        ]
+        version.save()
+    import_module("apps.priorities.migrations.0009_reach_of_rules").record_reach(apps, None)
+    found = dict(MappingRule.objects.values_list("group_pattern", "reach_uid"))
+    assert found == {"visitors": uid("/climate"), "*": None}
+    last = MappingVersion.objects.exclude(rules=None).latest("number").rules
+    assert {one["group_pattern"]: one.get("reach_uid") for one in last} == {"visitors": str(uid("/climate")), "*": None}
+
+
+def test_an_account_counted_by_a_default_rule_below_its_entry_is_not_free(people: dict[str, Actor]) -> None:
+    rules = [Rule("default", uid("/"), suffix="/{group}/{user}")]
+    make_change(policy_slug=SLUG, edit=ReplaceRules(rules), reason="r", version=None, at=AT, actor=people["admin"])
+    publish(people["cleo"], EVERYBODY)
+    assert tops()["alice"] == "physics"
+
+
+def test_everybody_stays_who_they_are(people: dict[str, Actor]) -> None:
+    """The world of these tests: nobody in it is free but the visitors."""
+    assert {user for user, top in tops().items() if not top} == {"guest", "other"}
+    assert AccountKey("a", "guest", "visitors", "", "", "") in State.now().places
+    assert Account.objects.count() == 8
