@@ -161,6 +161,8 @@ def head_words(page: MappingPage) -> tuple[str, str]:
         return verdict, _("An account is a name under which jobs run; rules lead it to an entry.")
     verdict = ngettext("%(n)s account has no entry", "%(n)s accounts have no entry", n) % {"n": presentation.count(n)}
     hours = presentation.core_hours(page.unmapped_core_s)
+    if page.total_core_s is None:
+        return verdict, _("%(hours)s core-hours of the last 30 days count for nobody.") % {"hours": hours}
     part = presentation.percent(page.unmapped_core_s / page.total_core_s if page.total_core_s else 0.0)
     told = _("%(hours)s core-hours of the last 30 days count for nobody, %(part)s of all.")
     return verdict, told % {"hours": hours, "part": part}

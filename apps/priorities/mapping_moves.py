@@ -143,7 +143,7 @@ def refusal_of(rights: MapRights, moves: Sequence[Move], *, taken: Collection[in
     """
     if rights.may_map(0):
         return None
-    may = _Remembered(rights.may_map)
+    may = Remembered(rights.may_map)
     return _refusal(moves, may, may, taken)
 
 
@@ -154,7 +154,7 @@ def refusal_of_tree(before: MapRights, after: MapRights, moves: Sequence[Move]) 
     """
     if before.may_place(0):
         return None
-    return _refusal(moves, _Remembered(before.may_place), _Remembered(after.may_place), ())
+    return _refusal(moves, Remembered(before.may_place), Remembered(after.may_place), ())
 
 
 def _refusal(
@@ -238,7 +238,7 @@ def _may_add(rights: MapRights, rule: Rule) -> bool:
     return entry is not None and rights.holds(entry, Verb.EDIT_STRUCTURE)
 
 
-class _Remembered(dict[int, bool]):
+class Remembered(dict[int, bool]):
     """Whether a right is held at an entry, asked once an entry; nobody's place is nobody's."""
 
     def __init__(self, holds: Callable[[int], bool]) -> None:

@@ -25,11 +25,12 @@ from apps.policies.services import make_change_set, propose_change_set, publish_
 from apps.policies.terms import Members
 from apps.policies.trees import load_tree
 from apps.priorities.map_rights import rights_in
-from apps.priorities.mapping_changes import AddRule, RemoveRule, ReplaceRules, make_change, preview_change
+from apps.priorities.mapping_changes import AddRule, Assign, RemoveRule, ReplaceRules, make_change, preview_change
 from apps.priorities.membership import apply_members
 from apps.priorities.models import MappingRule, MappingVersion
 from apps.priorities.rulebook import load_rules, rules_of_tree
 from apps.priorities.rules import Rule
+from apps.priorities.selectors.mapping import get_mapping_page
 from tests.security.delegated_world import AT, SLUG, Outside, State, add_account, make_world
 
 EVERYBODY = {"op": "set_members", "entry": "/climate", "members": [{"group": "*"}]}
@@ -258,3 +259,14 @@ def test_everybody_stays_who_they_are(people: dict[str, Actor]) -> None:
     assert {user for user, top in tops().items() if not top} == {"guest", "other"}
     assert AccountKey("a", "guest", "visitors", "", "", "") in State.now().places
     assert Account.objects.count() == 8
+
+
+def test_the_page_of_accounts_sums_up_what_its_reader_may_name(people: dict[str, Actor]) -> None:
+    for user, path in (("alice", "/physics/bob"), ("cyd", "/climate")):
+        account = Account.objects.get(user_name=user)
+        edit = Assign({account.pk: uid(path)})
+        make_change(policy_slug=SLUG, edit=edit, reason="r", version=None, at=AT, actor=people["admin"])
+    page = get_mapping_page(policy_slug=SLUG, at=AT, actor=people["cleo"])
+    assert (page.n_attached, page.n_by_members, page.total_core_s) == (1, 0, None)
+    whole = get_mapping_page(policy_slug=SLUG, at=AT, actor=people["admin"])
+    assert (whole.n_attached, whole.n_by_members, whole.total_core_s) == (2, 1, 0.0)

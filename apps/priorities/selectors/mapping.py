@@ -14,7 +14,7 @@ from apps.accounts.models import Account
 from apps.priorities.map_rights import MapRights, rights_in
 from apps.priorities.mapping import UNMAPPED
 from apps.priorities.mapping_changes import may_read_rule
-from apps.priorities.mapping_moves import is_own
+from apps.priorities.mapping_moves import Remembered, is_own
 from apps.priorities.mapping_states import as_asked, version_of
 from apps.priorities.placing import Decided, decide_accounts
 from apps.priorities.rulebook import Rulebook, load_rules, rulebook_of, tier_of
@@ -53,7 +53,10 @@ class UnmappedLine:
 
 @dataclass(frozen=True, eq=False)
 class MappingPage:
-    """Amounts are of the last days, see stakes. `n_hidden`: accounts without an entry that aren't told."""
+    """Amounts are of the last days, see stakes. `n_hidden`: accounts without an entry that aren't told.
+
+    Sums are of the accounts whose names are read. total_core_s: None for who doesn't read all of them.
+    """
 
     rights: MapRights
     version: int
@@ -62,7 +65,7 @@ class MappingPage:
     n_unmapped: int
     n_hidden: int
     unmapped_core_s: float
-    total_core_s: float
+    total_core_s: float | None
     n_accounts: int
     n_attached: int
     attached_core_s: float
@@ -101,7 +104,7 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
         n_hidden=len(free) - n_read,
         unmapped_core_s=sum(stake.core_s for _id, _key, stake in free) if is_whole
         else sum(line.stake.core_s for line in lines),
-        total_core_s=sum(stake.core_s for stake in stakes.values()), n_accounts=len(ids),
+        total_core_s=sum(stake.core_s for stake in stakes.values()) if is_whole else None, n_accounts=len(ids),
         n_attached=attached[0], attached_core_s=attached[1], n_by_members=by_members[0], members_core_s=by_members[1],
         next_after=after + PAGE if n_read > after + PAGE else None, is_whole=is_whole,
         may_edit=rights.maps_anywhere, n_waiting=len(waiting), waiting_core_s=sum(waiting),
@@ -114,8 +117,10 @@ def _rules(
 ) -> tuple[list[RuleLine], tuple[int, float], tuple[int, float]]:  # fmt: skip
     counts: Counter[int | None] = Counter()
     used: dict[int | None, float] = {}
+    reads = Remembered(rights.may_name)
+    is_whole = rights.may_name(0)
     for account, (match, number) in zip(ids, decided, strict=True):
-        if match.entry != UNMAPPED:
+        if match.entry != UNMAPPED and (is_whole or reads[match.entry]):
             counts[number] += 1
             used[number] = used.get(number, 0.0) + stakes.get(account, NOTHING).core_s
     n_exact = sum(tier_of(rule) == 0 for rule in stored)
