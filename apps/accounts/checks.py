@@ -18,7 +18,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @register()
 def check_sign_in(app_configs: Sequence[AppConfig] | None, **_more: Any) -> list[CheckMessage]:
-    return [*_oidc(), *_ldap(), *_header(), *_links()]
+    return [*_oidc(), *_ldap(), *_header(), *_proxies(), *_links()]
 
 
 def _oidc() -> Iterator[CheckMessage]:
@@ -71,6 +71,14 @@ def _header() -> Iterator[CheckMessage]:
             continue
         if network.prefixlen == 0:
             yield Error("FAIRSHARE_TRUSTED_HEADER_ADDRESSES trusts everybody.", id="accounts.E009")
+
+
+def _proxies() -> Iterator[CheckMessage]:
+    """Without the count every client has the proxy's address: in limits, locks, the audit log and /metrics."""
+    is_behind_one = settings.SECURE_PROXY_SSL_HEADER or settings.FAIRSHARE_TRUSTED_HEADER
+    if is_behind_one and not settings.AXES_IPWARE_PROXY_COUNT:
+        hint = "Set FAIRSHARE_PROXY_COUNT to the number of proxies that add to X-Forwarded-For."
+        yield Warning("This site is behind a proxy, and FAIRSHARE_PROXY_COUNT is 0.", hint=hint, id="accounts.W001")
 
 
 def _links() -> Iterator[CheckMessage]:

@@ -71,10 +71,16 @@ def metrics(request: HttpRequest) -> HttpResponse:
         if text is not None:
             _require_whole_site(tokens.verify(text, at=clock.now())[1])
         elif not _is_allowed(request):
-            raise Unauthenticated("Send a token for priorities:read, or have your address added to the allow-list.")
+            raise Unauthenticated(_why_not_by_address(request))
     except DomainError as error:
         return errors.domain_problem(request, error)
     return HttpResponse(exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _why_not_by_address(request: HttpRequest) -> str:
+    if has_uncounted_proxy(request):
+        return "A proxy forwarded this, and FAIRSHARE_PROXY_COUNT is 0: send a token for priorities:read."
+    return "Send a token for priorities:read, or have your address added to the allow-list."
 
 
 def _require_whole_site(bounds: TokenBounds) -> None:

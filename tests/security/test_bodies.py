@@ -1,0 +1,171 @@
+"""The event loop's half of a request: what is read, what is refused, in which order a stream leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fairshare_web.server import bodies, replies
+from fairshare_web.server.application import Application
+from fairshare_web.server.bodies import BodyReader, Disconnected, Refused
+from fairshare_web.server.environ import environ_of
+from fairshare_web.server.replies import Broken, Outbox
+
+LIMIT = 10_000_000
+Message = dict[str, Any]
+
+
+def pieces(*parts: bytes, ends: bool = True) -> Iterator[Message]:
+    for i, part in enumerate(parts):
+        yield {"type": "http.request", "body": part, "more_body": not ends or i + 1 < len(parts)}
+
+
+async def read(messages: Iterator[Message], limit: int = LIMIT) -> bytes:
+    """The body that these messages are; a client that has sent them all is silent for ever."""
+
+    async def receive() -> Message:
+        found = next(messages, None)
+        if found is None:
+            await asyncio.Event().wait()
+        assert found is not None
+        return found
+
+    reader = BodyReader(receive, limit)
+    await reader.read()
+    with await reader.finished() as file:
+        return file.read()
+
+
+def test_a_body_of_any_length_is_read_whole_and_in_order() -> None:
+    for n_parts in (1, 3, 40):
+        parts = [bytes([i]) * 100_000 for i in range(n_parts)]
+        assert asyncio.run(read(pieces(*parts))) == b"".join(parts)
+
+
+@pytest.mark.parametrize("n_sent", [0, 5_000, 3_000_000])
+def test_a_body_that_stops_is_refused_at_its_deadline(n_sent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "GRACE_S", 0.0)
+    monkeypatch.setattr(bodies, "LEAST_RATE", 1e12)
+    with pytest.raises(Refused) as refused:
+        asyncio.run(read(pieces(b"x" * n_sent, ends=False)))
+    assert (refused.value.status, refused.value.code) == (408, "too_slow")
+
+
+def test_a_body_that_goes_on_for_ever_is_refused_at_its_limit() -> None:
+    endless = (piece for _ in itertools.count() for piece in pieces(b"x" * 1_000, ends=False))
+    with pytest.raises(Refused) as refused:
+        asyncio.run(read(endless, limit=16 * 1024))
+    assert (refused.value.status, str(refused.value)) == (413, "The body is over the limit of 16 kB for this address.")
+
+
+def test_who_leaves_before_the_end_is_not_answered() -> None:
+    gone: Message = {"type": "http.disconnect"}
+    with pytest.raises(Disconnected):
+        asyncio.run(read(itertools.chain(pieces(b"x", ends=False), [gone])))
+
+
+def test_a_full_disk_refuses_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(bodies.tempfile, "TemporaryFile", full)
+    with pytest.raises(Refused) as refused:
+        asyncio.run(read(pieces(b"x" * 2_000_000)))
+    assert (refused.value.status, refused.value.code) == (503, "no_room")
+
+
+def collected(make: Callable[[], Iterator[bytes]], *, reads_after_all: bool) -> bytes:
+    async def run() -> bytes:
+        loop = asyncio.get_running_loop()
+        outbox = Outbox(loop)
+        filling = loop.run_in_executor(None, outbox.fill, make())
+        if reads_after_all:
+            await asyncio.wait([filling])
+        found = b""
+        try:
+            while piece := await outbox.next():
+                found += piece
+        finally:
+            outbox.abandon()
+            await asyncio.wait([filling])
+            filling.exception()
+        return found
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("reads_after_all", [False, True])
+@pytest.mark.parametrize("n_pieces", [0, 1, 30])
+def test_a_stream_arrives_whole_and_in_order_however_slowly_it_is_read(n_pieces: int, reads_after_all: bool) -> None:
+    """Thirty pieces are more than stays in memory."""
+    sent = [bytes([i]) * 100_000 for i in range(n_pieces)]
+    assert collected(lambda: iter(sent), reads_after_all=reads_after_all) == b"".join(sent)
+
+
+def test_a_stream_that_fails_never_looks_complete() -> None:
+    def failing() -> Iterator[bytes]:
+        yield b"x" * 2_000_000
+        raise ValueError("no more")
+
+    for reads_after_all in (False, True):
+        with pytest.raises(Broken):
+            collected(failing, reads_after_all=reads_after_all)
+
+
+def test_a_client_that_reads_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replies, "STALL_S", 0.0)
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    from django.http import HttpResponse
+
+    with pytest.raises(Broken):
+        asyncio.run(replies.send_response(send, HttpResponse(b"x" * 1_000_000)))
+
+
+def scope(**more: Any) -> dict[str, Any]:
+    return {
+        "type": "http", "method": "GET", "http_version": "1.1", "scheme": "http", "path": "/healthz",
+        "raw_path": b"/healthz", "query_string": b"", "client": ("192.0.2.1", 5), "server": ("127.0.0.1", 8000),
+        "headers": [(b"host", b"localhost")], **more,
+    }  # fmt: skip
+
+
+def test_the_environment_is_that_of_wsgi() -> None:
+    headers = [(b"host", b"a"), (b"x-name", b"J\xc3\xb6rg"), (b"x-a", b"1"), (b"x-a", b"2"), (b"cookie", b"a=1"),
+               (b"cookie", b"b=2"), (b"x_forwarded_for", b"spoofed"), (b"content-type", b"text/plain")]  # fmt: skip
+    environ = environ_of(scope(raw_path=b"/a%20b/%C3%A4%ff", query_string=b"q=%C3%A4", headers=headers))
+    assert environ["PATH_INFO"] == "/a b/\xc3\xa4\xff"
+    assert (environ["QUERY_STRING"], environ["CONTENT_TYPE"]) == ("q=%C3%A4", "text/plain")
+    assert (environ["HTTP_X_A"], environ["HTTP_COOKIE"]) == ("1,2", "a=1; b=2")
+    assert environ["HTTP_X_NAME"].encode("latin-1").decode() == "Jörg"
+    assert "HTTP_X_FORWARDED_FOR" not in environ
+    assert environ["REMOTE_ADDR"] == "192.0.2.1"
+
+
+def test_health_is_answered_while_every_thread_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even a pool is asked: whatever else runs, the event loop answers."""
+    from fairshare_web.server import views
+
+    def no_thread(*_: object, **__: object) -> None:
+        raise AssertionError("a thread was asked")
+
+    monkeypatch.setattr(views.Views, "answer_in", no_thread)
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        raise AssertionError("there is no body")
+
+    asyncio.run(Application()(scope(), receive, send))
+    assert sent[0]["status"] == 200
+    assert sent[1]["body"] == b'{"status":"ok"}'

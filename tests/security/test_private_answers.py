@@ -1,0 +1,104 @@
+"""What holds for every answer: no cache keeps private ones, TRACE repeats nothing, the Host is one of ours."""
+
+from __future__ import annotations
+
+import pytest
+from django.conf import LazySettings
+from django.core.checks import run_checks
+from django.test import Client
+from django.urls import get_resolver
+
+from fairshare_web.body_limits import DEFAULT_BYTES, KB, LIMITS, UNKNOWN_BYTES, limit_of
+from tests.api.conftest import Caller, _fresh_process  # noqa: F401 - fixture
+from tests.api.small_site import Site
+from tests.security.routes import all_addresses
+
+PUBLIC = {"/api/v1/schema", "/fairshare"}
+
+
+def test_no_cache_keeps_a_private_answer(computed: Site) -> None:
+    stranger, admin = Client(), Client()
+    admin.force_login(computed.admin, backend="django.contrib.auth.backends.ModelBackend")
+    wrong = {}
+    for address in all_addresses():
+        for client in (stranger, admin):
+            answer = client.get(address)
+            varies = {name.strip() for name in answer.get("Vary", "").split(",")}
+            is_private = answer["Cache-Control"] == "private, no-store" and varies >= {"Authorization", "Cookie"}
+            if is_private == (address in PUBLIC):
+                wrong[address] = (answer.status_code, answer["Cache-Control"], answer.get("Vary"))
+    assert wrong == {}
+
+
+def test_a_token_is_answered_privately(computed: Site) -> None:
+    scheduler = Caller(token=computed.token("priorities:read"))
+    for path in ("priorities?account=alice", "priorities/all", "priorities?account=alice&format=csv", "tree"):
+        answer = scheduler.get(f"policies/grid/{path}")
+        varies = set(answer["Vary"].split(", "))
+        assert (answer["Cache-Control"], varies >= {"Authorization", "Cookie"}) == ("private, no-store", True), path
+
+
+def test_trace_is_refused_everywhere(computed: Site) -> None:
+    client = Client()
+    answers = {address: client.trace(address, headers={"cookie": "a=1"}) for address in all_addresses()}
+    assert {answer.status_code for answer in answers.values()} == {405}
+    assert all("Allow" in answer.headers and b"a=1" not in answer.content for answer in answers.values())
+
+
+def test_not_modified_has_no_content_type(computed: Site) -> None:
+    scheduler = Caller(token=computed.token("priorities:read"))
+    first = scheduler.get("policies/grid/priorities?account=alice")
+    again = scheduler.get("policies/grid/priorities?account=alice", If_None_Match=first["ETag"])
+    assert again.status_code == 304
+    assert "Content-Type" not in again
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/policies/grid/priorities?account=alice", "/metrics", "/sign-in/", "/static/x"]
+)
+def test_another_host_is_refused_before_anything_is_looked_up(computed: Site, path: str) -> None:
+    """A name that leads here without being ours: the page of a stranger would read what is allowed to 127.0.0.1."""
+    headers = {"host": "attacker.example", "authorization": f"Bearer {computed.token('priorities:read')}"}
+    assert Client().get(path, headers=headers).status_code == 400
+
+
+def test_a_probe_reaches_a_container_by_its_address(site: Site) -> None:
+    for path in ("/healthz", "/readyz"):
+        assert Client().get(path, headers={"host": "10.0.0.7:8000"}).status_code == 200
+
+
+@pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "x-real-ip", "via"])
+def test_a_proxy_that_nobody_counts_closes_metrics_to_addresses(
+    site: Site, settings: LazySettings, header: str
+) -> None:
+    assert Client().get("/metrics").status_code == 200
+    forwarded = Client().get("/metrics", headers={header: "192.0.2.9"})
+    assert (forwarded.status_code, "FAIRSHARE_PROXY_COUNT" in forwarded.json()["detail"]) == (401, True)
+    token = {"authorization": f"Bearer {site.token('priorities:read')}"}
+    assert Client().get("/metrics", headers={header: "192.0.2.9", **token}).status_code == 200
+
+
+@pytest.mark.parametrize("sign", [{"SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https")},
+                                  {"FAIRSHARE_TRUSTED_HEADER": "Remote-User",
+                                   "FAIRSHARE_TRUSTED_HEADER_ADDRESSES": ["10.0.0.1"]}])  # fmt: skip
+def test_the_start_warns_of_a_proxy_that_nobody_counts(settings: LazySettings, sign: dict[str, object]) -> None:
+    def warned() -> bool:
+        return any(message.id == "accounts.W001" for message in run_checks())
+
+    assert not warned()
+    for name, value in sign.items():
+        setattr(settings, name, value)
+    assert warned()
+    settings.AXES_IPWARE_PROXY_COUNT = 1
+    assert not warned()
+
+
+def test_every_limit_of_a_body_is_of_a_route(settings: LazySettings) -> None:
+    assert limit_of("/sign-in/") == 16 * KB
+    assert limit_of("/api/v1/policies/grid/mappings/trial") == DEFAULT_BYTES
+    assert limit_of("/api/v1/nowhere") == limit_of("/\udce4") == UNKNOWN_BYTES
+    settings.FAIRSHARE_UPLOAD_BYTES = 5_000_000
+    assert 5_000_000 < limit_of("/usage/import/") < 7_000_000
+    names = {name for namespace, (_, inner) in get_resolver().namespace_dict.items()
+             for name in (f"{namespace}:{each}" for each in inner.reverse_dict if isinstance(each, str))}  # fmt: skip
+    assert set(LIMITS) - names == set()
