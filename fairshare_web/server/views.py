@@ -72,7 +72,7 @@ class Views:
         set_script_prefix("/")
         request_started.send(sender=type(self), environ=environ)
         response = self._handler.get_response(WSGIRequest(environ))
-        response._handler_class = type(self)  # sender of `request_finished`
+        response._handler_class = type(self)  # type: ignore[attr-defined]  # sender of `request_finished`
         return response
 
 

@@ -36,7 +36,7 @@ publish_document(policy_slug="grid", document={"policy": "grid", "root": root}, 
 root_uid = load_tree(Policy.objects.get(slug="grid")).uuid(0)
 set_rules(policy_slug="grid", rules=[Rule("glob", root_uid, suffix="/{group}/{user}")], at=at, actor=COMMAND)
 work_run_now(request_recompute(policy_slug="grid", at=at, actor=COMMAND).pk)
-Source.objects.create(slug="cluster", name="Cluster")
+Source.objects.create(slug="cluster", name="Cluster", created_at=at)
 user = User.objects.get(username="admin")
 scopes = {"reader": ["priorities:read"], "pusher": ["usage:write"], "own": ["self:read"]}
 print(json.dumps({
