@@ -130,9 +130,8 @@ def _rounded(about: About, said: dict[str, Any]) -> bool:
     """As many siblings as have another priority and the same whole number."""
     values, own = about.told.snapshot.values, about.told.at(about.level.path)
     others = [about.told.at(each) for each in about.told.competitors(about.level.path)]
-    return int(said["n"]) == sum(
-        values.scalar[i] == values.scalar[own] and abs(values.priority[i] - values.priority[own]) > 1e-9 for i in others
-    )
+    same = [i for i in others if values.scalar[i] == values.scalar[own]]
+    return int(said["n"]) == len([i for i in same if abs(values.priority[i] - values.priority[own]) > 1e-9])
 
 
 def _changes(about: About, said: dict[str, Any], sign: int) -> bool:

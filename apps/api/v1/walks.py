@@ -41,7 +41,7 @@ class AdjustmentTellingSerializer(serializers.Serializer[Any]):
     sentence = serializers.CharField()
 
 
-class EffectSerializer(serializers.Serializer[Any]):
+class LevelEffectSerializer(serializers.Serializer[Any]):
     """What one level does to F = 2^(−R / damping factor); the ratio R of the root is 1."""
 
     ratio_above = serializers.FloatField(allow_null=True, help_text="R of the level above; null: it has no shares")
@@ -71,7 +71,7 @@ class WalkStepSerializer(serializers.Serializer[Any]):
     n_rounded = serializers.IntegerField(
         allow_null=True, help_text="Of these, those that are equal only as whole numbers at the policy's resolution"
     )
-    effect = EffectSerializer(allow_null=True, help_text="Where the algorithm makes one number of the whole path")
+    effect = LevelEffectSerializer(allow_null=True, help_text="Where the algorithm makes one number of the whole path")
     message = MessageSerializer()
     sentence = serializers.CharField()
     sentences = SaidSerializer(many=True)
