@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("policies", "0007_mounts"),
-        ("priorities", "0009_drop_reconstructions_by_later_revisions"),
+        ("priorities", "0010_drop_reconstructions_by_later_revisions"),
     ]
 
     operations = [
