@@ -88,6 +88,8 @@ class LookupMiddleware:
             user, bounds = tokens.verify(text, at=clock.now())
             if not looks_up(user, bounds):  # self:read: whose accounts these are is asked of the database
                 return self._elsewhere(request)
+            if is_from_memory and not sights.is_known(user, bounds, served.newest(policy_slug)):
+                return HandedOver()
             return look_up(request, policy_slug, what, user, bounds)
         except DomainError as error:
             return errors.domain_problem(request, error)

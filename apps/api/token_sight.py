@@ -48,9 +48,9 @@ class TokenSight:
             OperationalError: the database is away, and this token hasn't been asked with for this tree.
         """
         policy = _policy(snapshot.policy_slug)
-        if user.is_superuser or policy.visibility == Policy.Visibility.TREE:
+        if _reads_all(user, policy):
             return None if bounds.subtree_uid is None else snapshot.subtree_mask(bounds.subtree_uid)
-        key = (bounds.prefix, snapshot.policy_slug, snapshot.tree.digest)
+        key = _key(bounds, snapshot)
         known = self._known.get(key)
         if known is not None and known.user is user:
             return known.mask
@@ -70,9 +70,23 @@ class TokenSight:
                 self._known.popitem(last=False)
         return mask
 
+    def is_known(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot) -> bool:
+        """Whether `mask` answers without the database."""
+        known = self._known.get(_key(bounds, snapshot))
+        return _reads_all(user, _policy(snapshot.policy_slug)) or (known is not None and known.user is user)
+
     def _ask(self, question: Callable[[], Mask | None]) -> Mask | None:
         patience_s = settings.FAIRSHARE_TOKEN_PATIENCE_S
         return question() if patience_s <= 0 else self._clerk.ask(question, patience_s=patience_s)
+
+
+def _key(bounds: TokenBounds, snapshot: ServedSnapshot) -> _Key:
+    return bounds.prefix, snapshot.policy_slug, snapshot.tree.digest
+
+
+def _reads_all(user: User, policy: Policy) -> bool:
+    """Within the subtree of the token, if it has one."""
+    return user.is_superuser or policy.visibility == Policy.Visibility.TREE
 
 
 def _policy(slug: str) -> Policy:

@@ -13,15 +13,20 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 from django.apps import apps as django_apps
+from django.conf import LazySettings
 from django.core.management import call_command
 from django.db import OperationalError
+from django.test import Client
 from drf_spectacular.generators import SchemaGenerator
 
 from apps.accounts import token_cache
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Token, User
+from apps.accounts.token_cache import tokens
+from apps.api.lookup import ANSWER_FROM, AnswerFrom, HandedOver
 from apps.policies.models import Grant, Policy
 from apps.policies.reader_grants import let_owner_read
+from apps.priorities import served
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
 from tests.worlds import AT
@@ -212,6 +217,26 @@ def test_while_the_database_is_away_a_token_reads_what_it_read(people: Site, mon
     assert caller.get(ONE, {"account": ["alice", "carol"]}).json()["results"] == before, "and not asked for anew"
     other = Caller(token=people.token("priorities:read", user=people.pia)).get(ONE, {"account": "alice"})
     assert other.status_code == 503, "never asked before"
+
+
+def test_a_look_up_from_memory_never_asks_the_database_what_its_token_reads(
+    people: Site, monkeypatch: pytest.MonkeyPatch, settings: LazySettings
+) -> None:
+    """The event loop answers it: waiting there would hold up every other request."""
+    header = f"Bearer {documented_token()}"
+
+    def look_up(answer_from: AnswerFrom) -> Any:
+        return Client().get(
+            f"/api/v1/{ONE}", {"account": "alice"}, HTTP_AUTHORIZATION=header, **{ANSWER_FROM: answer_from}
+        )
+
+    served.newest("grid")
+    settings.FAIRSHARE_SNAPSHOT_POLL_S = 60.0
+    tokens.verify(header.split()[1], at=AT)
+    assert isinstance(look_up(AnswerFrom.MEMORY), HandedOver), "not asked yet"
+    found = look_up(AnswerFrom.SNAPSHOTS).json()["results"]
+    monkeypatch.setattr("apps.api.token_sight.told_now", lambda **_: pytest.fail("asked the database"))
+    assert look_up(AnswerFrom.MEMORY).json()["results"] == found
 
 
 def test_an_open_policy_needs_no_grant(people: Site) -> None:
