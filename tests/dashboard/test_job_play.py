@@ -183,7 +183,7 @@ NAMES += [field.name for group in SETTINGS for field in group.fields] + ["preset
 @examples(100)
 @given(st.dictionaries(st.sampled_from(NAMES), st.lists(CELLS, min_size=1, max_size=3), max_size=12))
 def test_whatever_a_query_says_it_is_computed_or_refused_with_a_sentence(typed: dict[str, list[str]]) -> None:
-    form = PlayForm(query("", **typed))  # type: ignore[arg-type]
+    form = PlayForm(query("", **typed))
     if form.problems:
         assert all(message for _where, message in form.problems)
         return
