@@ -126,7 +126,7 @@ def _between(before: Resolver, after: Resolver, ids: Sequence[int], keys: Sequen
 def _is_same(tree: TreeColumns, i: int, other: TreeColumns, j: int) -> bool:
     if tree is other or UNMAPPED in (i, j):
         return i == j
-    return tree.uid[i].tobytes() == other.uid[j].tobytes()
+    return tree.uuid(i) == other.uuid(j)
 
 
 class Refusal(NamedTuple):

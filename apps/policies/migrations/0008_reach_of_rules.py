@@ -16,7 +16,8 @@ def find_early_rules(apps: Any, schema_editor: Any) -> None:
     policies, entries = apps.get_model("policies", "Policy"), apps.get_model("policies", "Entry")
     with_rules = entries.objects.exclude(members=[])
     for policy in policies.objects.filter(pk__in=with_rules.values("policy")):
-        wide, found = _wide_revisions(apps, policy), {}
+        wide = _wide_revisions(apps, policy)
+        found: dict[str, list[Any]] = {}
         versions = entries.objects.filter(policy=policy, uid__in=with_rules.filter(policy=policy).values("uid"))
         before: dict[Any, set[str]] = {}
         trusted: dict[tuple[Any, str], bool] = {}

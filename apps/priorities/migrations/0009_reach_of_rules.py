@@ -47,8 +47,8 @@ def _key(rule: dict[str, Any]) -> tuple[str, ...]:
 
 def _is_wide(version: Any, mappers: set[int]) -> bool:
     if version.author is None:
-        return version.author_name == "system"
-    return version.author.is_superuser or version.author_id in mappers
+        return bool(version.author_name == "system")
+    return bool(version.author.is_superuser or version.author_id in mappers)
 
 
 def _mappers(apps: Any, policy: Any) -> set[int]:

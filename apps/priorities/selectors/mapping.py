@@ -12,11 +12,11 @@ from apps.accounts.entry_names import ENTRY_NAMESPACE, RESERVED, uid_of_account
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
 from apps.priorities.map_rights import MapRights, rights_in
-from apps.priorities.mapping import UNMAPPED
+from apps.priorities.mapping import UNMAPPED, Decided
 from apps.priorities.mapping_changes import may_read_rule
 from apps.priorities.mapping_moves import Remembered, is_own
 from apps.priorities.mapping_states import as_asked, version_of
-from apps.priorities.placing import Decided, decide_accounts
+from apps.priorities.placing import decide_accounts
 from apps.priorities.rulebook import Rulebook, load_rules, rulebook_of, tier_of
 from apps.priorities.rules import Rule
 from apps.priorities.stakes import NOTHING, Stake, load_stakes
