@@ -75,7 +75,7 @@ def _header() -> Iterator[CheckMessage]:
 
 def _proxies() -> Iterator[CheckMessage]:
     """Without the count every client has the proxy's address: in limits, locks, the audit log and /metrics."""
-    is_behind_one = settings.SECURE_PROXY_SSL_HEADER or settings.FAIRSHARE_TRUSTED_HEADER
+    is_behind_one = any((settings.SECURE_PROXY_SSL_HEADER, settings.FAIRSHARE_TRUSTED_HEADER))
     if is_behind_one and not settings.AXES_IPWARE_PROXY_COUNT:
         hint = "Set FAIRSHARE_PROXY_COUNT to the number of proxies that add to X-Forwarded-For."
         yield Warning("This site is behind a proxy, and FAIRSHARE_PROXY_COUNT is 0.", hint=hint, id="accounts.W001")

@@ -73,7 +73,7 @@ def test_a_full_disk_refuses_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(bodies.tempfile, "TemporaryFile", full)
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
     with pytest.raises(Refused) as refused:
         asyncio.run(read(pieces(b"x" * 2_000_000)))
     assert (refused.value.status, refused.value.code) == (503, "no_room")

@@ -21,7 +21,7 @@ from apps.cli.stack.logs import LogEcho
 from apps.cli.stack.postgres import CannotStart, PostgresServer
 
 _ROUND_S = 0.5  # a death and a signal wake the loop at once; the round is for logs and pauses
-_STOPPING_S = STOP_S + 3.0  # the web server ends its own worker before
+STOPPING_S = STOP_S + 3.0  # the web server ends its own worker before
 _STARTING_S = 0.1  # a round while something has yet to start
 
 
@@ -159,7 +159,7 @@ class Supervisor:
         for child in self._children:
             child.ask_to_stop()
         hurry = self.signals.received + 1  # one more signal than so far
-        deadline = time.monotonic() + _STOPPING_S
+        deadline = time.monotonic() + STOPPING_S
         while any(not child.is_gone() for child in self._children):
             if time.monotonic() > deadline or self.signals.received >= hurry:
                 break

@@ -1,0 +1,80 @@
+"""SIGTERM while bodies arrive and requests are worked on: it ends soon, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import json
+import signal
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from apps.cli.stack import definitions, supervisor
+from tests.faults.conftest import FirstStart
+from tests.faults.stack import eventually
+from tests.security.conftest import Instance, start_instance
+from tests.security.wire import ask, connect, dribbling, head, lookup, status
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.deep]
+N_RECORDS = 3_000
+
+
+def push(instance: Instance, name: str) -> bytes:
+    times = {"submit": "2026-01-01T00:00:00Z", "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T01:00:00Z"}
+    body = json.dumps([{"job": f"{name}-{n}", "user": "alice", "cpus": 1, **times} for n in range(N_RECORDS)]).encode()
+    token = f"Authorization: Bearer {instance.tokens['pusher']}"
+    lines = (token, "Content-Type: application/json", f"Content-Length: {len(body)}", "Connection: close")
+    return head("POST", "/api/v1/usage/records?source=cluster", *lines) + body
+
+
+def stored(instance: Instance, name: str) -> int:
+    with instance.stack.connect() as session:
+        row = session.execute("SELECT count(*) FROM usage_record WHERE job LIKE %s", [f"{name}-%"]).fetchone()
+    assert row is not None
+    return int(str(row[0]))
+
+
+def test_a_stop_answers_what_has_begun_and_loses_nothing(first_start: FirstStart) -> None:
+    instance = start_instance(first_start)
+    stack = instance.stack
+    try:
+        n_pushes = 6
+        requests = {f"push{n}": push(instance, f"push{n}") for n in range(n_pushes)}
+        half = push(instance, "half")[:100_000]
+        with ThreadPoolExecutor(n_pushes) as pool, dribbling(instance.port, [half] * 4):
+            answers: dict[str, Future[bytes]] = {
+                name: pool.submit(ask, instance.port, request, 60.0) for name, request in requests.items()
+            }
+            eventually(lambda: stored(instance, "push") > 0, "a push is stored")
+            assert stack.signal(signal.SIGTERM) == 0
+            acknowledged = {name for name, answer in answers.items() if _is_acknowledged(answer)}
+        assert stack.pids() == []
+        stack.start()
+        eventually(lambda: _looks_up(instance), "look-ups again")
+        assert acknowledged, "none of the pushes that had begun was answered"
+        for name in requests:
+            n_stored = stored(instance, name)
+            assert n_stored == N_RECORDS if name in acknowledged else n_stored in (0, N_RECORDS), name
+        assert stored(instance, "half") == 0
+        for name, request in {**requests, "half": push(instance, "half")}.items():
+            assert status(ask(instance.port, request, 60.0)) == 200
+            assert stored(instance, name) == N_RECORDS
+        stack.assert_works()
+    finally:
+        stack.remove()
+
+
+def test_the_stack_waits_for_its_web_server_and_ends_within_30_seconds() -> None:
+    assert definitions.STOP_S < supervisor.STOPPING_S <= 30
+
+
+def _is_acknowledged(answer: Future[bytes]) -> bool:
+    try:
+        return answer.result(60).startswith(b"HTTP/1.1 200")
+    except OSError:
+        return False
+
+
+def _looks_up(instance: Instance) -> bool:
+    with connect(instance.port) as connection:
+        connection.sendall(lookup(instance.tokens["reader"]))
+        return connection.recv(12) == b"HTTP/1.1 200"
