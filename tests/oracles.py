@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -127,7 +127,9 @@ def ranks_of_vectors(vectors: dict[str, list[int]], ranked: set[str], r: int) ->
     return {path: 1 + sum(full[leaf] > mine for leaf in ranked) for path, mine in full.items()}
 
 
-def ranks_of_numbers(tuples: dict[str, list[float]], ranked: set[str], tolerance: float) -> dict[str, int]:
+def ranks_of_numbers(
+    tuples: Mapping[str, Sequence[float | Fraction]], ranked: set[str], tolerance: float | Fraction
+) -> dict[str, int]:
     """Level by level among entries whose ancestors tie: sorted, neighbours within the tolerance tie."""
     depth = max((len(numbers) for numbers in tuples.values()), default=0)
     full = {path: padded(numbers, depth, 0.0) for path, numbers in tuples.items()}

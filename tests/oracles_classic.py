@@ -146,7 +146,7 @@ def solve(case: dict[str, Any]) -> dict[str, dict[str, Any]]:
             }
             for row in sshare.rows
         }
-    users = {row.path: nodes[row.path]["factor"] for row in sshare.rows if row.kind == "user" and not row.is_group}
+        users = {row.path: float(sshare.factor(row)) for row in sshare.rows if row.kind == "user" and not row.is_group}
     ranks = _ranks(users)
     return {path: {**node, "rank": ranks.get(path)} for path, node in nodes.items()}
 

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from apps.engine.arrays import BoolArray, FloatArray, IntArray
+from apps.engine.arrays import BoolArray, FloatArray, IntArray, LongArray
 
 Words = npt.NDArray[np.uint64]
+Amounts = FloatArray | LongArray
 
 _ONE = np.uint64(1)
 _TOP = np.uint64(63)
@@ -32,17 +33,18 @@ class LongNumbers(NamedTuple):
     mantissa: Words
 
 
-def levels(shares: FloatArray, usage: FloatArray, whole: FloatArray) -> LongNumbers:
+def levels(shares: FloatArray, usage: Amounts, whole: Amounts) -> LongNumbers:
     """shares / (usage / whole), each quotient rounded once, half to even. usage, whole: doubles or long doubles.
 
     Below all others where shares are 0; else above all others where usage is 0. `whole` > 0 elsewhere.
     """
-    if len(shares) >= _FEWEST_FOR_MACHINE_CODE and usage.dtype == np.float64:
+    if len(shares) >= _FEWEST_FOR_MACHINE_CODE and usage.dtype == whole.dtype == np.float64:
         from apps.engine import fast, long_kernels  # here, because small trees shouldn't wait for numba to be loaded
 
         if fast.is_on():
             found = LongNumbers(np.empty(len(shares), dtype=np.int64), np.empty(len(shares), dtype=np.uint64))
-            long_kernels.fill_levels(shares, usage, whole, found.exponent, found.mantissa)
+            used, of_all = np.asarray(usage, dtype=np.float64), np.asarray(whole, dtype=np.float64)
+            long_kernels.fill_levels(shares, used, of_all, found.exponent, found.mantissa)
             return found
     is_finite = (shares > 0) & (usage > 0)
     part = _divide(_long(np.where(is_finite, usage, 1.0)), _long(np.where(is_finite, whole, 1.0)))
@@ -67,7 +69,7 @@ def is_above(one: LongNumbers, other: LongNumbers) -> BoolArray:
     return above
 
 
-def _long(values: FloatArray) -> LongNumbers:
+def _long(values: Amounts) -> LongNumbers:
     """Positive doubles, exactly; positive long doubles, rounded to 64 bits where they have more."""
     mantissa, exponent = np.frexp(values)
     if values.dtype == np.longdouble:

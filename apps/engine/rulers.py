@@ -79,7 +79,8 @@ class LongRuler:
         if same.all() and not (self.is_sum[one] | self.is_sum[other]).any():
             return same
         usage, whole = self._sums
-        return (same | (whole[first] == whole[second])) & (usage[one] == usage[other])
+        is_equal: BoolArray = (same | (whole[first] == whole[second])) & (usage[one] == usage[other])
+        return is_equal
 
     def _measure(self, entries: IntArray) -> LongNumbers:
         usage, whole = self._sums

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 
 from apps.engine import associations, long_quotients, operators, sweep
@@ -9,10 +11,12 @@ from apps.engine.algorithms import sshare
 from apps.engine.algorithms.base import Column, PriorityResult, finish
 from apps.engine.algorithms.explanation import Explanation
 from apps.engine.algorithms.inputs import Compared, Prepared
-from apps.engine.arrays import FloatArray
+from apps.engine.arrays import FloatArray, LongArray
 from apps.engine.parameters import Parameter, Settings, choice
 from apps.engine.rulers import LongRuler, balance
 from apps.engine.walk_order import Manners, count_ahead
+
+Sums = TypeVar("Sums", FloatArray, LongArray)
 
 # The level of an account whose shares are `parent`: the number that Slurm uses for "no value".
 NO_LEVEL = 4294967294.0
@@ -91,13 +95,13 @@ def _ruler(prepared: Prepared, compared: Compared, shares: FloatArray, part: Flo
     tree, listing = prepared.tree, prepared.users
     usage, whole, above = compared.total, compared.group_total, listing.tree.parent
 
-    def listed(usage: FloatArray, whole: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def listed(usage: Sums, whole: Sums) -> tuple[Sums, Sums]:
         if listing.is_same:
             return usage, whole
         usage = np.where(dissolved, np.where(listing.is_ranked, 0.0, 1.0), usage[listing.entry])
         return usage, np.append(whole[listing.entry], 1.0)
 
-    def long_sums() -> tuple[FloatArray, FloatArray] | None:
+    def long_sums() -> tuple[LongArray, LongArray] | None:
         return None if compared.long_totals is None else listed(*compared.long_totals)
 
     if not listing.is_same:
