@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.accounts.actor import Actor
-from apps.engine.errors import BadParameter
 from apps.errors import Conflict, NotAllowed
 from apps.policies.adjusting import read_adjustment
 from apps.policies.columns import TreeColumns
 from apps.policies.models import Adjustment
 from apps.policies.scope import Verb
 from apps.priorities.accrual import window_of
-from apps.priorities.again import compute_again
+from apps.priorities.again import compute_again, needing_the_algorithm
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.corrections import Correction, counted_now
 from apps.priorities.map_rights import MapRights
@@ -123,10 +122,8 @@ def preview_adjustment(
     correction = Correction(uuid4(), entry_uid, wanted.resource, wanted.amount_s, wanted.at.timestamp())
     counted = _counted(view, [correction])[0]
     usage, group_usage = _with(snapshot, at, counted)
-    try:
+    with needing_the_algorithm():
         result = compute_again(snapshot.tree.engine_tree(), usage, group_usage, algorithm=snapshot.algorithm)
-    except BadParameter as error:  # a package that is gone took its algorithm along
-        raise Conflict(str(error), code="no_algorithm") from None
     values = snapshot.values
     return AdjustmentPreview(
         counted=counted,

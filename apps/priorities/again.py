@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,21 @@ import numpy.typing as npt
 
 from apps.engine.algorithms import PriorityResult, compute_prepared, get_algorithm, read_algorithm
 from apps.engine.algorithms.inputs import compared_again, prepare
-from apps.engine.errors import BadTree
+from apps.engine.errors import BadParameter, BadTree
 from apps.engine.tree import FairshareTree
+from apps.errors import Conflict
 from apps.policies.algorithm_fit import refusing_failed_packages
 
 F8 = npt.NDArray[np.float64]
+
+
+@contextmanager
+def needing_the_algorithm() -> Iterator[None]:
+    """Where nothing can be said without computing: an algorithm whose package is gone is a Conflict, `no_algorithm`."""
+    try:
+        yield
+    except BadParameter as error:
+        raise Conflict(str(error), code="no_algorithm") from None
 
 
 def compute_again(tree: FairshareTree, usage: F8, group_usage: F8, *, algorithm: Mapping[str, Any]) -> PriorityResult:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from apps.engine import operator_trial, operators
 from apps.engine.algorithms import brought_algorithms, get_algorithm
 from apps.engine.analysis import measured
 from apps.engine.operators import brought_operators
-from apps.errors import Invalid
+from apps.errors import Conflict, Invalid
 from apps.notices.kinds.base import PolicyPlace
 from apps.notices.kinds.failed_package import find
 from apps.policies.models import ChangeSet
@@ -25,10 +24,14 @@ from apps.policies.selectors import get_change_set
 from apps.policies.services import change_settings, effect_of, make_change_set, publish_change_set
 from apps.policies.trees import load_tree
 from apps.priorities import recompute, served
+from apps.priorities.answers import AccountQuery
 from apps.priorities.change_effects import simulate_change_set
 from apps.priorities.checks import check_packages
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.comparison import compare_algorithms
+from apps.priorities.selectors.contrasts import compare_leaves
+from apps.priorities.what_if.asked import Asked
+from apps.priorities.what_if.trying import try_out
 from apps.runs.services import work_run_now
 from tests.conftest import REPOSITORY
 from tests.priorities.conftest import AS_OF, NO_AGING, Site, children
@@ -250,4 +253,19 @@ def test_a_published_change_set_stays_readable_when_the_package_is_gone(
         found = get_change_set(id=each.pk, actor=COMMAND, at=AS_OF)
         json.dumps(effect_of(found, at=AS_OF, actor=COMMAND), default=str)
         assert simulate_change_set(found, actor=as_eva) is None
-    assert os.environ.get("MOODY") is None
+
+
+def test_what_needs_an_algorithm_that_is_gone_says_so(computed: Site, moody: Callable[[], None]) -> None:
+    get_algorithm("moody")
+    change_settings(policy_slug="grid", settings=_settings()["settings"], reason="x", at=AS_OF, actor=COMMAND)
+    computed.recompute()
+    moody()
+    served.forget()
+    asked = {"policy_slug": "grid", "actor": COMMAND}
+    for attempt in (
+        lambda: compare_leaves(one="/physics/alice", other="/physics/bob", **asked),
+        lambda: try_out(account=AccountQuery("alice"), asked=Asked(), at=AS_OF, **asked),
+    ):
+        with pytest.raises(Conflict) as refused:
+            attempt()
+        assert refused.value.code == "no_algorithm"

@@ -12,10 +12,10 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.engine.algorithms import PriorityResult, read_algorithm
-from apps.engine.errors import BadParameter
 from apps.engine.explain import Contrast, Turn, contrast
-from apps.errors import Conflict, FieldProblem, Invalid, NotFound
+from apps.errors import FieldProblem, Invalid, NotFound
 from apps.policies.algorithm_fit import refusing_failed_packages
+from apps.priorities.again import needing_the_algorithm
 from apps.priorities.answers import ServedSnapshot, instant
 from apps.priorities.lookup import AccountQuery
 from apps.priorities.selectors.explained import moment_json, scope_of
@@ -188,11 +188,8 @@ def _of_account(look: Look, text: str) -> int | None:
 
 def _compared(look: Look, one: int, other: int) -> Comparison:
     snapshot = look.snapshot
-    try:
-        with refusing_failed_packages():
-            found = contrast(result_of(snapshot), one, other)
-    except BadParameter as error:  # a package that is gone took its algorithm along
-        raise Conflict(str(error), code="no_algorithm") from None
+    with needing_the_algorithm(), refusing_failed_packages():
+        found = contrast(result_of(snapshot), one, other)
     sides = _side(snapshot, one), _side(snapshot, other)
     steps = [None if step is None else _told_step(look, step.entry) for step in (found.ahead_step, found.behind_step)]
     is_told = all(step is None or not step.is_suppressed for step in steps)

@@ -24,7 +24,7 @@ from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.priorities import served
 from apps.priorities.accrual import steady_use_s, window_of
-from apps.priorities.again import compute_again
+from apps.priorities.again import compute_again, needing_the_algorithm
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.forecast import Forecast, ForecastLevel, forecast_of
 from apps.priorities.forecast.past import DAY_S, competitors
@@ -89,7 +89,8 @@ def try_out(
         raise NotFound("There is no such account in this policy.")
     _count(actor)
     forecast = forecast_of(policy, snapshot, chosen[0], account, told)
-    return _tried(policy, snapshot, chosen[0], asked, forecast, is_exact=bool(told.all()))
+    with needing_the_algorithm():
+        return _tried(policy, snapshot, chosen[0], asked, forecast, is_exact=bool(told.all()))
 
 
 def try_out_mine(*, policy_slug: str, entry_uid: UUID, asked: Asked, actor: Actor, at: datetime) -> Tried:
