@@ -261,7 +261,7 @@ def test_what_needs_an_algorithm_that_is_gone_says_so(computed: Site, moody: Cal
     computed.recompute()
     moody()
     served.forget()
-    asked = {"policy_slug": "grid", "actor": COMMAND}
+    asked: dict[str, Any] = {"policy_slug": "grid", "actor": COMMAND}
     for attempt in (
         lambda: compare_leaves(one="/physics/alice", other="/physics/bob", **asked),
         lambda: try_out(account=AccountQuery("alice"), asked=Asked(), at=AS_OF, **asked),

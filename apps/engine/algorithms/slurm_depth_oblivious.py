@@ -81,20 +81,24 @@ def ratio_columns(prepared: Prepared, effective: FloatArray, actual: FloatArray)
     contest, target, shares = prepared.contest, prepared.target, prepared.target_global
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         ratio, local = effective / shares, actual / target
-        above, is_inner = ratio[contest.parent], contest.parent > 0
-        same_side = (above >= 1) & (local >= 1) | (above <= 1) & (local <= 1)
-        k = np.where(same_side, 1.0, 1.0 / (1.0 + (5.0 * np.log(above)) ** 2))
-    applies = is_inner & np.isfinite(above) & (above > 0) & np.isfinite(local) & (local > 0)
-    has_ratio = (shares > 0) & np.isfinite(ratio)
+        has_ratio, has_local = np.isfinite(ratio), np.isfinite(local)
+        above = ratio[contest.parent]
+        applies = has_ratio & has_local & (above > 0) & (above < np.inf) & (local > 0) & (contest.parent > 0)
+        other_side = np.flatnonzero(applies & ((above > 1) != (local > 1)) & (above != 1) & (local != 1))
+        k = np.ones(len(ratio))
+        k[other_side] = 1.0 / (1.0 + (5.0 * np.log(above[other_side])) ** 2)
     has_ratio[0] = False
-    own = ~prepared.tree.inherits
 
     def column(values: FloatArray, exists: BoolArray) -> Column:
+        values[~exists] = 0.0
+        if prepared.is_whole:
+            return Column(values, exists)
+        own = ~prepared.tree.inherits
         there: BoolArray = prepared.spread(exists) & own
         return Column(np.where(there, prepared.spread(values), 0.0), there)
 
     return {
-        "local_ratio": column(local, has_ratio & np.isfinite(local)),
-        "k": column(k, applies & has_ratio),
+        "local_ratio": column(local, has_ratio & has_local),
+        "k": column(k, applies),
         "effective_ratio": column(ratio, has_ratio),
     }
