@@ -230,6 +230,7 @@ class ServedSnapshot:
         return found.joins is None or not found.entries or self.newcomers.is_settled(found.entries[0], found.joins)
 
     def _answer(self, queries: Sequence[Query], mask: Mask | None) -> list[list[Json]]:
+        mask = None if mask is None or mask.all() else mask
         found = [self.index.find(query) for query in queries]
         self._make_pieces({entry for one in found if one.joins is None for entry in one.entries})
         return [self._results(query, one, mask) for query, one in zip(queries, found, strict=True)]
@@ -287,14 +288,13 @@ class ServedSnapshot:
         described = []
         for place, (entry, depth, rank, factor, has_rank, has_factor) in enumerate(columns):
             at: Place = (rank if has_rank else None, self.n_ranked, factor if has_factor else None)
-            own_priorities = priorities[place][:depth]
-            own_vector = scalars[place][:depth] if scalars is not None else None
+            own = priorities[place][:depth]
+            vector = scalars[place][:depth] if scalars is not None else None
             if not self.values.is_ranked[entry]:
-                components = own_priorities if own_vector is None else own_vector
-                at = place_of(self, entry, components, at)
+                at = place_of(self, entry, own if vector is None else vector, at)
             described.append(
                 self._piece(
-                    entry, factor=at[2], rank=at[0], of=at[1], priorities=own_priorities, vector=own_vector,
+                    entry, factor=at[2], rank=at[0], of=at[1], priorities=own, vector=vector,
                     compared=compared[place][:depth] if compared is not None else None,
                 )
             )  # fmt: skip

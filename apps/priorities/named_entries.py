@@ -16,7 +16,7 @@ from apps.accounts.grid_names import is_dn
 from apps.accounts.intern import AccountKey
 from apps.priorities.mapping import NameIndex, Resolver
 from apps.priorities.naming import entry_name, text_of
-from apps.priorities.rules import Rule, has_wild
+from apps.priorities.rules import MOST_PARTS, Rule, has_wild
 
 _FIELD_OF = {"{user}": "user_name", "{group}": "group_name", "{project}": "project"}
 _PLACEHOLDER = re.compile(r"\{(?:user|group|project)\}")
@@ -49,12 +49,10 @@ class NamedEntries:
         if not user:
             return []
         found: dict[int, None] = {}
-        for backwards in self._by_user_part:
-            for candidate in self._candidates(backwards.rule.parts[-1], user):
-                if candidate not in found:
-                    key = self._key(backwards, candidate, asked, user)
-                    if key is not None and self._resolver.resolve(key).entry == candidate:
-                        found[candidate] = None
+        for part in self._user_parts:
+            for candidate in self._candidates(part, user):
+                if candidate not in found and self._is_named(candidate, part, asked, user):
+                    found[candidate] = None
         for backwards in self._by_exact_user.get(user, ()):
             entry = self._resolver.resolve(_filled(asked, {**backwards.examples, **backwards.fixed})).entry
             if entry > 0:
@@ -68,17 +66,27 @@ class NamedEntries:
         """
         at, n_steps, is_end = entry, 0, not self._tree.n_children[entry]
         while at >= 0:
-            for backwards in self._by_target.get(at, ()):
-                n_parts = len(backwards.rule.parts)
-                if n_parts < n_steps or (n_parts > n_steps and not is_end):
-                    continue
-                key = self._key(backwards, entry, NOBODY, "", n_steps)
-                if key is None or not (key.user_name or key.dn or key.group_name):
-                    continue
-                match = self._resolver.resolve(_filled(key, backwards.examples))
-                if match.entry == entry and match.joins is None:
-                    yield key
+            for n_parts in range(n_steps, MOST_PARTS + 1 if is_end else n_steps + 1):
+                for backwards in self._by_start.get((at, n_parts), ()):
+                    key = self._key(backwards, entry, NOBODY, "", n_steps)
+                    if key is None or not (key.user_name or key.dn or key.group_name):
+                        continue
+                    match = self._resolver.resolve(_filled(key, backwards.examples))
+                    if match.entry == entry and match.joins is None:
+                        yield key
             at, n_steps = int(self._tree.parent[at]), n_steps + 1
+
+    def _is_named(self, candidate: int, part: str, asked: AccountKey, user: str) -> bool:
+        """Whether a rule whose last component is `part` leads an account of this user to an entry of that name."""
+        at, n_steps = candidate, 0
+        while at >= 0:
+            for backwards in self._by_start.get((at, n_steps), ()):
+                if n_steps and backwards.rule.parts[-1] == part:
+                    key = self._key(backwards, candidate, asked, user)
+                    if key is not None and self._resolver.resolve(key).entry == candidate:
+                        return True
+            at, n_steps = int(self._tree.parent[at]), n_steps + 1
+        return False
 
     @cached_property
     def namespaces(self) -> tuple[str, ...]:
@@ -93,25 +101,25 @@ class NamedEntries:
         return [_backwards(rule, target) for rule, target in pairs if target is not None and not rule.people]
 
     @cached_property
-    def _by_user_part(self) -> list[_Backwards]:
-        """The rules that lead to an entry with the user's name in its own."""
-        return [one for one in self._rules if one.rule.parts and "{user}" in one.rule.parts[-1]]
+    def _user_parts(self) -> tuple[str, ...]:
+        """Last components that have the user's name in them: with any of them an entry is named after its user."""
+        return tuple(dict.fromkeys(one.rule.parts[-1] for one in self._rules if _is_after_user(one.rule)))
 
     @cached_property
     def _by_exact_user(self) -> dict[str, list[_Backwards]]:
         """The others that name a user."""
         found: dict[str, list[_Backwards]] = {}
         for one in self._rules:
-            if "user_name" in one.fixed and not (one.rule.parts and "{user}" in one.rule.parts[-1]):
+            if "user_name" in one.fixed and not _is_after_user(one.rule):
                 found.setdefault(one.fixed["user_name"], []).append(one)
         return found
 
     @cached_property
-    def _by_target(self) -> dict[int, list[_Backwards]]:
-        """By the entry at which a rule starts."""
-        found: dict[int, list[_Backwards]] = {}
+    def _by_start(self) -> dict[tuple[int, int], list[_Backwards]]:
+        """By the entry at which a rule starts and the number of its steps down."""
+        found: dict[tuple[int, int], list[_Backwards]] = {}
         for one in self._rules:
-            found.setdefault(one.target, []).append(one)
+            found.setdefault((one.target, len(one.rule.parts)), []).append(one)
         return found
 
     @cached_property
@@ -145,6 +153,10 @@ class NamedEntries:
         if is_dn(fields.get("user_name", "")):
             fields["dn"] = fields.pop("user_name")
         return NOBODY._replace(**fields)
+
+
+def _is_after_user(rule: Rule) -> bool:
+    return bool(rule.parts) and "{user}" in rule.parts[-1]
 
 
 def _backwards(rule: Rule, target: int) -> _Backwards:

@@ -18,6 +18,7 @@ from apps.errors import FieldProblem
 PLACEHOLDERS = ("user", "group", "project")
 KINDS = ("exact", "glob", "group", "each", "default")
 LONGEST_SUFFIX = 256
+MOST_PARTS = 8  # levels of a suffix
 MOST_SHARES = 1e15
 _WILD = re.compile(r"[*?\[]")
 _PLACEHOLDER = re.compile(r"\{(user|group|project)\}")
@@ -168,8 +169,10 @@ def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
     leftover = re.sub(r"[{}]", "", _PLACEHOLDER.sub("", rule.suffix))
     if leftover != _PLACEHOLDER.sub("", rule.suffix):
         problems.append(FieldProblem(f"{where}.suffix", "knows {user}, {group} and {project} alone"))
-    if len(rule.suffix) > LONGEST_SUFFIX or len(rule.parts) > 8:
-        problems.append(FieldProblem(f"{where}.suffix", "has at most 8 levels and 256 characters"))
+    if len(rule.suffix) > LONGEST_SUFFIX or len(rule.parts) > MOST_PARTS:
+        problems.append(
+            FieldProblem(f"{where}.suffix", f"has at most {MOST_PARTS} levels and {LONGEST_SUFFIX} characters")
+        )
     if not 0 <= rule.member_shares <= MOST_SHARES:
         problems.append(FieldProblem(f"{where}.member_shares", "must be a number from 0 to 1e15"))
     if is_reserved(rule.namespace):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,21 @@ def test_every_kind_of_rule_is_read_backwards(tree: TreeColumns, kind: str, path
     (identity,) = index.identities(bob)
     assert identity.user_name == "bob"
     assert identity.namespace == fields.get("namespace", "")
+
+
+def test_a_rule_for_each_of_two_thousand_groups_costs_a_name_nothing() -> None:
+    """Asked rule by rule, these names and identities would be eight million questions."""
+    large = _tree(*(_group(f"g{n}", _user(f"u{n}")) for n in range(2_000)))
+    rules = [
+        _rule(large, "group", f"/g{n}", group_pattern=f"g{n}", namespace="linux", suffix="/{user}")
+        for n in range(2_000)
+    ]
+    index = _index(large, *rules)
+    index.prepare()
+    began = time.process_time()
+    assert all(_paths(index, f"u{n}") == [f"/g{n}/u{n}"] for n in range(2_000))
+    assert all(len(index.identities(i)) == 1 for i in range(2_001, len(large)))
+    assert time.process_time() - began < 20
 
 
 def test_group_and_user_find_an_entry_that_also_needs_a_project(tree: TreeColumns) -> None:

@@ -272,9 +272,9 @@ def test_explain_tells_each_level_in_numbers_and_words(site: Site, as_eva: Actor
     assert (step["entry"], step["target"], step["actual"]) == ("/physics", 0.6, 0.55)
     assert step["message"]["key"] == "walk.on"
     assert step["message"]["numbers"]["deviation_points"] == pytest.approx(-5)
-    assert explain(policy_slug="grid", account="nobody", actor=as_eva)["results"] == [
-        {"account": "nobody", "entry": None, "error": "unmapped", "factor": 0.5}
-    ]
+    (nobody,) = explain(policy_slug="grid", account="nobody", actor=as_eva)["results"]
+    assert (nobody["entry"], nobody["error"], nobody["factor"]) == (None, "unmapped", 0.5)
+    assert "Send group too" in nobody["hint"]
 
 
 def test_explain_hides_what_the_actor_may_not_see(make_site: Callable[..., Site], as_alice: Actor) -> None:
