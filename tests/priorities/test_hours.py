@@ -205,6 +205,16 @@ def test_on_its_first_day_an_instance_shows_hours(young: Site, client: Client) -
     assert len(rows) == 1 + 2 * 5
 
 
+def test_on_the_first_day_hours_are_made_again_once_an_hour_or_with_the_mapping(young: Site) -> None:
+    young.job("bob", "physics", 1, ago_h=2)
+    assert runs.build_series_stale(at=AS_OF + HOUR / 2) == []
+    young.map(young.rule("/physics", suffix="/{user}"))
+    assert runs.build_series_stale(at=AS_OF + HOUR / 2) != []
+    assert build(young, AS_OF + HOUR / 2) == {"days": 0, "hours": 5}
+    assert runs.build_series_stale(at=AS_OF + HOUR / 2) == []
+    assert runs.build_series_stale(at=AS_OF + HOUR) != []
+
+
 def test_hours_that_are_late_are_named(young: Site, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     client.force_login(User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase"))
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AS_OF + 3 * HOUR).isoformat())

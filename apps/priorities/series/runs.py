@@ -13,7 +13,7 @@ from apps.priorities.models import Series
 from apps.priorities.series.building import Builder
 from apps.priorities.series.calendar import HOUR_S, Day, days_of, last_ended, months_of, site_zone
 from apps.priorities.series.hours import build_hours, hours_between, is_hour_missing, note_hours, plan_hours
-from apps.priorities.series.inputs import built_from, read_inputs, stale_from
+from apps.priorities.series.inputs import built_from, is_all_other, read_inputs, stale_from
 from apps.priorities.series.storing import BuiltMonth
 from apps.priorities.series.tiles import Slots
 from apps.runs.faults import fault_point
@@ -48,8 +48,12 @@ def is_wanted(policy: Policy, *, at: datetime) -> bool:
     zone = site_zone()
     series = Series.objects.filter(policy=policy).defer("carry").first()
     now = read_inputs(policy, zone)
-    if series is None or series.through_on is None or series.redo_from_on is not None:
+    if series is None or series.redo_from_on is not None:
         return plan(policy, at=at) is not None
+    if series.through_on is None:  # its first day
+        is_other = bool(series.hours_inputs) and is_all_other(policy, series.hours_inputs, now)
+        is_due = is_other or is_hour_missing(series, policy, at=at)
+        return is_due or _days_to_make(policy, series, now, at=at) is not None
     if series.through_on < last_ended(at, zone) or is_hour_missing(series, policy, at=at):
         return True
     if series.built_at is not None and at - series.built_at < SETTLES and _same_rules(series, now):
