@@ -135,7 +135,7 @@ def load_inputs(
             ),
             opened=load_open_records(sources=source_ids, sites=sites, submitted_by=as_of if is_past else None),
             corrections=load_corrections(policy, fingerprint.revision),
-            known_later=known_later(policy, state, as_of) if is_past else None,
+            known_later=known_later(policy, state, book, as_of) if is_past else None,
         )
 
 

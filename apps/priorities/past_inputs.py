@@ -69,13 +69,14 @@ def refuse_before_first(policy: Policy, instant: datetime) -> None:
         raise Invalid(message % said, code="before_first_revision", fields=[problem])
 
 
-def known_later(policy: Policy, state: PolicyState, instant: datetime) -> dict[str, Any]:
+def known_later(policy: Policy, state: PolicyState, book: Rulebook, instant: datetime) -> dict[str, Any]:
     """What a reconstruction has to say about itself, as JSON; `moments.notes_of` makes sentences of it.
 
     reported_after: when the last live snapshot up to the instant was computed; null where none is kept. usage_from: the
     first hour before the instant of which usage was reported or corrected since; it is included. corrections: how many
     adjustments dated up to the instant were published later; they are left out. first_usage_at: of the first usage,
-    where that is later than the instant. mapping_at: of the oldest kept mapping, where that of then is not kept.
+    where that is later than the instant. has_mapping: by stored rules, attached accounts or rules for members.
+    mapping_at: of the oldest kept mapping, where that of then is not kept.
     """
     live = Snapshot.objects.filter(policy=policy, is_live=True, as_of__lte=instant).defer("data").order_by("-as_of")
     before = live.first()
@@ -92,7 +93,7 @@ def known_later(policy: Policy, state: PolicyState, instant: datetime) -> dict[s
         "corrections": later.count(),
         "first_usage_at": None if first_at is not None and first_at < instant else _or_null(first_at),
         "has_usage": first_at is not None and first_at < instant,
-        "has_mapping": state.mapping_version > 0,
+        "has_mapping": bool(book.rules or book.known.places),
         "mapping_at": _or_null(mapping_at),
     }
 

@@ -137,6 +137,19 @@ def test_before_the_first_record_nobody_had_used_anything(
     assert keys(AS_OF - before) == expected
 
 
+def test_rules_for_members_are_a_mapping_too(make_site: Callable[..., Site]) -> None:
+    made = make_site(at=AS_OF - 9 * DAY)
+    made.publish(PROJECTS, at=AS_OF - 8 * DAY)
+    made.job("erin", "physics", 4, ago_h=24 * 6)
+    made.recompute(as_of=AS_OF - 5 * DAY)
+    assert "past.no_mapping" in keys(AS_OF - 5 * DAY)
+    operation = {"op": "set_members", "entry": "/physics", "members": [{"group": "physics", "shares": 1}]}
+    draft = make_change_set(policy_slug="grid", operations=[operation], reason="x", at=AS_OF - 4 * DAY, actor=COMMAND)
+    publish_change_set(id=draft.pk, version=1, at=AS_OF - 4 * DAY, actor=COMMAND)
+    assert at_path(made.recompute(as_of=THEN), "/physics")["actual"] == 1.0
+    assert "past.no_mapping" not in keys(THEN)
+
+
 @pytest.mark.parametrize(("at", "code"), [(AS_OF - 10 * DAY, "before_first_revision"), (AS_OF + DAY, "future")])
 def test_instants_without_priorities_are_refused_by_name(old_site: Site, as_eva: Actor, at: Any, code: str) -> None:
     with pytest.raises(Invalid) as refused:
