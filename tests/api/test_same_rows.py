@@ -226,9 +226,8 @@ def test_a_look_up_from_memory_never_asks_the_database_what_its_token_reads(
     header = f"Bearer {documented_token()}"
 
     def look_up(answer_from: AnswerFrom) -> Any:
-        return Client().get(
-            f"/api/v1/{ONE}", {"account": "alice"}, HTTP_AUTHORIZATION=header, **{ANSWER_FROM: answer_from}
-        )
+        environ: dict[str, Any] = {"HTTP_AUTHORIZATION": header, ANSWER_FROM: answer_from}
+        return Client().get(f"/api/v1/{ONE}", {"account": "alice"}, **environ)
 
     served.newest("grid")
     settings.FAIRSHARE_SNAPSHOT_POLL_S = 60.0
