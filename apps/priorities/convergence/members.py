@@ -66,7 +66,7 @@ def find_members(
         return _found(view, series, len(children))
     series = load_children(policy, view.tree.uuid(at), from_on=period.from_on, to_on=period.to_on)
     came_later = [uid for uid in map(view.tree.uuid, children) if uid not in series.uids]
-    if came_later:
+    if came_later and series.days.on:
         uids = [*series.uids, *came_later]
         series = load_series(policy, uids, from_on=period.from_on, to_on=period.to_on)
     found = _found(view, series, 0)
