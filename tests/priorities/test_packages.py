@@ -12,6 +12,7 @@ import pytest
 from django.core.checks import CheckMessage
 
 from apps.accounts.actor import COMMAND, Actor
+from apps.dashboard.algorithm_words import describe
 from apps.engine import operator_trial, operators
 from apps.engine.algorithms import brought_algorithms, get_algorithm
 from apps.engine.analysis import measured
@@ -163,6 +164,18 @@ def test_what_is_declared_stands_beside_what_is_measured(moody: Callable[[], Non
     assert [
         each for each in ("boasting", "proportional_redistribution", "moody-package") if each not in warned.msg
     ] == []
+
+
+def test_the_page_shows_measured_properties_beside_declared_ones(moody: Callable[[], None]) -> None:
+    described = describe("aequus", {"name": "aequus", "operator": "boasting", "resolution": 10, "factor_from": "rank"})
+    assert described is not None
+    assert [(each.holds, each.measured, each.is_contradicted) for each in described.properties] == [
+        (True, None, False), (True, False, True), (True, None, False), (False, False, False),
+    ]  # fmt: skip
+    assert described.orders_like == "absolute"
+    ours = describe("aequus")
+    assert ours is not None
+    assert {each.measured for each in ours.properties} == {None}
 
 
 def test_our_operators_keep_the_definition_that_packages_are_held_to() -> None:
