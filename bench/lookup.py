@@ -28,7 +28,7 @@ def measure() -> list[BenchLine]:
     """Fastest of several interleaved rounds, so that a busy machine slows both sides."""
     from django.core.handlers.wsgi import WSGIHandler
 
-    text = _prepare()
+    text = prepare()
     handler = WSGIHandler()
     names = [f"user{number}" for number in np.random.default_rng(1).permutation(N_LEAVES)[:N_NAMES].tolist()]
     body = orjson.dumps({"accounts": names})
@@ -55,7 +55,7 @@ def measure() -> list[BenchLine]:
     ]  # fmt: skip
 
 
-def _prepare() -> str:
+def prepare() -> str:
     """A policy of 1,000 groups with 100 users each, computed and served; returns a token for it."""
     from apps.accounts.actor import COMMAND
     from apps.accounts.models import User

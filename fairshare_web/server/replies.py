@@ -190,7 +190,7 @@ async def _send_piece(send: Send, piece: bytes) -> None:
 
 def path_to_send(response: HttpResponseBase) -> str:
     """Of the file that is the whole body of this response, if there is one on disk; else empty."""
-    file = response.file_to_stream if isinstance(response, FileResponse) else None
+    file: Any = response.file_to_stream if isinstance(response, FileResponse) else None
     name = getattr(file, "name", None)
     is_whole = isinstance(file, io.BufferedReader) and file.tell() == 0
     return name if is_whole and isinstance(name, str) else ""
