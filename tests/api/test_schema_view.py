@@ -13,7 +13,7 @@ from django.conf import LazySettings
 from django.test import Client
 
 from apps.api import schema_view
-from apps.cli.stack.prepare import _describe_api
+from apps.cli.stack.prepare import describe_api
 from apps.release import schema_file
 from tests.api.conftest import refused
 
@@ -59,11 +59,11 @@ def test_the_start_of_the_stack_leaves_it_for_the_web_processes(client: Client, 
     shutil.rmtree(schema_file("json").parent)
     schema_view._tags.clear()
     made.clear()
-    _describe_api()
+    describe_api()
     stamps = {suffix: schema_file(suffix).stat().st_mtime_ns for suffix in ("yaml", "json")}
     assert client.get("/api/v1/schema", headers=JSON).getvalue() == asked == schema_file("json").read_bytes()
     assert made == []
-    _describe_api()  # a second start of the same release
+    describe_api()  # a second start of the same release
     assert {suffix: schema_file(suffix).stat().st_mtime_ns for suffix in stamps} == stamps
 
 

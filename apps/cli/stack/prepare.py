@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         call_command("check", stdout=io.StringIO())  # misconfiguration stops the start here, with its id
         call_command("migrate", interactive=False, verbosity=0)
         _collect_static()
-        _describe_api()
+        describe_api()
         _fill(no_sample=chosen.no_sample)
     except (CommandError, DomainError) as error:
         print(error, file=sys.stderr)
@@ -60,7 +60,7 @@ def _fingerprint_of_static() -> str:
     return digest.hexdigest()
 
 
-def _describe_api() -> None:
+def describe_api() -> None:
     """The OpenAPI description, only for a new release: a web process would take seconds for it at a request."""
     from apps.release import schema_file
 
