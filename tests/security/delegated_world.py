@@ -40,7 +40,7 @@ HOURS = {"alice": 6.0, "bob": 1.0, "summer1": 2.0, "carol": 3.0, "bioc": 4.0, "c
 DELEGATES = {"pia": ("/physics", "manager"), "ben": ("/biology", "manager"), "cleo": ("/climate", "admin"),
              "lea": ("/climate", "lead")}  # fmt: skip
 _GROUPS = {"alice": "physics", "bob": "physics", "summer1": "physics", "carol": "biology", "bioc": "bio-lab",
-           "cyd": "climate", "guest": "visitors", "other": "visitors"}  # fmt: skip
+           "cyd": "climate", "guest": "visitors", "wanda": "visitors"}  # fmt: skip
 _DECIDES = tuple(verb for verb in Verb if verb not in (Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS))
 
 
@@ -117,7 +117,7 @@ class State:
         by_uid = [dict(zip(map(tree.uuid, range(len(tree))), column.tolist(), strict=True))
                   for column in (result.usage, result.target_global, result.priority)]  # fmt: skip
         adjusted = Adjustment.objects.filter(policy=policy, until=None).values_list("entry_uid", "pk")
-        return cls(policy, tree, places, *by_uid, frozenset(adjusted))
+        return cls(policy, tree, places, by_uid[0], by_uid[1], by_uid[2], frozenset(adjusted))
 
     def rights(self, actor: Actor) -> MapRights:
         return MapRights(self.policy, self.tree, actor, AT)
