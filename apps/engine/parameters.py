@@ -84,7 +84,8 @@ def read_settings(name: str, parameters: Sequence[Parameter], given: Settings) -
         )
     for parameter in parameters:
         if not parameter.applies(settings):
-            if parameter.name in given:
+            is_default = parameter.is_optional and given.get(parameter.name) == parameter.default
+            if parameter.name in given and not is_default:
                 raise BadParameter(f"applies {parameter.condition} only", place=f"algorithm.{parameter.name}")
             continue
         value = given.get(parameter.name, parameter.default)

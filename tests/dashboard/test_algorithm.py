@@ -66,6 +66,15 @@ def test_every_algorithm_is_shown_from_its_registry_and_can_be_set(admin: Client
     assert served.newest(SLUG).algorithm == in_force()["algorithm"]
 
 
+def test_zero_shares_last_can_be_chosen_where_the_resolution_allows_it(admin: Client) -> None:
+    assert publish(admin, algorithm="aequus", operator="relative", zero_shares="last").status_code == 303
+    assert in_force()["algorithm"]["zero_shares"] == "last"
+    assert read(send(admin, algorithm="aequus", resolution="3", zero_shares="last", step="preview"), 422)
+    coarse = publish(admin, algorithm="aequus", operator="relative", resolution="3", zero_shares="operator")
+    assert coarse.status_code == 303
+    assert "zero_shares" not in in_force()["algorithm"]
+
+
 def test_what_cant_be_used_is_marked_at_its_field_and_kept(admin: Client) -> None:
     answer = send(admin, algorithm="aequus", operator="relative", resolution="1", step="preview")
     (field,) = read(answer, 422).all('[aria-invalid="true"]')

@@ -155,6 +155,7 @@ def test_zero_shares_last_puts_them_behind_every_sibling_with_shares(name: str, 
 def test_zero_shares_are_left_out_of_settings_at_their_default() -> None:
     assert "zero_shares" not in solve(zero_case(zero_shares="operator"))["algorithm"]
     assert solve(zero_case(zero_shares="last"))["algorithm"]["zero_shares"] == "last"
+    assert "zero_shares" not in solve(zero_case(resolution=3, zero_shares="operator"))["algorithm"]
     with pytest.raises(BadParameter, match="resolution of 4 or more"):
         solve(zero_case(resolution=3, zero_shares="last"))
 

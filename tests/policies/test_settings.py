@@ -91,3 +91,16 @@ def test_all_wrong_places_are_named_at_once() -> None:
     with pytest.raises(Invalid) as refusal:
         PolicySettings.from_json({"fallback_factor": 2, "tolerance": {"points": -1}, "window": {"aging": 1}})
     assert len(refusal.value.fields) == 3
+
+
+def test_zero_shares_go_back_to_their_default_with_the_whole_of_an_algorithm() -> None:
+    """As a revert and a document give it: what is optional and left out there is at its default."""
+    whole = PolicySettings().algorithm
+    last = PolicySettings.from_json({"algorithm": {"zero_shares": "last"}})
+    assert last.algorithm == {**whole, "zero_shares": "last"}
+    assert (
+        PolicySettings.from_json({"algorithm": {"operator": "absolute"}}, base=last).algorithm["zero_shares"] == "last"
+    )
+    assert PolicySettings.from_json({"algorithm": whole}, base=last).algorithm == whole
+    assert PolicySettings.from_json({"algorithm": {"zero_shares": "operator"}}, base=last).algorithm == whole
+    assert "zero_shares" not in PolicySettings.from_json({"algorithm": {"resolution": 3}}, base=last).algorithm

@@ -87,10 +87,9 @@ def test_every_answer_is_json_and_keys_sort_as_ranks(make: Callable[..., Site], 
     assert "NaN" not in text
     for one in lines:
         for other in lines:
-            if algorithm["name"] != "gridwide":  # its number is rounded and may tie where ranks differ
-                assert (one["key"] > other["key"]) == (one["rank"] < other["rank"])
+            assert (one["key"] > other["key"]) == (one["rank"] < other["rank"])
             assert one["rank"] >= other["rank"] or one["factor"] >= other["factor"]
-    assert {len(line["key"]) for line in lines if algorithm["name"] != "gridwide"} <= {len(lines[0]["key"])}
+    assert {len(line["key"]) for line in lines} == {len(lines[0]["key"])}
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
