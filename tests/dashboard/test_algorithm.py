@@ -69,8 +69,11 @@ def test_every_algorithm_is_shown_from_its_registry_and_can_be_set(admin: Client
 def test_zero_shares_last_can_be_chosen_where_the_resolution_allows_it(admin: Client) -> None:
     assert publish(admin, algorithm="aequus", operator="relative", zero_shares="last").status_code == 303
     assert in_force()["algorithm"]["zero_shares"] == "last"
-    assert read(send(admin, algorithm="aequus", resolution="3", zero_shares="last", step="preview"), 422)
-    coarse = publish(admin, algorithm="aequus", operator="relative", resolution="3", zero_shares="operator")
+    assert "<option selected>last</option>" in page(admin, ALGORITHM)
+    wrong = send(admin, algorithm="aequus", resolution="3", zero_shares="last", step="preview", base_revision=3)
+    (field,) = read(wrong, 422).all('[aria-invalid="true"]')
+    assert field.attributes["name"] == "zero_shares"
+    coarse = publish(admin, algorithm="aequus", resolution="3", zero_shares="operator", base_revision=3)
     assert coarse.status_code == 303
     assert "zero_shares" not in in_force()["algorithm"]
 
