@@ -179,6 +179,9 @@ class LookupIndex:
         places = self._known(query)
         namespaces = [query.namespace] if query.namespace else self._namespaces_for(places)
         keys = [AccountKey(name, query.user, query.group, query.dn, query.fqan, query.project) for name in namespaces]
+        if len(keys) == 1:
+            found = self._by_name_in(keys[0], places)
+            return (found if found.entries else self._by_rules(keys[0])), ()
         found, choices = merged([(key.namespace, self._by_name_in(key, places)) for key in keys])
         if not found.entries:
             found, choices = merged([(key.namespace, self._by_rules(key)) for key in keys])
@@ -216,6 +219,8 @@ class LookupIndex:
 
     def _by_name_in(self, key: AccountKey, places: Sequence[int]) -> Found:
         """Where known accounts of this name and namespace are, and the entries that have the name."""
+        if not places:
+            return Found(tuple(self.named.of_user(key)))
         here = [place for place in places if not key.namespace or self._keys[place].namespace == key.namespace]
         known = list(dict.fromkeys(map(self._placed, here)))
         if len(known) == 1 and known[0].joins is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from apps.accounts.grid_names import is_dn
@@ -22,6 +22,7 @@ _FIELD_OF = {"{user}": "user_name", "{group}": "group_name", "{project}": "proje
 _PLACEHOLDER = re.compile(r"\{(?:user|group|project)\}")
 _WILDCARD = re.compile(r"\[!?\]?[^\]]*\]|[*?]")
 NOBODY = AccountKey("")
+_EMPTY = NOBODY._asdict()
 
 
 class _Backwards(NamedTuple):
@@ -137,8 +138,7 @@ class NamedEntries:
 
         n_steps: of the rule's steps down so many are gone; None for all.
         """
-        fields = dict(backwards.fixed)
-        fields.update((name, text) for name, text in zip(AccountKey._fields, asked, strict=True) if text)
+        fields = {**backwards.fixed, **_said(asked)}
         if user:
             fields["user_name"] = user
         at = entry
@@ -149,10 +149,16 @@ class NamedEntries:
         if at != backwards.target:
             return None
         if user:
-            return _filled(asked, {**backwards.examples, **backwards.fixed, **fields})
+            return AccountKey(**{**_EMPTY, **backwards.examples, **fields})
         if is_dn(fields.get("user_name", "")):
             fields["dn"] = fields.pop("user_name")
         return NOBODY._replace(**fields)
+
+
+@lru_cache(maxsize=8)
+def _said(asked: AccountKey) -> dict[str, str]:
+    """The fields that aren't empty; remembered, because one account is asked for of one rule after the other."""
+    return {name: text for name, text in zip(AccountKey._fields, asked, strict=True) if text}
 
 
 def _is_after_user(rule: Rule) -> bool:
@@ -190,6 +196,13 @@ def _filled(asked: AccountKey, fields: dict[str, str]) -> AccountKey:
 
 def _fill_from_name(fields: dict[str, str], part: str, name: str) -> bool:
     """Read a component of a suffix beside the entry's name: what it says of the account; false when it can't be."""
+    field = _FIELD_OF.get(part)
+    if field is not None:  # the usual case, quickly
+        known = fields.get(field)
+        if known:
+            return name == known or name == entry_name(known)
+        fields[field] = text_of(name)
+        return True
     missing = [one for one in _PLACEHOLDER.findall(part) if not fields.get(_FIELD_OF[one])]
     if not missing:
         wanted = _PLACEHOLDER.sub(lambda one: fields[_FIELD_OF[one[0]]], part)
