@@ -41,7 +41,6 @@ _CADDY = """
 {{
     admin off
     auto_https off
-    persist_config off
 }}
 http://:{port} {{
     bind 127.0.0.1
@@ -66,7 +65,8 @@ def proxy(kind: str, behind: int, folder: Path) -> Iterator[int]:
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
     try:
-        eventually(lambda: _answers(port), f"{kind} answers", told=(folder / "output").read_text)
+        eventually(lambda: _answers(port) or process.poll() is not None, f"{kind} answers")
+        assert process.poll() is None, (folder / "output").read_text()
         yield port
     finally:
         process.terminate()
