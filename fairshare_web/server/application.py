@@ -16,6 +16,7 @@ from django.http import HttpResponse
 
 from apps.api import errors
 from apps.api.lookup import HandedOver
+from apps.api.transport import keep_private
 from apps.dashboard.errors import refused_body
 from fairshare_web.body_limits import limit_of
 from fairshare_web.server import lanes
@@ -112,6 +113,9 @@ class Application:
     async def _refusal(self, environ: Environ, refusal: Refused) -> HttpResponse:
         request = WSGIRequest(environ)
         if environ["PATH_INFO"].startswith("/api/"):
-            return errors.problem(request, refusal.status, refusal.code, refusal.detail)
-        page = partial(refused_body, request, refusal.status, refusal.code, refusal.detail)
-        return await asyncio.get_running_loop().run_in_executor(lanes.REST, page)
+            response = errors.problem(request, refusal.status, refusal.code, refusal.detail)
+        else:
+            page = partial(refused_body, request, refusal.status, refusal.code, refusal.detail)
+            response = await asyncio.get_running_loop().run_in_executor(lanes.REST, page)
+        keep_private(response)  # no middleware has seen it
+        return response
