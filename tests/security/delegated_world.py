@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -181,7 +182,7 @@ class Outside:
 
     def require_untold(self, text: str, *, said: str) -> None:
         """No name of an account of others stands in an answer, unless the actor said it."""
-        told = [name for name in self.strangers if name in text and name not in said]
+        told = [name for name in self.strangers if re.search(rf"\b{name}\b", text) and name not in said]
         assert not told, f"{told} in {text}"
 
 
