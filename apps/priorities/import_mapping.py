@@ -53,7 +53,8 @@ def map_by_names(*, policy_slug: str, namespace: str | None, reason: str, at: da
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     stored = list(load_rules(policy))
     wanted = default_rules(load_tree(policy), _namespace(namespace))
-    new = [rule for rule in wanted if rule not in stored]
+    standing = {rule.stated for rule in stored}
+    new = [rule for rule in wanted if rule not in standing]
     set_rules(policy_slug=policy_slug, rules=[*stored, *new], reason=reason, at=at, actor=actor)
     return len(new)
 
