@@ -14,6 +14,7 @@ from typing import Any
 
 from django.test import override_settings
 
+from apps.accounts import roll
 from apps.accounts.token_cache import tokens
 from apps.priorities import served
 from tests.api.small_site import AT, Site, build_site
@@ -50,10 +51,15 @@ def named_by(fixtures: Collection[str]) -> str | None:
 
 def forget_process() -> None:
     """What a process keeps in memory belongs to one test: those of one world share its policies and numbers."""
-    tokens.clear()
-    served.forget()
+    _forget_state()
     for kept in _caches(len(sys.modules)):
         kept.clear()
+
+
+def _forget_state() -> None:
+    tokens.clear()
+    served.forget()
+    roll._remembered.seen = None  # another database may have as many accounts, with other numbers
 
 
 @contextmanager
@@ -61,8 +67,7 @@ def restore_caches() -> Iterator[None]:
     """Restore the caches of the process afterwards: for changes that are rolled back within one test."""
     kept = [(cache, OrderedDict(cache)) for cache in _caches(len(sys.modules))]
     yield
-    tokens.clear()
-    served.forget()
+    _forget_state()
     for cache, contents in kept:
         cache.clear()
         cache.update(contents)

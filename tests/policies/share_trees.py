@@ -9,7 +9,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from apps.policies.columns import Node, TreeColumns
-from apps.policies.names import clean_name
+from apps.policies.names import clean_name, new_name_problem
 from apps.policies.reshape import columns_of
 from apps.policies.terms import Dates, Members
 
@@ -28,7 +28,12 @@ def _is_name(text: str) -> bool:
         return False
 
 
+def _is_new_name(text: str) -> bool:
+    return not new_name_problem(text)
+
+
 names = st.sampled_from(NASTY) | st.text(min_size=1, max_size=6).filter(_is_name)
+new_names = names.filter(_is_new_name)
 shares = (
     st.none()
     | st.integers(0, 50).map(float)
@@ -44,8 +49,11 @@ rules = st.just((Members(source="c1", group="g*", shares=0.5, archive_after_days
 
 @st.composite
 def trees(draw: st.DrawFn, most: int = 12, pool: list[UUID] | None = None) -> TreeColumns:
-    """A tree of up to `most` entries; uids from `pool` if there is one, so that two trees share entries."""
+    """A tree of up to `most` entries; uids from `pool` if there is one, so that two trees share entries: then each
+    name may be given anew.
+    """
     ids = list(pool or [])
+    chosen = new_names if ids else names
     uids = (
         draw(st.permutations(ids))
         if ids
@@ -53,11 +61,11 @@ def trees(draw: st.DrawFn, most: int = 12, pool: list[UUID] | None = None) -> Tr
     )
     root = ids[0] if ids else uids[0]
     below = [uid for uid in uids if uid != root]
-    nodes = [Node(root, None, draw(names), "group")]
+    nodes = [Node(root, None, draw(chosen), "group")]
     taken: set[tuple[UUID, str]] = set()
     for uid in below[: draw(st.integers(0, most - 1))]:
         parent = draw(st.sampled_from(nodes))
-        name = draw(names)
+        name = draw(chosen)
         if parent.kind == "reserve" or (parent.uid, name) in taken:
             continue
         taken.add((parent.uid, name))

@@ -204,7 +204,7 @@ def test_what_somebody_restored_already_is_a_conflict_that_can_be_let_go(policy:
 
 
 def test_an_entry_that_got_children_since_it_was_added_is_not_archived_unasked(policy: Policy) -> None:
-    revision = publish(policy, {"op": "add", "parent": "/physics", "name": "group"})
+    revision = publish(policy, {"op": "add", "parent": "/physics", "name": "group", "is_group": True})
     publish(policy, {"op": "add", "parent": "/physics/group", "name": "eve", "kind": "user"})
     with pytest.raises(EditConflict, match="children"):
         revert(policy, revision.number)

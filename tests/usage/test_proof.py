@@ -13,6 +13,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db.models import F
 
+from apps import clock
 from apps.accounts.models import AuditEvent
 from apps.runs.services import work_run_now
 from apps.usage.collectors.base import RecordRow
@@ -92,7 +93,10 @@ def test_a_repair_needs_a_reason_writes_what_the_records_say_and_is_audited(fill
 
 
 @pytest.mark.django_db(transaction=True)
-def test_sealed_hours_and_what_is_left_of_their_records_make_the_whole(filled: Source, settings: Any) -> None:
+def test_sealed_hours_and_what_is_left_of_their_records_make_the_whole(
+    filled: Source, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(clock.VARIABLE, AT.isoformat())
     settings.FAIRSHARE_KEEP_RECORDS_DAYS = 18
     run = ask_for_retention(at=AT)
     assert run is not None
