@@ -15,6 +15,7 @@ from tests.security.wire import ask, head, status
 
 _NGINX = """
 daemon off;
+user {owner};
 pid {folder}/nginx.pid;
 error_log {folder}/error.log;
 events {{}}
@@ -57,7 +58,9 @@ def proxy(kind: str, behind: int, folder: Path) -> Iterator[int]:
         missing(f"no {kind}", f"apt-get install {'nginx-light' if kind == 'nginx' else kind}")
     folder.mkdir(mode=0o755)
     port, file = free_port(), folder / f"{kind}.conf"
-    file.write_text((_NGINX if kind == "nginx" else _CADDY).format(folder=folder, port=port, behind=behind))
+    file.write_text(
+        (_NGINX if kind == "nginx" else _CADDY).format(folder=folder, port=port, behind=behind, owner=folder.owner())
+    )
     command = [program, "-c", str(file), "-e", str(folder / "error.log"), "-p", str(folder)]
     if kind == "caddy":
         command = [program, "run", "--config", str(file), "--adapter", "caddyfile"]
