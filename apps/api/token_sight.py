@@ -1,8 +1,8 @@
-"""Which entries a token reads: what its scopes give and its owner may be told now, remembered as long as the token is.
+"""Which entries a token reads: what its scopes give and its owner may read now.
 
-Every format of every route asks the same function (`priorities.sight.told_now`). Here its answer is kept for look-ups,
-which ask the database nothing, for as long as the token's verification holds: a right that ends is gone within the
-seconds in which a revoked token is. While the database is away the last answer goes on, as the token does.
+Every format of every route asks the same function (`priorities.sight.readable_now`). Look-ups ask the database nothing,
+so its answer is kept here while the verification of the token holds: a right that ends is gone within the seconds in
+which a revoked token is. While the database is away the last answer goes on, as the token does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from apps.policies.columns import Mask
 from apps.policies.models import Policy
 from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot
-from apps.priorities.sight import told_now
+from apps.priorities.sight import readable_now
 
 _MOST = 1_000
 _Key = tuple[str, str, str]  # the token's prefix, the policy, the digest of its tree
@@ -56,7 +56,7 @@ class TokenSight:
             return known.mask
         actor = Actor(user=user, via="api", token=bounds)
         try:
-            mask = self._ask(lambda: told_now(policy=policy, snapshot=snapshot, at=at, actor=actor))
+            mask = self._ask(lambda: readable_now(policy=policy, snapshot=snapshot, at=at, actor=actor))
         except (OperationalError, InterfaceError):
             if not connection.in_atomic_block:
                 connection.close()

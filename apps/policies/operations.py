@@ -246,7 +246,7 @@ def _restore(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     name = edit.free_name(parent, operation.get("name", top.name), own=top.name)
     edit.put([replace(top, parent_uid=parent.uid, name=name), *rest])
     for node in (top, *rest):
-        if node.members:  # the rights of whoever restores it, not of whoever wrote the rule once
+        if node.members:  # the rights of who restores it now, not of the rule's author
             author = edit.guard.author(edit.tree, edit.find(str(node.uid), "entry"))
             edit.tree.replace(
                 edit.find(str(node.uid), "entry"),

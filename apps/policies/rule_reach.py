@@ -1,4 +1,4 @@
-"""How far a rule for members reaches: recorded with it at publish, from the rights of whoever publishes it.
+"""How far a rule for members reaches: recorded at publish, from the rights of the publisher.
 
 A rule takes accounts from entries below its reach, and accounts that count nowhere (see `priorities.mapping`).
 """
@@ -36,7 +36,7 @@ def record_reach(
 
 
 def narrow_reach(rules: Iterable[Members], *, author: Author | None, tree: WorkingTree) -> tuple[Members, ...]:
-    """Rules of an archived entry that comes back: none reaches further than whoever restores it."""
+    """Rules of an archived entry that comes back: none reaches further than the rights of who restores it."""
     return tuple(rule if not rule.reach else _recorded(rule, author, tree) for rule in rules)
 
 

@@ -43,10 +43,10 @@ def served_to(*, policy_slug: str, at: datetime, actor: Actor) -> tuple[ServedSn
     scope = next((scope for scope in _READS if actor.has_scope(scope)), Token.Scope.PRIORITIES_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot = served.newest(policy.slug)
-    return snapshot, told_now(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    return snapshot, readable_now(policy=policy, snapshot=snapshot, at=at, actor=actor)
 
 
-def told_now(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Mask | None:
+def readable_now(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Mask | None:
     """Entries of the newest snapshot whose numbers of now the actor may be told; None for all of them.
 
     Through a token: what its scopes give and its owner may be told.

@@ -18,7 +18,7 @@ from apps.engine.algorithms import all_algorithms
 from apps.priorities.selectors.me import MyPriority
 from apps.priorities.sentences import Said
 from apps.priorities.walk import WalkStep, level_said
-from tests.priorities.told_world import Told, snapshot_of, worlds
+from tests.priorities.sentence_world import Told, snapshot_of, worlds
 
 ALGORITHMS: list[dict[str, Any]] = [
     {"name": "aequus"},

@@ -37,7 +37,7 @@ class ConvergenceFilterSerializer(serializers.Serializer[Any]):
     of = serializers.ChoiceField(OFS, required=False, default="parent")
     measure = serializers.ChoiceField(
         MEASURES, required=False, default="then",
-        help_text="today: all days against the head revision, for who is told names; at most 100 days",
+        help_text="today: all days against the current revision; needs the right to see names; at most 100 days",
     )  # fmt: skip
     step = serializers.ChoiceField(
         STEPS, required=False,

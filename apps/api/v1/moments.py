@@ -43,7 +43,7 @@ class InstantField(serializers.CharField):
 
 
 class MomentSerializer(serializers.Serializer[Any]):
-    revision = serializers.IntegerField(help_text="In force then")
+    revision = serializers.IntegerField(help_text="Current then")
     since = serializers.DateTimeField()
     until = serializers.DateTimeField(allow_null=True, help_text="null: it still is")
     as_of = serializers.DateTimeField(allow_null=True, help_text="Of the numbers; null: none are kept from then")

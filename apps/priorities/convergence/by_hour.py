@@ -36,7 +36,7 @@ def get_convergence_by_hour(
 ) -> Convergence:  # fmt: skip
     """As get_convergence: `on` are the instants at which hours begin. Figures are of days alone, and empty here.
 
-    Told to who is told names. Raises Invalid for windows.
+    Needs the right to see names. Raises Invalid for windows.
     """
     refuse_windowed(counting)
     view, at, alone = open_entry(policy_slug=policy_slug, actor=actor, uid=uid, itself=itself, scope=scope)

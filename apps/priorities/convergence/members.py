@@ -49,7 +49,7 @@ def find_members(
 ) -> Found:
     """The children of the entry `at`, or it alone; of very many children those with the largest targets.
 
-    against_today: all days measured against the head. What is told by sums is not told of such days: their difference
+    against_today: all days measured against the head. Who sees sums only doesn't see such days: their difference
     from the days as they were may be one person's.
     """
     policy = view.policy
@@ -82,7 +82,7 @@ def _against_today(view: PolicyView, at: int, period: Period, *, itself: bool) -
 
 
 def find_members_by_hour(view: PolicyView, at: int, *, itself: bool = False) -> Found:
-    """The same by the hour. What is told by sums is not told: two sums an hour apart differ by one person's use."""
+    """The same by the hour. Who sees sums only doesn't see hours: two sums an hour apart differ by one person's use."""
     shown, n_all = _shown(view, at, itself=itself)
     return _outright(view, shown, n_all, load_hours(view.policy, [view.tree.uuid(i) for i in shown]))
 

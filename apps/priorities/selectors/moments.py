@@ -1,4 +1,4 @@
-"""Which state of affairs a page of the past shows: the revision in force then, and where its numbers are from."""
+"""Which state of affairs a page of the past shows: the revision that was current, and where its numbers are from."""
 
 from __future__ import annotations
 
