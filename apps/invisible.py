@@ -22,6 +22,11 @@ def first_invisible(text: str) -> str:
     return found[0] if found else ""
 
 
+def shown(text: str) -> str:
+    """The text with each character that nobody sees as its number, as in `an[U+200B]na`."""
+    return text if text.isascii() else _INVISIBLE.sub(lambda found: f"[U+{ord(found[0]):04X}]", text)
+
+
 def visible(text: str) -> str:
     """The text as it is shown: without what nobody sees, and without control characters but tabs and line ends."""
     return text if text.isascii() and text.isprintable() else _CONTROL.sub("", text)

@@ -20,13 +20,15 @@ import numpy as np
 from bench.report import BenchLine
 
 if TYPE_CHECKING:
+    from django.test import Client
+
     from apps.policies.models import Policy
 
 N_ENTRIES, N_RECORDS, N_DAYS = 100_000, 10_000_000, 366
 GOAL_BUILD_S, GOAL_DAY_S, GOAL_READ_S, GOAL_PAGE_S, GOAL_MINE_S = 600.0, 10.0, 0.15, 0.5, 0.2
 PAGES, PANELS = 60, 12
 SLUG = "bench-series"
-_AT = datetime(2026, 6, 2, 6, tzinfo=UTC)
+AT = datetime(2026, 6, 2, 6, tzinfo=UTC)
 _HOUR_US = 3_600_000_000
 _AT_A_TIME = 500_000  # records written at a time
 
@@ -38,8 +40,8 @@ def measure_large() -> list[BenchLine]:
     began = time.perf_counter()
     policy, n_buckets = build(n_entries, n_records)
     made_s = time.perf_counter() - began
-    year_s = _build_series(policy, _AT)
-    day_s = _build_series(policy, _AT + timedelta(days=1))
+    year_s = build_series(policy, AT)
+    day_s = build_series(policy, AT + timedelta(days=1))
     pages = _read_pages(policy)
     whole_pages = _whole_pages(policy)
     mine = _my_priorities(policy)
@@ -49,16 +51,16 @@ def measure_large() -> list[BenchLine]:
         BenchLine("series of a year / 10 min", year_s / GOAL_BUILD_S, 1.0, f"{year_s:.0f} s; {told}"),
         BenchLine("series of one day more / 10 s", day_s / GOAL_DAY_S, 1.0, f"{day_s:.1f} s"),
         BenchLine(
-            "reading 12 panels over a year, 95th percentile / 150 ms", _p95(pages) / GOAL_READ_S, 1.0,
-            f"{_p95(pages) * 1000:.0f} ms, {reading}",
+            "reading 12 panels over a year, 95th percentile / 150 ms", p95(pages) / GOAL_READ_S, 1.0,
+            f"{p95(pages) * 1000:.0f} ms, {reading}",
         ),
         BenchLine(
-            "a page of convergence over a year, 95th percentile / 500 ms", _p95(whole_pages) / GOAL_PAGE_S, 1.0,
-            f"{_p95(whole_pages) * 1000:.0f} ms, median {statistics.median(whole_pages) * 1000:.0f} ms",
+            "a page of convergence over a year, 95th percentile / 500 ms", p95(whole_pages) / GOAL_PAGE_S, 1.0,
+            f"{p95(whole_pages) * 1000:.0f} ms, median {statistics.median(whole_pages) * 1000:.0f} ms",
         ),
         BenchLine(
-            "my priority, 95th percentile / 200 ms", _p95(mine) / GOAL_MINE_S, 1.0,
-            f"{_p95(mine) * 1000:.0f} ms, median {statistics.median(mine) * 1000:.0f} ms",
+            "my priority, 95th percentile / 200 ms", p95(mine) / GOAL_MINE_S, 1.0,
+            f"{p95(mine) * 1000:.0f} ms, median {statistics.median(mine) * 1000:.0f} ms",
         ),
     ]  # fmt: skip
 
@@ -75,7 +77,7 @@ def build(n_entries: int, n_records: int) -> tuple[Policy, int]:
     from apps.priorities.services import set_rules
     from apps.usage.services import make_source
 
-    first_at = _AT - timedelta(days=N_DAYS)
+    first_at = AT - timedelta(days=N_DAYS)
     make_policy(slug=SLUG, name=SLUG, at=first_at, actor=COMMAND)
     n_groups = max(n_entries // 100 - n_entries // 10_000, 1)
     for number in range(5):
@@ -210,7 +212,7 @@ FROM STDIN (FORMAT BINARY)
 """
 
 
-def _build_series(policy: Policy, at: datetime) -> float:
+def build_series(policy: Policy, at: datetime) -> float:
     """As a worker would, with what it stores."""
     from apps.priorities.series import runs
     from apps.runs.models import Run
@@ -223,7 +225,7 @@ def _build_series(policy: Policy, at: datetime) -> float:
 
     lease = claim_run(at=at, run_id=run.pk, clock=clock)
     assert lease is not None
-    seconds = _timed(lambda: work_lease(lease))[1]
+    seconds = timed(lambda: work_lease(lease))[1]
     done = Run.objects.get(pk=run.pk)
     if done.state != "succeeded":
         raise RuntimeError(done.error)
@@ -237,12 +239,12 @@ def _read_pages(policy: Policy) -> list[float]:
 
     tree = load_tree(policy)
     groups = np.flatnonzero(tree.n_children == 99)
-    to_on = (_AT - timedelta(days=1)).date()
+    to_on = (AT - timedelta(days=1)).date()
     seconds = []
     for number in range(PAGES):
         children = list(tree.children(int(groups[number * 7919 % len(groups)])))[:PANELS]
         uids = [tree.uuid(i) for i in children]
-        found, took = _timed(partial(load_series, policy, uids, from_on=to_on - timedelta(days=364), to_on=to_on))
+        found, took = timed(partial(load_series, policy, uids, from_on=to_on - timedelta(days=364), to_on=to_on))
         if found.used.shape != (PANELS, 365) or not found.exists.any():
             raise RuntimeError(f"A page of {found.used.shape} was read.")
         seconds.append(took)
@@ -251,11 +253,29 @@ def _read_pages(policy: Policy) -> list[float]:
 
 def _whole_pages(policy: Policy) -> list[float]:
     """The page of a group, every time another one, as it is sent to a browser."""
+    from apps.policies.trees import load_tree
+
+    client = signed_in()
+    tree, to_on = load_tree(policy), (AT - timedelta(days=1)).date()
+    groups = np.flatnonzero(tree.n_children == 99)
+    asked = {"from": (to_on - timedelta(days=364)).isoformat(), "to": to_on.isoformat()}
+    seconds = []
+    for number in range(PAGES):
+        at = int(groups[number * 7907 % len(groups)])
+        address = f"/policy/{policy.slug}/n/{tree.uuid(at)}/{tree.name[at]}/convergence/"
+        answer, took = timed(partial(client.get, address, asked))
+        if answer.status_code != 200:
+            raise RuntimeError(f"{address} answered {answer.status_code}.")
+        seconds.append(took)
+    return seconds[2:]  # the first ones of a process read templates
+
+
+def signed_in() -> Client:
+    """An administrator, in a process that has the files of pages."""
     from django.core.management import call_command
     from django.test import Client
 
     from apps.accounts.models import User
-    from apps.policies.trees import load_tree
 
     call_command("collectstatic", interactive=False, verbosity=0)
     client = Client(headers={"host": "localhost"})
@@ -263,33 +283,28 @@ def _whole_pages(policy: Policy) -> list[float]:
         User.objects.get_or_create(username="series", is_superuser=True)[0],
         backend="django.contrib.auth.backends.ModelBackend",
     )
-    tree, to_on = load_tree(policy), (_AT - timedelta(days=1)).date()
-    groups = np.flatnonzero(tree.n_children == 99)
-    asked = {"from": (to_on - timedelta(days=364)).isoformat(), "to": to_on.isoformat()}
-    seconds = []
-    for number in range(PAGES):
-        at = int(groups[number * 7907 % len(groups)])
-        address = f"/policy/{policy.slug}/n/{tree.uuid(at)}/{tree.name[at]}/convergence/"
-        answer, took = _timed(partial(client.get, address, asked))
-        if answer.status_code != 200:
-            raise RuntimeError(f"{address} answered {answer.status_code}.")
-        seconds.append(took)
-    return seconds[2:]  # the first ones of a process read templates
+    return client
+
+
+def recompute(policy: Policy) -> None:
+    """Priorities as of the instant of this bench, at which the clock stands from then on."""
+    from apps.accounts.actor import COMMAND
+    from apps.priorities.recompute import request_recompute
+    from apps.runs.services import work_run_now
+
+    os.environ |= {"FAIRSHARE_TESTING": "1", "FAIRSHARE_CLOCK": AT.isoformat()}
+    run = work_run_now(request_recompute(policy_slug=policy.slug, at=AT, actor=COMMAND).pk)
+    if run.state != "succeeded":
+        raise RuntimeError(run.error)
 
 
 def _my_priorities(policy: Policy) -> list[float]:
     """My priority of one person after another, with what looks ahead on it."""
     from django.test import Client
 
-    from apps.accounts.actor import COMMAND
     from apps.accounts.models import Account, User
-    from apps.priorities.recompute import request_recompute
-    from apps.runs.services import work_run_now
 
-    os.environ |= {"FAIRSHARE_TESTING": "1", "FAIRSHARE_CLOCK": _AT.isoformat()}
-    run = work_run_now(request_recompute(policy_slug=policy.slug, at=_AT, actor=COMMAND).pk)
-    if run.state != "succeeded":
-        raise RuntimeError(run.error)
+    recompute(policy)
     accounts = Account.objects.filter(namespace=SLUG).order_by("id")
     step, seconds = accounts.count() // PAGES, []
     for number in range(PAGES):
@@ -298,14 +313,14 @@ def _my_priorities(policy: Policy) -> list[float]:
         account.save(update_fields=["person"])
         client = Client(headers={"host": "localhost"})
         client.force_login(account.person, backend="django.contrib.auth.backends.ModelBackend")
-        answer, took = _timed(partial(client.get, "/me/priority/"))
+        answer, took = timed(partial(client.get, "/me/priority/"))
         if answer.status_code != 200 or account.user_name not in answer.content.decode():
             raise RuntimeError(f"My priority answered {answer.status_code} to {account.user_name}.")
         seconds.append(took)
     return seconds[2:]
 
 
-def _p95(seconds: list[float]) -> float:
+def p95(seconds: list[float]) -> float:
     return sorted(seconds)[int(0.95 * len(seconds))]
 
 
@@ -318,7 +333,7 @@ def _stored() -> str:
     return f"{n_tiles:,} tiles of {n_bytes / 1e6:.0f} MB"
 
 
-def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     started = time.perf_counter()
     found = work()
     return found, time.perf_counter() - started

@@ -5,6 +5,8 @@ A longer body is refused before it is read (by its Content-Length) or as soon as
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from django.conf import settings
 from django.urls import Resolver404, resolve
 
@@ -13,6 +15,7 @@ MB = 1024 * KB
 DEFAULT_BYTES = 4 * MB  # forms with many fields, lists of rules
 UNKNOWN_BYTES = 16 * KB  # an address without a route
 _FORM_ROOM = 1_000_000  # bytes of the fields and boundaries around a file
+_MOST_KEPT = 256  # characters of a path whose route is kept
 _UPLOAD = -1  # FAIRSHARE_UPLOAD_BYTES, which a test or a site may change
 
 #: bytes by route name
@@ -45,11 +48,19 @@ LIMITS: dict[str, int] = {
 }
 
 
+@lru_cache(maxsize=1_024)
+def _route_of(path: str) -> str | None:
+    """The name of the route; None for none. Kept, because looking for it costs as much as a look-up from memory."""
+    try:
+        return resolve(path).view_name
+    except Resolver404:
+        return None
+
+
 def limit_of(path: str) -> int:
     """The longest body in bytes that the route of this path accepts."""
-    try:
-        name = resolve(path).view_name
-    except Resolver404:
+    name = _route_of(path) if len(path) <= _MOST_KEPT else _route_of.__wrapped__(path)
+    if name is None:
         return UNKNOWN_BYTES
     limit = LIMITS.get(name, UNKNOWN_BYTES if name == "api:unmatched" else DEFAULT_BYTES)
     return int(settings.FAIRSHARE_UPLOAD_BYTES) + _FORM_ROOM if limit == _UPLOAD else limit

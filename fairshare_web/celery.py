@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_ready
+from celery.signals import worker_ready, worker_shutting_down
 from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
@@ -20,6 +20,14 @@ TRANSPORT_ALIASES["filesystem"] = "apps.cli.stack.file_broker:Transport"
 app = Celery("fairshare")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@worker_shutting_down.connect
+def finish_step(**_signal: Any) -> None:
+    """After SIGTERM: what is at work is finished or, between two steps of something long, handed back."""
+    from apps.runs.stopping import ask_to_stop
+
+    ask_to_stop()
 
 
 @worker_ready.connect

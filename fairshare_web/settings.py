@@ -109,7 +109,7 @@ MIDDLEWARE = [
     "apps.api.transport.TransportMiddleware",  # Host, TRACE and caches: for every answer below
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "csp.middleware.CSPMiddleware",
+    "fairshare_web.content_policy.ContentPolicyMiddleware",
     "apps.api.health.HealthMiddleware",  # answers without session or database
     "apps.api.lookup.LookupMiddleware",  # token look-ups: no session, no database (priorities/lookup endpoints)
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -280,7 +280,7 @@ CONTENT_SECURITY_POLICY = {
         "default-src": [NONE],
         "script-src": [SELF],
         "style-src": [SELF],
-        "img-src": [SELF],
+        "img-src": [SELF, "data:"],  # cells of heat maps, and a figure that is saved as PNG; such images run no script
         "font-src": [SELF],
         "connect-src": [SELF],
         "form-action": [SELF],
@@ -297,6 +297,11 @@ USE_TZ = True
 TIME_ZONE = env_time_zone("FAIRSHARE_TIME_ZONE", default="UTC")
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "apps.figures.finders.PlotlyFinder",
+]
 STATIC_ROOT = VAR / "static"
 WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = TESTING or DEBUG
 STORAGES = {

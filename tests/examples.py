@@ -17,7 +17,7 @@ from hypothesis.vendor.pretty import RepresentationPrinter
 
 FIXED, DEEP = "fixed", "deep"
 _ORDINARY = 100
-_FEWEST = 20  # as far as a test asks for so many
+_FEWEST = 12  # as far as a test asks for so many
 _TIMED = (HealthCheck.too_slow,)  # a busy machine is no finding
 
 
@@ -50,14 +50,14 @@ def show_values() -> None:
 
 
 def examples(
-    count: int, *, steps: int | None = None, suppress: Iterable[HealthCheck] = (), fewest: int = _FEWEST
+    count: int, *, steps: int | None = None, suppress: Iterable[HealthCheck] = (), fixed: int | None = None
 ) -> settings:
     """Settings of a test that ordinarily draws so many; steps: of each run of a state machine, at most.
 
-    fewest: in `fixed`, for a test whose examples are long and go through much each.
+    fixed: how many in the profile of this name, for a test whose examples are long and go through much each.
     """
     asked = settings(
-        max_examples=_count(count, settings.get_current_profile_name(), fewest),
+        max_examples=_count(count, settings.get_current_profile_name(), fixed),
         suppress_health_check=[*_TIMED, *(check for check in suppress if check not in _TIMED)],
         deadline=None,
     )
@@ -69,7 +69,7 @@ def new_uid() -> UUID:
     return UUID(int=random.getrandbits(128), version=4)
 
 
-def _count(count: int, profile: str, fewest: int = _FEWEST) -> int:
+def _count(count: int, profile: str, fixed: int | None = None) -> int:
     if profile == FIXED:
-        return max(count // 5, min(count, fewest))
+        return fixed or max(count // 8, min(count, _FEWEST))
     return 4 * count if profile == DEEP else count

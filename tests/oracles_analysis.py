@@ -78,3 +78,59 @@ def seconds_to_balance(
         group = group * keep + rate * step_s * middle
         seconds += step_s
     return seconds
+
+
+def component(priority: Fraction, r: int) -> int:
+    """min(r − 1, floor((p + 1)/2 · r)), of exact numbers."""
+    return min(r - 1, math.floor((priority + 1) * r / 2))
+
+
+EXACT: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "absolute": lambda t, s: t - s,
+    "relative": lambda t, s: Fraction(0) if t == s else (t - s) / max(t, s),
+    "relative-2": lambda t, s: Fraction(0) if t == s else (t - s) * abs(t - s) / max(t, s) ** 2,
+}
+EXACT["combined"] = lambda t, s: (EXACT["absolute"](t, s) + EXACT["relative-2"](t, s)) / 2
+
+
+def exact_vectors(
+    parents: Sequence[int], shares: Sequence[Fraction], usage: Sequence[Fraction], operator: str
+) -> list[list[Fraction]]:
+    """Priorities root→entry of every entry in exact fractions; usage: totals. Parents come before their children."""
+    children: dict[int, list[int]] = {}
+    for i, parent in enumerate(parents):
+        children.setdefault(parent, []).append(i)
+    vectors: list[list[Fraction]] = [[] for _ in parents]
+    for i, parent in enumerate(parents):
+        if parent < 0:
+            continue
+        among = children[parent]
+        all_shares, all_usage = sum(shares[j] for j in among), sum(usage[j] for j in among)
+        target = shares[i] / all_shares if all_shares else Fraction(0)
+        actual = usage[i] / all_usage if all_usage else Fraction(0)
+        vectors[i] = [*vectors[parent], EXACT[operator](target, actual)]
+    return vectors
+
+
+def ranks_of(vectors: Sequence[Sequence[Fraction | int]], balance: Fraction | int) -> list[int]:
+    """1 + vectors strictly ahead, those that end early padded with the balance."""
+    depth = max((len(vector) for vector in vectors), default=0)
+    padded = [(*vector, *[balance] * (depth - len(vector))) for vector in vectors]
+    return [1 + sum(other > one for other in padded) for one in padded]
+
+
+def rounding_losses(vectors: Sequence[Sequence[Fraction]], r: int) -> dict[str, int]:
+    """What a resolution does to the order of exact vectors, counted leaf by leaf and pair by pair."""
+    exact = ranks_of(vectors, Fraction(0))
+    rounded = ranks_of([[component(value, r) for value in vector] for vector in vectors], r // 2)
+    pairs = list(itertools.combinations(range(len(vectors)), 2))
+    return {
+        "n_leaves": len(vectors),
+        "n_misplaced": sum(a != b for a, b in zip(exact, rounded, strict=True)),
+        "n_lost": sum(
+            any(rounded[i] == rounded[j] and exact[i] != exact[j] for j in range(len(vectors)))
+            for i in range(len(vectors))
+        ),
+        "n_tied_pairs": sum(exact[i] != exact[j] and rounded[i] == rounded[j] for i, j in pairs),
+        "n_turned_pairs": sum((exact[i] - exact[j]) * (rounded[i] - rounded[j]) < 0 for i, j in pairs),
+    }

@@ -13,6 +13,7 @@ from uuid import UUID
 import pytest
 from django.conf import settings
 from django.test import Client, override_settings
+from django.test.client import ClientHandler
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.intern import AccountKey
@@ -102,7 +103,14 @@ def cache_navigation_counts(patch: pytest.MonkeyPatch) -> None:
 
 
 class BareClient(Client):
-    """Answers alone: Django's client also copies the context of every template, which nobody reads here."""
+    """Answers alone: Django's client also copies the context of every template, which nobody reads here.
+
+    Clients of one world share a handler, because each would load all middleware again.
+    """
+
+    def __init__(self, handler: ClientHandler, **defaults: Any) -> None:
+        super().__init__(**defaults)
+        self.handler = handler
 
     def request(self, **request: Any) -> Any:
         answer = self.handler(self._base_environ(**request))  # type: ignore[attr-defined]  # Django's own, untyped
@@ -115,6 +123,7 @@ class World:
 
     def __init__(self, site: Site) -> None:
         self.site, self.made = site, 0
+        self._handler: ClientHandler | None = None
         self.fresh = ""  # the maker whose object no request has consumed yet
         whole: dict[str, Any] = {"policy_slug": "grid"}
         self.texts = {
@@ -154,7 +163,8 @@ class World:
         self.sessions = {name: self._session(user) for name, user in people.items()}
 
     def client(self, actor: str) -> Client:
-        client = BareClient(REMOTE_ADDR="192.0.2.7")
+        self._handler = self._handler or ClientHandler(enforce_csrf_checks=False)
+        client = BareClient(self._handler, REMOTE_ADDR="192.0.2.7")
         if actor in self.texts:
             client.defaults["HTTP_AUTHORIZATION"] = f"Bearer {self.texts[actor]}"
         elif actor != "anonymous":

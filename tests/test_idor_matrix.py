@@ -36,6 +36,7 @@ ACTORS = (
     "expired",
     "revoked",
 )
+PUBLIC = {"/api/v1/schema", "/fairshare"}  # may be kept by caches
 NO_LONGER = ("rex", "exa")  # they read what nobody reads, word for word
 OWN_MARKS = re.compile(
     r"\b(?:nobody|rex|exa)\b|aria-hidden=\"true\">[A-Z]{2}<|name=\"ticket\" value=\"[^\"]+\"|\"request_id\":\"\w+\""
@@ -497,8 +498,6 @@ ROWS = [
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
     Row("me/priority/_whatif", "/me/priority/_whatif?policy=grid&entry={alice}&core_h=100",
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
-    Row("me/priority/forecast.csv", "/me/priority/forecast.csv?policy=grid&entry={alice}",
-        "302 404 200 404 404 404 302 302 302 302 302", word="so_far", readers="alice"),
     Row("jobs/", "/jobs/?example=case", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("jobs/", "/jobs/", "302 200 200 200 200 200 302 302 302 302 302", "post", JOBS),
     Row("jobs/_result", "/jobs/_result", "302 200 200 200 200 200 302 302 302 302 302", "post", JOBS, headers=HTMX),
@@ -995,6 +994,77 @@ ROWS = [
     Row("jobs/play/_result", "/jobs/play/_result?user=ann&waiting=1", "302 200 200 200 200 200 302 302 302 302 302",
         headers=HTMX),
     Row("jobs/play/", "/jobs/play/", "302 200 200 200 200 200 302 302 302 302 302"),
+    # --- Figures
+    Row("policy/<slug:policy>/aging/decay", "/policy/grid/aging/decay", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("policy/<slug:policy>/aging/decay.<str:form>", "/policy/grid/aging/decay.csv",
+        "302 200 200 200 200 200 302 302 302 302 302"),
+    # --- Operators and resolution (alice sees herself and the way there)
+    Row(POLICY + "/operators", "/api/v1/policies/grid/operators", "401 200 200 200 200 200 403 200 200 401 401"),
+    Row(POLICY + "/operators/<slug:figure>", "/api/v1/policies/grid/operators/leaf-jobs",
+        "401 200 200 200 200 200 403 200 200 401 401", word="/physics/bob", readers="pia admin reader dora"),
+    Row("policy/<slug:policy>/operators/", "/policy/grid/operators/", "302 200 200 200 200 200 302 302 302 302 302",
+        word="/physics/bob", readers="pia admin dora", besides="vera 200 dora 200"),
+    Row("policy/<slug:policy>/operators/<slug:figure>", "/policy/grid/operators/leaf-jobs",
+        "302 200 200 200 200 200 302 302 302 302 302", word="/physics/bob", readers="pia admin dora"),
+    Row("policy/<slug:policy>/operators/<slug:figure>.<str:form>", "/policy/grid/operators/leaf-jobs.csv",
+        "302 200 200 200 200 200 302 302 302 302 302", word="/physics/bob", readers="pia admin dora"),
+    Row(POLICY + "/convergence/figures/<slug:figure>", "/api/v1/policies/grid/convergence/figures/focus?pick={bob}",
+        "401 404 422 200 422 200 403 200 422 401 401", word="bob", readers="pia admin reader dora",
+        besides="dora 200 vera 422"),
+    Row("policy/<slug:policy>/live", "/policy/grid/live", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("policy/<slug:policy>/convergence/figures/<slug:figure>", "/policy/grid/convergence/figures/focus",
+        "302 404 200 200 200 200 302 302 302 302 302", besides="vera 200 dora 200"),
+    Row("policy/<slug:policy>/convergence/figures/<slug:figure>.<str:form>",
+        "/policy/grid/convergence/figures/focus.csv?pick={bob}", "302 404 422 200 422 200 302 302 302 302 302",
+        besides="dora 200 vera 422"),
+    Row(NODE + "/<slug:name>/convergence/figures/<slug:figure>", "/policy/grid/n/{bob}/bob/convergence/figures/focus",
+        "302 404 404 200 404 200 302 302 302 302 302", besides="dora 200"),
+    Row(NODE + "/<slug:name>/convergence/figures/<slug:figure>.<str:form>",
+        "/policy/grid/n/{bob}/bob/convergence/figures/focus.csv", "302 404 404 200 404 200 302 302 302 302 302",
+        besides="dora 200"),
+    Row("me/priority/figures/<slug:figure>", "/me/priority/figures/rank?policy=grid&entry={alice}",
+        "302 404 200 404 404 404 302 302 302 302 302", word="alice", readers="alice"),
+    Row("me/priority/figures/<slug:figure>.<str:form>", "/me/priority/figures/rank.csv?policy=grid&entry={alice}",
+        "302 404 200 404 404 404 302 302 302 302 302", word="as_of", readers="alice"),
+    Row("policy/<slug:policy>/algorithm/operator", "/policy/grid/algorithm/operator",
+        "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("policy/<slug:policy>/algorithm/operator.<str:form>", "/policy/grid/algorithm/operator.csv",
+        "302 200 200 200 200 200 302 302 302 302 302"),
+    Row(POLICY + "/window/figures/decay", "/api/v1/policies/grid/window/figures/decay?law=lsf&law=pbs",
+        "401 200 200 200 200 200 403 200 200 401 401"),
+    Row(POLICY + "/algorithm/figures/operator", "/api/v1/policies/grid/algorithm/figures/operator?profile_target=30",
+        "401 200 200 200 200 200 403 200 200 401 401"),
+    Row(API + "me/figures/<slug:figure>", "/api/v1/me/figures/rank?policy=grid&entry={alice}",
+        "401 404 200 404 404 404 403 403 403 401 401", word="rank_days", readers="alice"),
+    Row("federation/grid/flow", "/federation/grid/flow?policy=grid&entry=/physics",
+        "302 404 200 200 404 200 302 302 302 302 302", word="bob", readers="pia admin dora",
+        besides="vera 200 dora 200"),
+    Row("federation/grid/flow.<str:form>", "/federation/grid/flow.csv?policy=grid&entry=/physics",
+        "302 404 200 200 404 200 302 302 302 302 302", word='"bob"', readers="pia admin dora",
+        besides="vera 200 dora 200"),
+    Row(FEDERATION + "grid/figures/flow", "/api/v1/federation/grid/figures/flow?policy=grid&entry=/physics",
+        "401 404 200 200 404 200 403 200 404 401 401", word="bob", readers="pia admin dora reader",
+        besides="vera 200 dora 200"),
+    # --- The editor: shares of one group by dragging
+    *(
+        Row(EDIT + place, "/changes/{change_set}/edit" + place + "?group={physics}",
+            "302 404 404 200 404 200 302 302 302 302 302", word=word, readers="pia admin", headers=HTMX)
+        for place, word in (("/shares/", "bob"), ("/_group", "bob"), ("/_outlook", '"on_target"'))
+    ),
+    # /physics: who sees sums only is shown no weeks, because a week may be one person's
+    Row(CORE_HOURS + "figures/<slug:figure>", "/policy/grid/allocations/figures/usage?of={physics}",
+        "302 404 200 200 404 200 302 302 302 302 302", word='"bob"', readers="pia admin dora",
+        besides="vera 200 dora 200"),
+    Row(CORE_HOURS + "figures/<slug:figure>.<str:form>", "/policy/grid/allocations/figures/burn-down.csv?of={bob}",
+        "302 404 404 200 404 200 302 302 302 302 302", word="bob", readers="pia admin dora", besides="dora 200"),
+    Row(POLICY + "/allocations/figures/<slug:figure>",
+        "/api/v1/policies/grid/allocations/figures/usage?of=/physics", "401 404 200 200 404 200 403 200 404 401 401",
+        word='"bob"', readers="pia admin reader dora", besides="vera 200 dora 200"),
+    Row("usage/figures/coverage", "/usage/figures/coverage", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("usage/figures/coverage.<str:form>", "/usage/figures/coverage.csv",
+        "302 200 200 200 200 200 302 302 302 302 302"),
+    Row(API + "usage/figures/coverage", "/api/v1/usage/figures/coverage?coverage_days=28",
+        "401 200 200 200 200 200 200 200 200 401 401"),
 ]  # fmt: skip
 
 
@@ -1024,6 +1094,12 @@ def answer_text(answer: Any) -> str:
     return FORM_TOKEN.sub("TOKEN", body.decode())
 
 
+def is_private(answer: Any) -> bool:
+    """Whether caches are asked to keep nothing of it, and to give nobody what another got."""
+    varies = {name.strip() for name in answer.get("Vary", "").split(",")}
+    return bool(answer["Cache-Control"] == "private, no-store" and varies >= {"Authorization", "Cookie"})
+
+
 def differences(world: World, row: Row) -> list[str]:
     """What is other than the row says."""
     answers = {actor: world.ask(row, actor) for actor in (*BESIDES, *ACTORS)}
@@ -1039,6 +1115,10 @@ def differences(world: World, row: Row) -> list[str]:
     readers = {actor for actor, answer in answers.items() if word and word in answer_text(answer)}
     if readers != set(row.readers.split()):
         found.append(f"{row.method} {row.path}: {word!r} is read by {sorted(readers)}, not {row.readers}")
+    if row.method == "get" and row.path.partition("?")[0] not in PUBLIC:
+        found += [
+            f"{row.path}: a cache may keep what {actor} gets" for actor in answers if not is_private(answers[actor])
+        ]
     stranger = OWN_MARKS.sub("", answer_text(answers["nobody"]))
     for actor in NO_LONGER:
         if row.method == "get" and actor not in words and OWN_MARKS.sub("", answer_text(answers[actor])) != stranger:

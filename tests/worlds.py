@@ -16,7 +16,11 @@ from django.test import override_settings
 
 from apps.accounts import roll
 from apps.accounts.token_cache import tokens
+from apps.cli.sample.backlog import work_at
+from apps.cli.sample.loading import load_sample
+from apps.notices.evaluating import evaluate
 from apps.priorities import served
+from apps.runs.models import Run
 from tests.api.small_site import AT, Site, build_site
 from tests.dashboard.grid import Grid, make_grid
 from tests.dashboard.mounted import make_mounted, make_placed
@@ -26,6 +30,7 @@ from tests.federation.grid_site import make_grid_site
 from tests.federation.other_side import OtherSide
 from tests.federation.restored_site import make_restored
 from tests.priorities.conftest import Site as PrioritySite
+from tests.priorities.conftest import make_month_of_days, make_two_projects
 from tests.privacy.known_site import build_known_world
 from tests.rights_world import World
 
@@ -201,6 +206,27 @@ def grid_site() -> PrioritySite:
 
 
 @world
+def two_projects() -> PrioritySite:
+    """Two projects with usage of three people."""
+    return make_two_projects()
+
+
+@world
+def month_of_days() -> PrioritySite:
+    """Thirty days of usage and their series."""
+    return make_month_of_days()
+
+
+@world
 def restored_feed() -> Teller:
     """A feed with two subscriptions to it in one database."""
     return make_restored()
+
+
+@world
+def sample_grid() -> None:
+    """What a first start makes, once its workers have done what was asked of them."""
+    load_sample(at=AT)
+    for run in Run.objects.filter(state=Run.State.QUEUED).order_by("pk"):
+        work_at(run.pk, AT)
+    evaluate(at=AT)

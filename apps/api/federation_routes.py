@@ -39,6 +39,7 @@ routes = [
     path("federation/feeds/<str:name>", published.FeedDetailView.as_view(), name="told-feed"),
     path("federation/peers", overview.PeerListView.as_view(), name="peers"),
     path("federation/grid", overview.GridView.as_view(), name="grid"),
+    path("federation/grid/figures/flow", overview.GridFlowView.as_view(), name="grid-flow"),
     path("federation/keys", published.KeyListView.as_view(), name="keys"),
     path("federation/mounts", mounts.MountListView.as_view(), name="mounts"),
     path("federation/mounts/preview", mounts.PreviewView.as_view(), name="mount-preview"),

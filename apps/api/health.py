@@ -28,6 +28,7 @@ from apps.errors import DomainError, NotAllowed, Unauthenticated
 from apps.policies.models import Policy
 from apps.priorities import served
 from apps.runs.models import Run
+from apps.usage.lateness import LATE_INTERVALS, lateness
 from apps.usage.models import Source
 
 _BEAT_SILENT = timedelta(minutes=10)  # beat notes its last run every three
@@ -139,11 +140,12 @@ def _damaged_snapshots() -> Iterator[dict[str, str]]:
 
 
 def _late_sources(at: datetime) -> Iterator[dict[str, str]]:
-    for source in Source.objects.filter(expected_every_s__isnull=False).order_by("slug"):
-        last = source.last_received_at
-        if last is None or at - last > timedelta(seconds=source.expected_every_s or 0):
-            since = f"since {last:%FT%TZ}" if last else "so far"
-            yield {"code": "late_source", "subject": source.slug, "message": f"has sent nothing {since}"}
+    """By the age of the newest record, as pages, notices and the metric have it; a paused source never is."""
+    for source in Source.objects.filter(expected_every_s__isnull=False, is_paused=False).order_by("slug"):
+        if (lateness(source, at) or 0.0) > LATE_INTERVALS:
+            last = source.last_record_end_at
+            said = f"its newest record ended at {last:%FT%TZ}" if last else "it has sent no records"
+            yield {"code": "late_source", "subject": source.slug, "message": said}
 
 
 def _silent_workers(at: datetime) -> Iterator[dict[str, str]]:

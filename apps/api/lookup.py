@@ -85,7 +85,7 @@ class LookupMiddleware:
             is_from_memory = request.META.get(ANSWER_FROM) is AnswerFrom.MEMORY
             if is_from_memory and not _is_in_memory(policy_slug, what, text):
                 return HandedOver()
-            user, bounds = tokens.verify(text, at=clock.now())
+            user, bounds = tokens.verify(text, at=clock.now(), refresh=not is_from_memory)
             if not looks_up(user, bounds):  # self:read: whose accounts these are is asked of the database
                 return self._elsewhere(request)
             if is_from_memory and not sights.is_known(user, bounds, served.newest(policy_slug)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any
 
 from django.conf import settings
@@ -11,6 +13,7 @@ from django.db import OperationalError
 from apps.errors import DomainError, Invalid, TooLarge
 
 REFUSED, BAD_INPUT = 1, 2
+_PIPE_CLOSED = 141  # as a shell reports a program that SIGPIPE ended
 _MOST_PLACES = 20
 
 
@@ -25,12 +28,17 @@ class OperatorCommand(BaseCommand):
             raise CommandError(_told(error), returncode=status) from error
         except OperationalError as error:
             raise CommandError(_no_database(error), returncode=REFUSED) from error
+        except BrokenPipeError:  # `| head` has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered has nowhere to go
+            raise SystemExit(_PIPE_CLOSED) from None
 
 
 def _told(error: DomainError) -> str:
     """One line where there is one wrong place; else a line for each."""
     if len(error.fields) == 1:
         (place,) = error.fields
+        if error.message.startswith(f"{place.where}: "):
+            return error.message
         if place.message in error.message:
             return f"{place.where}: {error.message}"
         return f"{error.message} ({place.where}: {place.message})"

@@ -13,10 +13,11 @@ from django.utils.translation import gettext as _
 from apps.dashboard import presentation
 from apps.dashboard.figures.bullet import USUAL_TOLERANCE, State, Tolerance
 from apps.dashboard.presentation import Balance
-from apps.engine.algorithms import Algorithm, all_algorithms, brought_algorithms, get_algorithm
-from apps.engine.analysis.measured import Measured, measured_operators
+from apps.engine.algorithms import Algorithm, all_algorithms, brought_algorithms, explanation_of, get_algorithm
+from apps.engine.analysis.measured import Measured, measured_algorithms, measured_operators
 from apps.engine.errors import BadParameter
 from apps.engine.operators import DEFAULT_K, Properties, get_operator
+from apps.priorities.operators.words import operator_text, resolution_text
 
 _NEAR = 1e-9  # a level fairshare this near to 1 is on target
 _MOST_TIMES = 1e6
@@ -74,6 +75,7 @@ def describe(name: str, settings: Mapping[str, Any] | None = None) -> Described 
         return None
     shown = settings or defaults_of(algorithm)
     measured = measured_operators().get(str(shown.get("operator", "")))
+    properties = _beside_measured(properties_in_words(algorithm.properties(shown)), measured)
     return Described(
         name=algorithm.name,
         label=algorithm.label,
@@ -82,10 +84,15 @@ def describe(name: str, settings: Mapping[str, Any] | None = None) -> Described 
         reference=algorithm.reference,
         package=brought_algorithms().package.get(name, ""),
         takes_inherit=algorithm.takes_inherit,
-        properties=_beside_measured(properties_in_words(algorithm.properties(shown)), measured),
+        properties=_beside_trial(properties, measured_algorithms().get(name)),
         orders_like="" if measured is None else ", ".join(measured.orders_like),
         operator=_operator(shown),
     )
+
+
+def decides_by_levels(settings: Mapping[str, Any]) -> bool:
+    """Whether everybody below an entry goes before or after everybody below its sibling."""
+    return explanation_of(settings).kind == "levels"
 
 
 def _beside_measured(told: Sequence[Told], measured: Measured | None) -> Sequence[Told]:
@@ -94,6 +101,19 @@ def _beside_measured(told: Sequence[Told], measured: Measured | None) -> Sequenc
         return told
     found = (None, measured.proportional_redistribution, None, measured.boundaries)
     return [replace(one, measured=each) for one, each in zip(told, found, strict=True)]
+
+
+def _beside_trial(told: Sequence[Told], measured: Properties | None) -> Sequence[Told]:
+    """Each property that is declared to hold with what the trial of a package's algorithm found of it.
+
+    One that isn't declared stays alone: that no small tree disproves it is no finding.
+    """
+    if measured is None:
+        return told
+    found = (
+        measured.isolation, measured.proportional_redistribution, measured.scale_invariance, measured.boundaries
+    )  # fmt: skip
+    return [replace(one, measured=each) if one.holds else one for one, each in zip(told, found, strict=True)]
 
 
 def _operator(settings: Mapping[str, Any]) -> str:
@@ -115,12 +135,19 @@ def defaults_of(algorithm: Algorithm) -> dict[str, Any]:
     return settings
 
 
-def label_of(settings: Mapping[str, Any]) -> str:
-    """Short, for heads of columns: Aequus, relative; Slurm: Fair Tree."""
+def label_of(settings: Mapping[str, Any], *, with_resolution: bool = False) -> str:
+    """Short, for heads of columns: Aequus, relative; Slurm: Fair Tree; with the resolution: Aequus, relative at 256."""
     found = all_algorithms().get(str(settings.get("name", "")))
     label = str(settings.get("name", "")) if found is None else found.label.removesuffix(": priority vectors")
     label = label.removesuffix(": deviations by level")
-    return f"{label}, {settings['operator']}" if settings.get("operator") else label
+    if not settings.get("operator"):
+        return label
+    operator = operator_text(str(settings["operator"]), settings.get("k") if with_resolution else None)
+    if with_resolution and settings.get("resolution"):
+        operator = _("%(operator)s at %(resolution)s") % {
+            "operator": operator, "resolution": resolution_text(int(settings["resolution"])),
+        }  # fmt: skip
+    return f"{label}, {operator}"
 
 
 def parameters_in_words(settings: Mapping[str, Any]) -> list[tuple[str, str]]:

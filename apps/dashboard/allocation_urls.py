@@ -15,6 +15,8 @@ urlpatterns = [
     path(f"{_ALL}/_soon", allocations.soon, name="allocations-soon"),
     path(f"{_ALL}/_trial", allocations.trial, name="allocations-trial"),
     path(f"{_ALL}/table.csv", allocations.download, name="allocations-csv"),
+    path(f"{_ALL}/figures/<slug:figure>", allocations.figure, name="allocations-figure"),
+    path(f"{_ALL}/figures/<slug:figure>.<str:form>", allocations.figure),
     path(f"{_ALL}/calendar/", allocations.calendar, name="allocations-calendar"),
     path(f"{_ALL}/calendar/_month", allocations.month, name="allocations-month"),
     path(f"{_ALL}/shares/", allocation_edits.shares, name="allocations-shares"),

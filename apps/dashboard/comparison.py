@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.dashboard import lines, presentation
 from apps.dashboard.algorithm_words import label_of
+from apps.dashboard.forms.algorithm import read_number
 from apps.engine.algorithms import all_algorithms
 from apps.engine.operators import all_operators
-from apps.priorities.selectors.comparison import ComparedLeaf, Comparison, Standing
+from apps.priorities.selectors.comparison import MOST_ALGORITHMS, ComparedLeaf, Comparison, Side, Standing
 
 IN_FORCE = "in-force"
 DEFAULTS = (IN_FORCE, "slurm-fair-tree", "slurm-classic")
@@ -35,6 +37,7 @@ class Column:
     label: str
     note: str
     refused: str
+    moves: str  # against the first column, the operator's part and that of rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +70,65 @@ def options(current: Mapping[str, Any]) -> list[Option]:
     return found
 
 
-def read_key(key: str) -> dict[str, Any]:
-    """What a name in the address stands for; {} is what is in force."""
-    if key == IN_FORCE:
-        return {}
-    name, _colon, operator = key.partition(":")
-    return {"name": name, "operator": operator} if operator else {"name": name}
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One column as the form asks for it: an algorithm, and of vectors the resolution and k, "" for the usual ones."""
+
+    key: str
+    resolution: str = ""
+    k: str = ""
+
+    @property
+    def query(self) -> list[tuple[str, str]]:
+        return [("with", self.key), ("resolution", self.resolution), ("k", self.k)]
 
 
-def columns(comparison: Comparison, keys: Sequence[str]) -> list[Column]:
+def read_places(query: QueryDict) -> list[Place]:
+    """`?with=&resolution=&k=`, each once for every column; the last two may be left out."""
+    keys, resolutions, ks = (query.getlist(name) for name in ("with", "resolution", "k"))
+    found = [
+        Place(key, _at(resolutions, at), _at(ks, at)) if _has_operator(key) else Place(key)
+        for at, key in enumerate(keys)
+        if key
+    ]
+    return (list(dict.fromkeys(found)) or [Place(key) for key in DEFAULTS])[:MOST_ALGORITHMS]
+
+
+def _at(values: Sequence[str], at: int) -> str:
+    return values[at].strip()[:64] if at < len(values) else ""
+
+
+def _has_operator(key: str) -> bool:
+    return key == IN_FORCE or ":" in key
+
+
+def settings_of(place: Place, current: Mapping[str, Any]) -> dict[str, Any]:
+    """The algorithm that a column asks for; {} is the policy's own. What can't be read is refused by who computes."""
+    name, _colon, operator = place.key.partition(":")
+    if place.key == IN_FORCE:
+        if not (place.resolution or place.k) or current.get("name") != "aequus":
+            return {}
+        found = dict(current)
+    else:
+        found = {"name": name, "operator": operator} if operator else {"name": name}
+    if place.resolution:
+        found["resolution"] = read_number(place.resolution)
+    if place.k and found.get("operator") == "combined":
+        found["k"] = read_number(place.k)
+    return found
+
+
+def columns(comparison: Comparison, places: Sequence[Place]) -> list[Column]:
     found = []
-    for key, side in zip(keys, comparison.sides, strict=True):
+    for at, (place, side) in enumerate(zip(places, comparison.sides, strict=True)):
         note = ngettext("ranks %(n)s leaf", "ranks %(n)s leaves", side.n_ranked) % {
             "n": presentation.count(side.n_ranked)
         }
-        if key == IN_FORCE:
-            note = _("in force") + ", " + note
-        found.append(Column(key, label_of(side.algorithm), "" if side.refused else note, side.refused))
+        if not settings_of(place, comparison.settings.algorithm):
+            note = _("in use") + ", " + note
+        moves = parted(side) if at and not side.refused else ""
+        label = label_of(side.algorithm, with_resolution=True)
+        found.append(Column(place.key, label, "" if side.refused else note, side.refused, moves))
     return found
 
 
@@ -123,6 +168,21 @@ def verdict(comparison: Comparison) -> str:
         "The choice moves %(moved)s of %(all)s leaves",
         comparison.n_leaves,
     ) % {"moved": presentation.count(comparison.n_moved), "all": presentation.count(comparison.n_leaves)}
+
+
+def parted(side: Side) -> str:
+    """How many leaves move against the first column, and of these how many by the operator and how many by rounding."""
+    if not side.n_moved:
+        return _("no leaf moves")
+    text = ngettext(
+        "%(n)s leaf moves: %(operator)s by the operator, %(rounding)s by rounding",
+        "%(n)s leaves move: %(operator)s by the operator, %(rounding)s by rounding",
+        side.n_moved,
+    )
+    return text % {
+        "n": presentation.count(side.n_moved), "operator": presentation.count(side.n_by_operator),
+        "rounding": presentation.count(side.n_by_rounding),
+    }  # fmt: skip
 
 
 def furthest(comparison: Comparison) -> str:

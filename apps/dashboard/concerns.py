@@ -49,10 +49,12 @@ _ONLY_NOTICES = (
     "failing_collection",
     "silenced_webhook",
     "blocked_peer",
+    "refused_document",
     "held_usage",
     "damaged_snapshot",
     "full_disk",
     "failed_package",
+    "coarse_resolution",
 )
 # How what is fetched from others may stand, and everybody who sees the entry reads it beside its numbers.
 _OLD = {

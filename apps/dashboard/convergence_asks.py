@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from apps.errors import FieldProblem, Invalid
+from apps.errors import Invalid
+from apps.figures.convergence.asked import (
+    ALL,
+    HOUR,
+    TODAY,
+    is_by_hour,
+    read_counting_asked,
+    read_period_asked,
+)
+from apps.figures.convergence.asked import NAMES as FOCUS_NAMES
 from apps.priorities.convergence.by_hour import refuse_windowed
-from apps.priorities.convergence.counting import (
-    DAY_S,
-    PARENT,
-    TOTAL,
-    USUAL_WINDOW_DAYS,
-    WINDOWED,
-    Counting,
-    read_counting,
-)
-from apps.priorities.convergence.period import (
-    LAST_DAYS,
-    USUAL_DAYS,
-    Period,
-    read_period,
-    today_of,
-    usual_period,
-    whole_period,
-)
+from apps.priorities.convergence.counting import PARENT, TOTAL, USUAL_WINDOW_DAYS, WINDOWED, Counting
+from apps.priorities.convergence.period import USUAL_DAYS, Period, today_of, usual_period
 from apps.priorities.series.columns import SeriesState
 
 OVERLAYS = ("band", "changes", "demand", "gaps")
-ALL = "all"
-HOUR = "hour"  # of `step`: the last seven days by the hour
-TODAY = "today"  # of `measure`: all days against the head revision
 
 
 @dataclass(frozen=True)
@@ -51,6 +41,7 @@ class Asked:
     problem_at: str = ""
     against_today: bool = False
     by_hour: bool = False
+    kept: tuple[tuple[str, str], ...] = ()  # the state of the picture of picks, which other choices leave as it is
 
     def shows(self, overlay: str) -> bool:
         return overlay in self.overlays
@@ -77,7 +68,7 @@ class Asked:
             found["measure"] = TODAY
         if "page" in changes:
             found["page"] = changes["page"]
-        return urlencode(found, doseq=True)
+        return urlencode([*found.items(), *self.kept], doseq=True)
 
 
 def read_asked(request: HttpRequest, state: SeriesState, now: datetime) -> Asked:
@@ -85,41 +76,19 @@ def read_asked(request: HttpRequest, state: SeriesState, now: datetime) -> Asked
     here, given = today_of(now), request.GET
     chosen = tuple(given.getlist("overlay"))
     overlays = tuple(name for name in OVERLAYS if name in chosen) if chosen else OVERLAYS
-    by_hour = given.get("step") == HOUR or (state.through_on is None and state.hours_through_at is not None)
+    by_hour = is_by_hour(given, state)
+    kept = tuple((name, value) for name in FOCUS_NAMES for value in given.getlist(name))
     try:
-        counting = _counting(given.get("view", ""), given.get("of", ""), given.get("window", ""))
+        counting = read_counting_asked(given)
         if by_hour:
             refuse_windowed(counting)
-        period, last = _period(given.get("days", ""), given.get("from", ""), given.get("to", ""), state, here)
+        period, last = read_period_asked(given, state, here)
     except Invalid as problem:
         usual = usual_period(state, here)
         where = problem.fields[0].where if problem.fields else ""
-        return Asked(usual, Counting(), str(USUAL_DAYS), overlays, problem.message, where, by_hour=by_hour)
-    return Asked(
-        period, counting, last, overlays, against_today=given.get("measure") == TODAY and not by_hour, by_hour=by_hour
-    )
-
-
-def _counting(view: str, of: str, window: str) -> Counting:
-    try:
-        days = float(window) if window else None
-    except ValueError:
-        message = _("“%(text)s” is no number of days for a window.") % {"text": window[:40]}
-        raise Invalid(message, fields=[FieldProblem("window", message)]) from None
-    return read_counting(view, of, None if days is None else days * DAY_S)
-
-
-def _period(days: str, first: str, last: str, state: SeriesState, here: date) -> tuple[Period, str]:
-    if first or last:
-        return read_period(first, last, state=state, today=here), ""
-    if days == ALL:
-        return whole_period(state, here), ALL
-    if days in {"", *map(str, LAST_DAYS)}:
-        return usual_period(state, here, int(days or USUAL_DAYS)), days or str(USUAL_DAYS)
-    known = ", ".join([*map(str, LAST_DAYS), ALL])
-    said = {"text": days[:40], "known": known}
-    message = _("“%(text)s” is no period; there are %(known)s, or two days of your own.") % said
-    raise Invalid(message, fields=[FieldProblem("days", message)])
+        return Asked(usual, Counting(), str(USUAL_DAYS), overlays, problem.message, where, by_hour=by_hour, kept=kept)
+    is_today = given.get("measure") == TODAY and not by_hour
+    return Asked(period, counting, last, overlays, against_today=is_today, by_hour=by_hour, kept=kept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,16 @@ from django.utils.translation import ngettext
 
 from apps.dashboard import lines, presentation
 from apps.dashboard.convergence_asks import Asked
-from apps.dashboard.convergence_states import LETTERS, state_words
+from apps.dashboard.convergence_states import state_words
 from apps.dashboard.figures import panel as figure
 from apps.dashboard.figures.bullet import State, Tolerance
 from apps.dashboard.figures.panel import Panel
 from apps.dashboard.presentation import Balance
+from apps.figures.convergence.sections import PAGE, scale_of, sections_of
 from apps.priorities.convergence.before_entry import BEFORE_ENTRY
 from apps.priorities.convergence.members import Member
 from apps.priorities.convergence.reading import Convergence
 
-PAGE = 12
-SMALL = 0.05
 _MOST_MARKS = 24
 
 
@@ -58,7 +57,7 @@ class PanelLine:
     panel: Panel | None
     label: str
     reason: str
-    readout: dict[str, str]
+    extent: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -77,24 +76,16 @@ def member_url(policy: str, member: Member) -> str:
 
 
 def groups_of(found: Convergence, asked: Asked, *, page: int = 1) -> list[Group]:
-    """The panels of a page, twelve of them: large shares first, each group by how far off its members are."""
+    """The panels of a page in their sections."""
     tolerance = lines.tolerance_of(found.settings)
-    order = found.order()
-    small = {row for row in order if _peak_target(found, row) < SMALL}
-    large = [row for row in order if row not in small]
-    shown = set([*large, *(row for row in order if row in small)][(page - 1) * PAGE : page * PAGE])
-    groups = []
-    for rows, title in ((large, _("5 % and more")), ([row for row in order if row in small], _("Below 5 %"))):
-        steps = [figure.scale_of(found.actual[row], found.target[row], tolerance) for row in rows]
-        scales, common = figure.shared_scales(steps)
-        drawn = [
-            draw_line(found, asked, row, maximum, tolerance)
-            for row, maximum in zip(rows, scales, strict=True)
-            if row in shown
-        ]
-        if drawn:
-            groups.append(Group(title, *_scale_words(found, rows, scales, common), drawn))
-    return groups
+    return [
+        Group(
+            _("Below 5 %") if section.is_small else _("5 % and more"),
+            *_scale_words(found, section.rows, section.scales, section.common),
+            [draw_line(found, asked, row, maximum, tolerance) for row, maximum in section.shown],
+        )
+        for section in sections_of(found, page)
+    ]
 
 
 def n_pages(found: Convergence) -> int:
@@ -106,7 +97,7 @@ def lines_of_itself(found: Convergence, asked: Asked) -> tuple[PanelLine | None,
     if not found.members:
         return None, None
     tolerance = lines.tolerance_of(found.settings)
-    maximum = figure.scale_of(found.actual[0], found.target[0], tolerance)
+    maximum = scale_of(found, 0)
     large, small = (draw_line(found, asked, 0, maximum, tolerance, frame) for frame in (figure.LARGE, figure.SMALL))
     return large, small
 
@@ -145,7 +136,7 @@ def draw_line(
         panel=drawn,
         label=label_of(found, row, counts, reason),
         reason=reason,
-        readout=_readout(found, row, maximum),
+        extent=_extent(found, maximum),
     )
 
 
@@ -254,11 +245,6 @@ def _marks(found: Convergence, row: int) -> list[tuple[int, str]]:
     ]
 
 
-def _peak_target(found: Convergence, row: int) -> float:
-    known = found.target[row][np.isfinite(found.target[row])]
-    return float(known.max()) if known.size else 0.0
-
-
 def _scale_words(found: Convergence, rows: Sequence[int], scales: Sequence[float], common: float) -> tuple[str, str]:
     """Key and sentence."""
     giant = next((row for row, scale in zip(rows, scales, strict=True) if scale > common), None)
@@ -269,24 +255,12 @@ def _scale_words(found: Convergence, rows: Sequence[int], scales: Sequence[float
     return "one_apart", _("%(name)s on 0 to %(most)s, the others share 0 to %(to)s") % said
 
 
-def _readout(found: Convergence, row: int, maximum: float) -> dict[str, str]:
-    """What a script reads out day by day: numbers in percent, states as letters."""
-    return (
-        {}
-        if not len(found.on)
-        else {
-            "from": found.on[0].isoformat(),
-            "step": "" if found.is_by_hour else str((found.on[-1] - found.on[0]).days // max(len(found.on) - 1, 1)),
-            "max": f"{maximum:g}",
-            "actual": _numbers(found.actual[row]),
-            "target": _numbers(found.target[row]),
-            "states": "".join(LETTERS.get(str(state), "-") for state in found.states[row]),
-        }
-    )
-
-
-def _numbers(values: Any) -> str:
-    return ",".join("" if not isfinite(value) else f"{value * 100:.4g}" for value in values.tolist())
+def _extent(found: Convergence, maximum: float) -> dict[str, str]:
+    """What a drawing spans: its first day, days a step, the top of its axis."""
+    if not found.on:
+        return {}
+    step = "" if found.is_by_hour else str((found.on[-1] - found.on[0]).days // max(len(found.on) - 1, 1))
+    return {"from": found.on[0].isoformat(), "step": step, "max": f"{maximum:g}"}
 
 
 # --- Tables -----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.views import convergence, icicle
+from apps.dashboard.views import convergence, convergence_figures, icicle, live
 
 _POLICY = "policy/<slug:policy>"
 _ENTRY = f"{_POLICY}/n/<uuid:uid>/<slug:name>/convergence"
@@ -14,9 +14,14 @@ urlpatterns = [
     path(f"{_POLICY}/convergence/_panels", convergence.panels, name="convergence-panels"),
     path(f"{_POLICY}/convergence/_building", convergence.building, name="convergence-building"),
     path(f"{_POLICY}/convergence/days.csv", convergence.days_csv, name="convergence-days"),
+    path(f"{_POLICY}/convergence/figures/<slug:figure>", convergence_figures.figure, name="convergence-figure"),
+    path(f"{_POLICY}/convergence/figures/<slug:figure>.<str:form>", convergence_figures.figure),
+    path(f"{_ENTRY}/figures/<slug:figure>", convergence_figures.figure, name="entry-convergence-figure"),
+    path(f"{_ENTRY}/figures/<slug:figure>.<str:form>", convergence_figures.figure),
     path(f"{_ENTRY}/", convergence.convergence, name="entry-convergence"),
     path(f"{_ENTRY}/_panels", convergence.panels, name="entry-convergence-panels"),
     path(f"{_ENTRY}/days.csv", convergence.days_csv, name="entry-convergence-days"),
+    path(f"{_POLICY}/live", live.live, name="live"),
     path(f"{_POLICY}/icicle/", icicle.icicle, name="icicle"),
     path(f"{_POLICY}/icicle/entries.csv", icicle.entries_csv, name="icicle-entries"),
 ]

@@ -35,16 +35,18 @@ from apps.priorities.selectors.draft import (
 ACTIONS = ("menu", "shares", "add", "rename", "move", "archive", "lock", "scope", "dates", "kind", "restore")
 MAX_QUERY = 128
 # What an address may carry. A form has more, its CSRF token among it, and an address stays in histories and logs.
-_STATE = ("open", "entry", "do", "q", "to", "mode", "parent", "cursor")
+_STATE = ("open", "entry", "do", "q", "to", "mode", "parent", "cursor", "group")
 _NEIGHBOURS_FOR = timedelta(days=14)
 _MOST_GOALS = 20
 _STRIP = 12
 
 
 def draft_url(change_set_id: int, back: str = "") -> str:
-    """The editor's page; `back` is the query that says what is open and chosen in it."""
-    url = reverse("dashboard:draft", kwargs={"change_set": change_set_id})
-    return f"{url}?{QueryDict(back).urlencode()}" if back else url
+    """The editor's page; `back` is the query that says what is open and chosen in it, and in which of its two views."""
+    state = QueryDict(back)
+    name = "dashboard:draft-shares" if "group" in state else "dashboard:draft"
+    url = reverse(name, kwargs={"change_set": change_set_id})
+    return f"{url}?{state.urlencode()}" if state else url
 
 
 def review_url(change_set_id: int) -> str:
@@ -62,6 +64,7 @@ class Asked:
     mode: str
     opened: tuple[UUID, ...]
     back: str
+    group: UUID | None = None  # whose children are shown as a bar
 
     @classmethod
     def of(cls, data: QueryDict) -> Asked:
@@ -84,6 +87,7 @@ class Asked:
             mode=PERCENT if data.get("mode") == PERCENT else SHARES,
             opened=tuple(uid_of(text) for text in data.getlist("open")[:2_000] if text),
             back=state.urlencode(),
+            group=uid_of(data.get("group", "")) if data.get("group") else None,
         )
 
 
@@ -95,8 +99,8 @@ def uid_of(text: str) -> UUID:
         raise Invalid(message, fields=[FieldProblem("address", text[:64])]) from None
 
 
-def open_view(request: HttpRequest, change_set_id: int) -> DraftView:
-    return open_draft_view(change_set_id=change_set_id, at=clock.now(), actor=actor_of(request))
+def open_view(request: HttpRequest, change_set_id: int, *, more: Sequence[dict[str, Any]] = ()) -> DraftView:
+    return open_draft_view(change_set_id=change_set_id, at=clock.now(), actor=actor_of(request), more=more)
 
 
 def draft_of(request: HttpRequest, change_set_id: int) -> ChangeSet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.views import draft_edits, draft_publish, draft_tables, drafts
+from apps.dashboard.views import draft_edits, draft_group, draft_publish, draft_tables, drafts
 
 _DRAFT = "changes/<int:change_set>/edit"
 
@@ -21,6 +21,9 @@ urlpatterns = [
     path(f"{_DRAFT}/_log", draft_edits.log, name="draft-log"),
     path(f"{_DRAFT}/_update", draft_edits.update, name="draft-update"),
     path(f"{_DRAFT}/_finish", draft_edits.finish, name="draft-finish"),
+    path(f"{_DRAFT}/shares/", draft_group.shares, name="draft-shares"),
+    path(f"{_DRAFT}/_group", draft_group.group, name="draft-group"),
+    path(f"{_DRAFT}/_outlook", draft_group.outlook, name="draft-outlook"),
     path(f"{_DRAFT}/paste/", draft_tables.paste, name="draft-paste"),
     path(f"{_DRAFT}/settings/", draft_tables.settings, name="draft-settings"),
 ]

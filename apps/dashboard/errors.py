@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
@@ -72,6 +72,9 @@ def refusal_of(error: DomainError) -> Refusal:
 
 
 def refuse(request: HttpRequest, refusal: Refusal) -> HttpResponse:
+    if request.headers.get("Accept") == "application/json":  # a figure shows it in the picture's place
+        problem = {"title": refusal.title, "detail": refusal.message, "code": refusal.code}
+        return JsonResponse(problem, status=refusal.status, content_type="application/problem+json")
     template = "errors/_refused.html" if is_htmx(request) else "errors/refused.html"
     crumbs = [{"label": refusal.title}]
     response = render(request, template, {"refusal": refusal, "crumbs": crumbs}, status=refusal.status)

@@ -14,6 +14,7 @@ from apps.dashboard import forecast_lines
 from apps.dashboard.actor import actor_of
 from apps.dashboard.forecast_lines import ForecastCard, WhatIfCard
 from apps.errors import Invalid, NotFound, TooOften, Unavailable
+from apps.figures.forecast import SHARE, read_share
 from apps.priorities.forecast import Forecast, get_my_forecast
 from apps.priorities.what_if import read_asked, try_out_mine
 
@@ -28,8 +29,7 @@ def forecast_card(request: HttpRequest, policy: str, entry: UUID) -> ForecastCar
 
 def _drawn(request: HttpRequest, found: Forecast | None) -> ForecastCard | None:
     _pace, typed, problem = _share(request)
-    level = request.GET.get("level", "")[:_MOST_TYPED]
-    return None if found is None else forecast_lines.card_of(found, level=level, share=typed, problem=problem)
+    return None if found is None else forecast_lines.card_of(found, share=typed, problem=problem)
 
 
 def what_if_card(request: HttpRequest, policy: str, entry: UUID) -> WhatIfCard | None:
@@ -87,13 +87,8 @@ def _forecast(request: HttpRequest, policy: str, entry: UUID, share: float | Non
 
 def _share(request: HttpRequest) -> tuple[float | None, str, str]:
     """The pace that is supposed, 0..1, as it was typed in percent, and why it can't be."""
-    typed = request.GET.get("share", "")[:_MOST_TYPED].strip()
-    if not typed:
-        return None, "", ""
+    typed = request.GET.get(SHARE, "")[:_MOST_TYPED].strip()
     try:
-        share = float(typed.replace(",", ".", 1).removesuffix("%")) / 100
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        return None, typed, _("Percent from 0 to 100 are possible.")
-    return share, typed, ""
+        return read_share(typed), typed, ""
+    except Invalid as error:
+        return None, typed, error.message

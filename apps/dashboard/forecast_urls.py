@@ -9,5 +9,4 @@ from apps.dashboard.views import forecast
 urlpatterns = [
     path("me/priority/_forecast", forecast.forecast, name="my-forecast"),
     path("me/priority/_whatif", forecast.what_if, name="my-what-if"),
-    path("me/priority/forecast.csv", forecast.table, name="my-forecast-table"),
 ]

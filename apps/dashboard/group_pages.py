@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from apps import clock
-from apps.dashboard import lines, origins, presentation
+from apps.dashboard import algorithm_words, lines, origins, presentation
 from apps.dashboard.actor import actor_of
 from apps.dashboard.figures import bullet
 from apps.dashboard.forms.asking import AskForm
@@ -125,6 +125,7 @@ def _around(request: HttpRequest, found: Found) -> dict[str, Any]:
     waiting = next((card for card in cards if card.state is RequestState.OPEN), None)
     return {
         "own": own,
+        "decides_by_levels": algorithm_words.decides_by_levels(page.algorithm),
         "origin": origins.origin_of(policy_slug=page.policy_slug, uid=page.group.uid, at=at, actor=actor),
         "led_until": long_day(page.until.date()) if page.until else "",
         "groups": [

@@ -13,8 +13,9 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.intern import AccountKey
 from apps.dashboard import lines, presentation
+from apps.dashboard.member_lines import reach_words
 from apps.priorities.map_rights import MapRights
-from apps.priorities.mapping import UNMAPPED
+from apps.priorities.mapping import UNMAPPED, reach_of
 from apps.priorities.mapping_changes import Plan
 from apps.priorities.mapping_moves import Move
 from apps.priorities.rules import Rule
@@ -124,8 +125,10 @@ def rule_line(page: MappingPage, line: RuleLine, sources: Mapping[str, str]) -> 
     if line.target is not None:
         whole = PlaceWords(page.rights.tree.name[0], reverse("dashboard:policy", args=[page.rights.policy.slug]))
         place = whole if line.target == 0 else place_words(page.rights, line.target)
+    reach = None if line.target is None else reach_of(page.rights.tree, line.rule, line.target)
     return {
         **found, "kind": KINDS[line.rule.kind], "is_each": line.rule.kind == "each",
+        "reach": "" if reach is None else reach_words(place_words(page.rights, reach).text),
         "words": rule_words(line.rule, sources), "place": place, "below": leads_words(line.rule),
         "n_accounts": presentation.count(line.n_accounts), "core_h": presentation.core_hours(line.core_s),
         "may_edit": line.may_edit, "up": line.may_edit and not line.is_first,

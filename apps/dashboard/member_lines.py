@@ -28,7 +28,10 @@ def draw(page: MembersPage) -> dict[str, Any]:
         "policy": slug,
         "uid": page.entry.uid,
         "entry_url": lines.entry_url(slug, page.entry.uid, page.entry.name),
-        "rules": [rule_words(rule) for rule in page.rules],
+        "rules": [
+            {"words": rule_words(rule), "reach": reach_words(None if reach is None else tree.path(reach))}
+            for rule, reach in zip(page.rules, page.reaches, strict=True)
+        ],
         "members": [(line, by_uid.get(line.entry.uid, [])) for line in drawn],
         "waiting": [_account(one) for one in page.waiting],
         "n_more_waiting": max(page.n_waiting - len(page.waiting), 0),
@@ -72,6 +75,13 @@ def rule_words(rule: Members) -> str:
         return words
     idle = ngettext("archived after %(n)s idle day", "archived after %(n)s idle days", rule.archive_after_days)
     return f"{words}, {idle % {'n': rule.archive_after_days}}"
+
+
+def reach_words(path: str | None) -> str:
+    """From where a rule takes accounts. path: of its reach, None for the whole policy."""
+    if path is None:
+        return _("Takes accounts of the whole policy.")
+    return _("Takes accounts below %(path)s, and accounts that have no entry.") % {"path": path}
 
 
 def preview_words(found: MembersPreview) -> str:

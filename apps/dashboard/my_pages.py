@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 from django.urls import reverse
 
-from apps.dashboard import charge_lines, forecast_pages, lines, time_travel
+from apps.dashboard import charge_lines, forecast_pages, lines, my_figures, time_travel
 from apps.dashboard.actor import actor_of
 from apps.dashboard.charge_lines import ChargeLine
 from apps.dashboard.figures import bullet
@@ -94,6 +94,7 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
     if at is None:
         context["charges"] = _charges(request, chosen)
         context["seen"] = who_sees_me(chosen, actor=actor_of(request))
+        context |= my_figures.frames_of(request, chosen.policy_slug, chosen.entry_uid)
         context |= forecast_pages.cards_of(request, chosen.policy_slug, chosen.entry_uid)
     return context
 

@@ -200,6 +200,8 @@ class Shell:
             address = reverse("dashboard:algorithm", kwargs={"policy": self.policy.slug})
             here = self._is_at("algorithm", "compare")
             algorithm = Item(_("Algorithm"), address, "adjustments-horizontal", current=here)
+            address = reverse("dashboard:operators", kwargs={"policy": self.policy.slug})
+            operators = Item(_("Operators"), address, "chart-line", current=self._is_at("operators"))
             address = reverse("dashboard:aging", kwargs={"policy": self.policy.slug})
             window = Item(_("Usage window"), address, "history", current=self._is_at("aging"))
             address = reverse("dashboard:changes", kwargs={"policy": self.policy.slug})
@@ -213,7 +215,7 @@ class Shell:
             address = reverse("dashboard:convergence", kwargs={"policy": self.policy.slug})
             here = self._is_at("convergence", "entry-convergence")
             convergence = Item(_("Convergence"), address, "chart-line", current=here)
-            pages = [tree, changes, history, convergence, allocations, algorithm, window]
+            pages = [tree, changes, history, convergence, allocations, algorithm, operators, window]
             address = reverse("dashboard:access", kwargs={"policy": self.policy.slug})
             here = self._is_at("access", "access-give", "grant")
             pages.append(Item(_("Access"), address, "shield-lock", current=here))

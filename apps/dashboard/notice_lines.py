@@ -70,6 +70,7 @@ def url_of(line: NoticeLine) -> str:
         "allocations": {"policy": policy},
         "mappings": {"policy": policy},
         "algorithm": {"policy": policy},
+        "operators": {"policy": policy},
         "webhook": {"webhook": facts.get("webhook")},
         "federation-mount": {"mount": facts.get("mount")},
         "federation-subscription": {"subscription_id": facts.get("subscription")},

@@ -32,11 +32,11 @@ def publish(request: HttpRequest, policy: str, operations: Operations, reason: s
     return SeeOther(back)
 
 
-def add_to_draft(request: HttpRequest, policy: str, operations: Operations) -> HttpResponse:
-    """Write it into the draft that is open, or into a new one, and lead there."""
+def add_to_draft(request: HttpRequest, policy: str, operations: Operations, reason: str = "") -> HttpResponse:
+    """Write it into the draft that is open, or into a new one for this reason, and lead there."""
     at, actor = clock.now(), actor_of(request)
     draft = drafts.find_draft_of(policy_slug=policy, at=at, actor=actor) or drafts.open_draft(
-        policy_slug=policy, at=at, actor=actor
+        policy_slug=policy, reason=reason, at=at, actor=actor
     )
     drafts.add_operations(id=draft.pk, version=draft.version, operations=operations, at=at, actor=actor)
     messages.success(request, _("Written into your draft. Nobody is affected before it is published."))

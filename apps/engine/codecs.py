@@ -43,7 +43,9 @@ def components(priority: FloatArray | float, resolution: int | IntArray) -> npt.
     scaled: FloatArray = np.add(priority, 1.0) * (resolution / 2.0)  # a power of two moves no bit
     scaled += resolution * SNAP
     np.floor(scaled, out=scaled)
-    scaled -= (np.less(priority, 0.0)) & (scaled * 2.0 == resolution)
+    is_balance = np.equal(scaled, resolution / 2.0)
+    if is_balance.any():
+        scaled -= is_balance & np.less(priority, 0.0)
     return np.minimum(scaled, resolution - 1.0, out=scaled)
 
 

@@ -48,7 +48,8 @@ class Operator:
     """One operator, ready to use; `off_target` is its formula where target ≠ actual.
 
     off_target(t, s): float64 arrays in 0..1 → −1..1. inverse(p, t): the s with F(t, s) = p for t > 0, by the formula
-    alone: beyond 0..1 where no real state has this priority.
+    alone: beyond 0..1 where no real state has this priority. resolves: where it tells entries apart, as a sentence;
+    used_by: schedulers whose fairshare orders like it.
     """
 
     name: str
@@ -60,6 +61,8 @@ class Operator:
     inverse: Callable[[FloatArray, FloatArray], FloatArray] | None = field(repr=False, default=None)
     range: tuple[float, float] = (-1.0, 1.0)
     parameters: Mapping[str, float] = field(default_factory=dict)
+    resolves: str = ""
+    used_by: tuple[str, ...] = ()
 
     def __call__(self, target: FloatArray, actual: FloatArray) -> FloatArray:
         """Priorities of entries with these targets and actuals; exactly 0 on target, never NaN."""
@@ -125,6 +128,8 @@ def _absolute() -> Operator:
         properties=_WITH_ABSOLUTE,
         off_target=lambda t, s: t - s,
         inverse=lambda p, t: t - p,
+        resolves="Equally fine everywhere, and never reaches the highest priorities of small targets.",
+        used_by=("LSF",),
     )
 
 
@@ -137,6 +142,8 @@ def _relative() -> Operator:
         properties=_RELATIVE_FAMILY,
         off_target=relative_gap,
         inverse=_state_of_gap,
+        resolves="Equally fine at every priority.",
+        used_by=("Maui",),
     )
 
 
@@ -150,6 +157,7 @@ def _relative_n(n: float) -> Operator:
         off_target=lambda t, s: _relative_power(t, s, n),
         inverse=lambda p, t: _state_of_gap(_odd_power(p, 1.0 / n), t),
         parameters={"n": n},
+        resolves="Finest under target, coarse around balance.",
     )
 
 
@@ -172,6 +180,7 @@ def _sigmoid() -> Operator:
         properties=_RELATIVE_FAMILY,
         off_target=lambda t, s: _sine(relative_gap(t, s)),
         inverse=lambda p, t: _state_of_gap(_gap_of_sine(p), t),
+        resolves="Finer than relative around balance, coarser far from it.",
     )
 
 
@@ -185,6 +194,7 @@ def _sigmoid_n(n: float) -> Operator:
         off_target=lambda t, s: _odd_power(_sine(relative_gap(t, s)), 1.0 / n),
         inverse=lambda p, t: _state_of_gap(_gap_of_sine(_odd_power(p, n)), t),
         parameters={"n": n},
+        resolves="Finest around balance and over target, coarse where little was used.",
     )
 
 
@@ -202,6 +212,8 @@ def _slurm() -> Operator:
         properties=_RELATIVE_FAMILY,
         off_target=lambda t, s: np.exp2(1.0 - s / t) - 1.0,
         inverse=inverse,
+        resolves="Finer than relative far under target, coarser around balance.",
+        used_by=("Slurm",),
     )
 
 
@@ -240,6 +252,7 @@ def _combined(k: float) -> Operator:
         off_target=off_target,
         inverse=inverse,
         parameters={"k": k},
+        resolves="Fine under target, coarse around balance, the more so the larger k is.",
     )
 
 

@@ -14,13 +14,13 @@ from apps.federation.crowd import Asked, Crowd
 from apps.federation.looking import BAD_OUTCOMES, NOT_ASKED, Look, Other
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.strangers import drop_new_strangers
-from apps.outbound import Unreachable
+from apps.outbound import Answer, Unreachable
 from apps.runs.faults import fault_point
 from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 
-__all__ = ["BAD_OUTCOMES", "KIND", "ask_for", "ask_for_due", "work_fetch"]
+__all__ = ["BAD_OUTCOMES", "KIND", "ask_for", "ask_for_due", "take_answer", "work_fetch"]
 
 logger = logging.getLogger(__name__)
 
@@ -81,16 +81,27 @@ def _settle(run: Run, lease: Lease, asked: Asked) -> dict[str, Any]:
             row.due_at = at
             row.save(update_fields=["due_at"])
         else:
-            is_behind = False
-            if isinstance(row, Mount):
-                following.take(row, look, at)
-            else:
-                is_behind = taking.take(row, look, at)
-            looking.note(row, look, at, asked.took_s, is_behind=is_behind)
+            _land(row, look, at, asked.took_s)
         result = {"outcome": look.outcome, "version": look.version, "message": look.message}
         fault_point("federation.fetch.before_commit")
         lease.finish(result, lease.clock())
     return result
+
+
+def take_answer(remote: Other, answer: Answer, *, at: datetime) -> Look:
+    """Process an answer that has been received: check it, apply it, record it."""
+    look = _looked(Asked(remote, None, answer=answer), at)
+    _land(remote, look, at, 0.0)
+    return look
+
+
+def _land(remote: Other, look: Look, at: datetime, took_s: float) -> None:
+    is_behind = False
+    if isinstance(remote, Mount):
+        following.take(remote, look, at)
+    else:
+        is_behind = taking.take(remote, look, at)
+    looking.note(remote, look, at, took_s, is_behind=is_behind)
 
 
 def _found(run: Run, *, lock: bool = False) -> Other:

@@ -11,6 +11,7 @@ import numpy as np
 
 from apps.errors import FieldProblem
 from apps.federation.wire import PolicyDocument
+from apps.invisible import shown
 from apps.policies.adoption import differs, indexes_of, new_name_problems
 from apps.policies.columns import Mask, TreeColumns
 from apps.policies.names import MAX_DEPTH, MOST_ENTRIES
@@ -21,6 +22,7 @@ from apps.signing import BadDocument
 LivedElsewhere = Callable[[Collection[UUID]], Collection[UUID]]
 Value = TypeVar("Value")
 _MOST_NAMED = 50
+_MOST_SAID = 5  # in the message itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,16 +129,18 @@ def _refuse_strangers(
 
 
 def _refuse_new_names(head: TreeColumns, theirs: TreeColumns) -> None:
-    """As for entries of this site: what is here already keeps its name. An entry can't be left out by itself, because
-    its siblings' targets would be others than the document's."""
+    """As for entries of this site: what is here already keeps its name. An entry can't be left out or renamed by
+    itself: its siblings' targets, or its name in usage feeds, would be others than the document's."""
     problems = [
         FieldProblem(theirs.path(i), f"has a name that {problem}")
         for i, problem in new_name_problems(theirs, head).items()
         if i
     ]
     if problems:
-        first = problems[0]
-        raise BadDocument(f"{first.where} {first.message}.", code="bad_name", fields=problems[:_MOST_NAMED])
+        said = "; ".join(f"{shown(each.where)} {each.message}" for each in problems[:_MOST_SAID])
+        more = f"; and {len(problems) - _MOST_SAID:,} more" if len(problems) > _MOST_SAID else ""
+        remedy = "Ask the authority to rename and publish again; what is mounted here stays as it is until then."
+        raise BadDocument(f"{said}{more}. {remedy}", code="bad_name", fields=problems[:_MOST_NAMED])
 
 
 def _refuse_size(head: TreeColumns, at: int, below: Mask, document: PolicyDocument) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,8 +14,10 @@ from apps.accounts.actor import SYSTEM
 from apps.accounts.audit import record
 from apps.accounts.sealing import seal, unseal
 from apps.errors import FieldProblem, Invalid
-from apps.federation import stale
+from apps.federation import inline, stale
 from apps.federation.models import Fetch, Mount, Remote, Subscription
+
+logger = logging.getLogger(__name__)
 
 TOTAL_S = 60.0  # for everything about one answer, whatever the other side does meanwhile
 MOST_REDIRECTS = 3
@@ -41,7 +44,8 @@ class Question:
     limits: outbound.Limits
 
     def ask(self) -> outbound.Answer:
-        return outbound.fetch(self.url, headers=self.headers, limits=self.limits)
+        own = inline.answer(self.url)
+        return own or outbound.fetch(self.url, headers=self.headers, limits=self.limits)
 
 
 @dataclass
@@ -84,6 +88,14 @@ def question_of(remote: Other, *, url: str, etag: str) -> Question:
     return Question(url, headers, outbound.Limits(n_bytes=remote.most_bytes, total_s=TOTAL_S, redirects=MOST_REDIRECTS))
 
 
+def no_document(status: int) -> str:
+    """What an answer without a document means to somebody who asks for the first time."""
+    said = f"The address answers with status {status}, and no document."
+    if status not in (401, 403, 404):
+        return said
+    return f"{said} The other side may not have opened it: ask there for a token, or have it opened to everybody."
+
+
 def token_header(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
@@ -104,6 +116,8 @@ def clean_token(token: str) -> str:
 def note(remote: Other, look: Look, at: datetime, duration_s: float, *, is_behind: bool = False) -> None:
     """The timeline, and when to look again: sooner or later, never not at all, except where somebody has to look."""
     is_good = look.outcome not in BAD_OUTCOMES
+    if look.outcome == Fetch.Outcome.REFUSED and look.message != remote.error:  # once, not at every try
+        logger.warning("A document of %s is refused (%s): %s", remote, look.code, look.message)
     remote.fetched_at, remote.error_code, remote.error = at, look.code, "" if is_good else look.message
     remote.n_failed = 0 if is_good else remote.n_failed + 1
     if is_good:

@@ -15,8 +15,8 @@ from apps.accounts import audit
 from apps.accounts.actor import Actor
 from apps.addresses import target_of
 from apps.errors import Conflict, FieldProblem, Invalid, NotFound
-from apps.federation import stale
-from apps.federation.looking import clean_token, sealed_token, token_header
+from apps.federation import inline, stale
+from apps.federation.looking import clean_token, no_document, sealed_token, token_header
 from apps.federation.models import Mount
 from apps.federation.publications import own_name
 from apps.federation.wire import PolicyDocument, PolicyLimits, read_policy
@@ -72,9 +72,10 @@ def preview(*, url: str, policy_slug: str, token: str = "", at: datetime, actor:
     if not (rules_all(actor) or Rights(policy, actor, at).at(Verb.MOUNT)):
         raise NotFound("There is nothing here that you may mount at.")
     limits = outbound.Limits(n_bytes=32 * 1024**2, total_s=PREVIEW_S, redirects=3)
-    answer = outbound.fetch(url, headers=token_header(clean_token(token)), limits=limits)
+    own = inline.answer(url)
+    answer = own or outbound.fetch(url, headers=token_header(clean_token(token)), limits=limits)
     if answer.status != 200:
-        raise outbound.Unreachable(f"The address answers with status {answer.status}, and no document.")
+        raise outbound.Unreachable(no_document(answer.status))
     opened = open_document(answer.body, trusted=None)
     return Preview(url, opened.key, read_policy(opened.document, PolicyLimits()))
 

@@ -15,8 +15,8 @@ from apps.accounts import audit
 from apps.accounts.actor import Actor
 from apps.addresses import target_of
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
-from apps.federation import stale
-from apps.federation.looking import clean_token, sealed_token, token_header
+from apps.federation import inline, stale
+from apps.federation.looking import clean_token, no_document, sealed_token, token_header
 from apps.federation.models import Mount, Publication, Subscription
 from apps.federation.mounting import clean_fingerprint, clean_settings, may_mount_at
 from apps.federation.publications import own_name
@@ -56,9 +56,10 @@ def preview_feed(
     """
     _place(policy_slug, entry, at, actor)
     limits = outbound.Limits(n_bytes=64 * 1024**2, total_s=PREVIEW_S, redirects=3)
-    answer = outbound.fetch(url, headers=token_header(clean_token(token)), limits=limits)
+    own = inline.answer(url)
+    answer = own or outbound.fetch(url, headers=token_header(clean_token(token)), limits=limits)
     if answer.status != 200:
-        raise outbound.Unreachable(f"The address answers with status {answer.status}, and no document.")
+        raise outbound.Unreachable(no_document(answer.status))
     opened = open_document(answer.body, trusted=None)
     return FeedPreview(url, opened.key, read_usage(opened.document))
 

@@ -22,6 +22,7 @@ from apps.federation.lines import hours_left_out, read_from_0, refuse_other_line
 from apps.federation.lived import lives_in_another_policy
 from apps.federation.looking import Look, Question, question_of
 from apps.federation.models import Fetch, Mount, Publication, Subscription
+from apps.federation.publications import given_name
 from apps.federation.quarantine import Sifted, hour_at, keep_held, load_far, sift
 from apps.federation.trust import SKEW
 from apps.federation.wire_usage import RunningRows, State, UsageDocument, UsageHead, read_usage
@@ -343,7 +344,7 @@ def _enforced_version(row: Subscription, tree: TreeColumns, head: UsageHead) -> 
     if mount is not None and told == (mount.issuer, mount.publication):
         return enforces.version
     ours = Publication.objects.filter(policy_id=row.policy_id, name=enforces.publication)
-    return enforces.version if enforces.issuer == settings.FAIRSHARE_ISSUER and ours.exists() else None
+    return enforces.version if enforces.issuer == given_name() and ours.exists() else None
 
 
 def _told(document: UsageDocument, sifted: Sifted) -> str:

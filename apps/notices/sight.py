@@ -67,6 +67,14 @@ class PolicySight:
         i = None if uid is None else self.view.tree.index_of_uid(uid)
         return i is not None and bool(self.view.visibility.outright[i])
 
+    def is_told_all_children(self, uid: UUID | None) -> bool:
+        """Whether the reader may see the exact numbers of each child of the entry, and has a role there."""
+        i = None if uid is None else self.view.tree.index_of_uid(uid)
+        if i is None:
+            return False
+        children = list(self.view.tree.children(i))
+        return bool(self._concerned[children].all() and self.view.visibility.outright[children].all())
+
     def divides_around(self, uid: UUID | None) -> bool:
         """Whether the reader divides the group that the entry is in, or what lies below it."""
         i = None if uid is None else self.view.tree.index_of_uid(uid)

@@ -83,6 +83,11 @@ class ActorGuard:
         place = _competing_at(tree, parent) if verb in _OF_THE_TREE else parent
         self._demand(verb, [step.uid for step in tree.lineage(place)], tree, parent, index)
 
+    def may_name_below(self, tree: WorkingTree, parent: Node) -> bool:
+        """By rights alone, whatever lies there; what this change set put there belongs to where it put it."""
+        nearest = (tree.base.index_of_uid(step.uid) for step in reversed(tree.lineage(parent)))
+        return self._sees.may_name_below(next(i for i in nearest if i is not None))
+
     def may_change(self, tree: WorkingTree, node: Node, index: int, verb: str) -> None:
         """An entry's own shares, name and place: whoever has the verb above it, never at it alone."""
         above = tree.lineage(node)[:-1]

@@ -105,7 +105,7 @@ def _sums(review: Review, sees: Mask) -> Check:
         text = _("All shares below %(names)s are 0: nobody there is promised anything.")
         texts.append(text % {"names": _names(after, empty, sees)})
     if zero:
-        text = _("%(names)s: 0 shares, so nothing while others want it.")
+        text = _("%(names)s: 0 shares, so a target of 0.")
         texts.append(text % {"names": _names(after, zero, sees)})
     return Check("sums", "warn", _("Somebody is promised nothing"), " ".join(texts), _("Give at least one a number."))
 

@@ -124,6 +124,17 @@ class TreeColumns:
         first = int(self.first_child[i])
         return range(first, first + int(self.n_children[i]))
 
+    @cached_property
+    def listed(self) -> npt.NDArray[np.int64]:
+        """All entries, (n,), breadth-first as they are here, but siblings in the order in which they were created."""
+        return np.lexsort((in_order_of_creation(self.uid), self.parent))
+
+    def listed_children(self, i: int) -> list[int]:
+        """The children in the order in which they were created: what a file lists, so that an import keeps it."""
+        here = self.children(i)
+        found: list[int] = self.listed[here.start : here.stop].tolist()
+        return found
+
     def subtree(self, i: int) -> list[range]:
         """The entry and all below it: one contiguous range for each level."""
         levels, lo, hi = [], i, i + 1
@@ -238,6 +249,15 @@ class TreeColumns:
                 scope_sources=self.scope_sources.get(i, ()), locked=locked, dates=self.dates.get(i),
                 members=self.members.get(i, ()), mount=self.mount.get(i),
             )  # fmt: skip
+
+    def effective_scope(self, i: int) -> tuple[str, tuple[str, ...]]:
+        """By whose usage the entry's children are compared, and by which sources alone; () for all."""
+        stated = next((j for j in [i, *reversed(self.ancestors(i))] if self.scope_code[j]), None)
+        return (
+            ("local", ())
+            if stated is None
+            else (SCOPES[int(self.scope_code[stated])], self.scope_sources.get(stated, ()))
+        )
 
     def effective_scopes(self, local: Collection[UUID] = ()) -> tuple[I4, list[tuple[str, tuple[str, ...]]]]:
         """For each entry the number of the scope by which its children are compared, and the scopes by number.

@@ -67,7 +67,7 @@ def walk(tree: TreeColumns) -> Iterator[tuple[int, int]]:
         yield i, level
         if i >= 0 and tree.is_group[i]:
             stack.append((-1, level))
-            stack += ((child, level + 1) for child in reversed(tree.children(i)))
+            stack += ((child, level + 1) for child in reversed(tree.listed_children(i)))
 
 
 def plain(shares: float) -> float | int:

@@ -203,13 +203,28 @@ class DraftTree:
                 n_inherit += after.shares is None
         return Sum(float(shares.sum()) + added, n_inherit > 0)
 
+    def pool_of(self, uid: UUID) -> float:
+        """The sum that the shares of an entry's children are parts of; others that compete with them are in it."""
+        node = self.get(uid)
+        return 0.0 if node is None else self._pool(self._dividing(node))
+
+    def pool_before(self, uid: UUID) -> float:
+        """The same in the revision; 0 where the entry wasn't there."""
+        return self._unchanged.pool_of(uid)
+
     def _competes_below(self, node: Node) -> UUID:
         """The entry whose part is divided here: the nearest above that doesn't pass its shares on, or the root."""
         above = self.get(node.parent_uid) if node.parent_uid else None
-        while above is not None and above.shares is None and above.parent_uid is not None:
-            above = self.get(above.parent_uid)
         assert above is not None, "every entry but the root has a parent"  # noqa: S101 - an invariant, not input
-        return above.uid
+        return self._dividing(above)
+
+    def _dividing(self, node: Node) -> UUID:
+        """The entry itself, or the nearest above it, that doesn't pass its shares on; else the root."""
+        while node.shares is None and node.parent_uid is not None:
+            above = self.get(node.parent_uid)
+            assert above is not None, "every entry but the root has a parent"  # noqa: S101 - an invariant, not input
+            node = above
+        return node.uid
 
     def _pool(self, uid: UUID) -> float:
         if uid not in self._pools:

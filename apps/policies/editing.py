@@ -34,6 +34,8 @@ class Guard(Protocol):
 
     def may_divide(self, tree: WorkingTree, parent: Node, index: int, verb: str) -> None: ...
 
+    def may_name_below(self, tree: WorkingTree, parent: Node) -> bool: ...
+
     def may_set_policy(self, index: int) -> None: ...
 
     def author(self, tree: WorkingTree, node: Node) -> Author | None: ...
@@ -47,6 +49,9 @@ class Unguarded:
     def may_change(self, tree: WorkingTree, node: Node, index: int, verb: str) -> None: ...
 
     def may_divide(self, tree: WorkingTree, parent: Node, index: int, verb: str) -> None: ...
+
+    def may_name_below(self, tree: WorkingTree, parent: Node) -> bool:
+        return True
 
     def may_set_policy(self, index: int) -> None: ...
 
@@ -144,10 +149,21 @@ class Edit:
                 raise self.refusal("entry", message, kind=NotAllowed, code="mounted")
 
     def free_name(self, parent: Node, value: object, *, own: str = "", unless: UUID | None = None) -> str:
-        """A name for a child of `parent`. own: the one that the entry has, which it may keep whatever it is."""
+        """A name for a child of `parent`. own: the one that the entry has, which it may keep whatever it is.
+
+        Whether a name is free shows which names are taken: only who sees all names below `parent` may choose one.
+        """
         name: str = own if own and value == own else self.clean("name", clean_name, value)
         taken = self.tree.child_named(parent.uid, name)
-        if taken is not None and taken.uid != unless:
+        if taken is not None and taken.uid == unless:
+            return name
+        if not self.guard.may_name_below(self.tree, parent):
+            message = (
+                f"may not be chosen: you don't see all entries below {self.tree.path(parent)}; "
+                "ask somebody who divides it"
+            )
+            raise self.refusal("name", message, kind=NotAllowed, code="partial_view")
+        if taken is not None:
             message = f"{self.tree.path(parent)} has a child {name!r} already; siblings need different names"
             raise self.refusal("name", message, code="name_taken")
         return name

@@ -113,6 +113,7 @@ class Visibility:
     all_visible: bool
     unlocked: Mask = field(repr=False)  # entries that no lock of somebody else protects
     outright: Mask = field(repr=False)  # entries whose numbers are told whatever they give away: the own path, by name
+    names_below: Mask = field(repr=False)  # entries below which the actor would see any entry, so also each name
 
     def may_see(self, i: int) -> bool:
         return bool(self.mask[i])
@@ -124,6 +125,10 @@ class Visibility:
         """Its shares, name and place: whoever divides its parent, unless somebody else locked it."""
         parent = int(self.tree.parent[i])
         return parent >= 0 and self.may_divide(parent) and bool(self.unlocked[i])
+
+    def may_name_below(self, i: int) -> bool:
+        """Whether the actor may learn which names children of this entry have, by choosing one."""
+        return bool(self.names_below[i])
 
     def require(self, i: int | None) -> int:
         """The index, or the answer of what doesn't exist."""
@@ -145,25 +150,29 @@ def visible_entries(
     mask = np.ones(len(tree), dtype=np.bool_) if everything else none.copy()
     divided = np.ones(len(tree), dtype=np.bool_) if rules else none.copy()
     outright = mask.copy()
+    names_below = mask.copy()
     if not everything:
         for own in own_entries:
             mask[[*tree.ancestors(own), own]] = True
             outright[[*tree.ancestors(own), own]] = True
     if not rules:
         rights = Rights(policy, actor, at)
-        _open_by_grants(tree, rights, mask if reads else none.copy(), divided, may_write=actor.has_scope(WRITE))
+        seen = (mask, names_below) if reads else (none.copy(), none.copy())
+        _open_by_grants(tree, rights, *seen, divided, may_write=actor.has_scope(WRITE))
         if reads:
             _tell_by_grants(tree, rights, outright)
     if actor.token is not None and actor.token.subtree_uid is not None:
         i = tree.index_of_uid(actor.token.subtree_uid)
         below = none if i is None else tree.subtree_mask(i)
-        for each in (mask, divided, outright):
+        for each in (mask, divided, outright, names_below):
             each &= below
     unlocked = _unlocked(policy, tree, actor, divided, rules=rules)
-    return Visibility(tree, mask, divided, bool(mask.all()), unlocked, outright)
+    return Visibility(tree, mask, divided, bool(mask.all()), unlocked, outright, names_below)
 
 
-def _open_by_grants(tree: TreeColumns, rights: Rights, mask: Mask, divided: Mask, *, may_write: bool) -> None:
+def _open_by_grants(
+    tree: TreeColumns, rights: Rights, mask: Mask, names_below: Mask, divided: Mask, *, may_write: bool
+) -> None:
     divides = rights.at(Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
     by_name = rights.at(*(verb for verb in Verb if verb != Verb.VIEW_AGGREGATE))
     for uid in rights.anywhere:
@@ -173,6 +182,8 @@ def _open_by_grants(tree: TreeColumns, rights: Rights, mask: Mask, divided: Mask
         below = tree.subtree_mask(i)
         mask[tree.ancestors(i)] = True
         mask |= below if uid in by_name else below & ~_members(tree)
+        if uid in by_name:
+            names_below |= below
         if uid in divides and may_write:
             divided |= _divided_from(tree, i, below)
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Warning
 
-from apps.engine.algorithms import brought_algorithms
-from apps.engine.analysis.measured import measured_operators
+from apps.engine.algorithms import brought_algorithms, read_algorithm
+from apps.engine.algorithms.property_trial import disproved
+from apps.engine.analysis.measured import measured_algorithms, measured_operators
 from apps.engine.installed import Installed
 from apps.engine.jobs.benefits import brought_benefits
 from apps.engine.operators import brought_operators
@@ -17,7 +18,7 @@ OTHERWISE = "fairshare.W002"
 
 
 def check_packages(**_more: Any) -> list[CheckMessage]:
-    """One warning for each entry point that is refused, and for each operator that declares what isn't measured."""
+    """One warning for each entry point that is refused, and for each property that is declared and isn't measured."""
     groups: tuple[Installed[Any], ...] = (brought_algorithms(), brought_operators(), brought_benefits())
     refused = [
         Warning(
@@ -33,15 +34,28 @@ def check_packages(**_more: Any) -> list[CheckMessage]:
 
 
 def _declared_otherwise() -> list[CheckMessage]:
-    brought = brought_operators()
+    operators, algorithms = brought_operators(), brought_algorithms()
+    declared = {name: algorithms.found[name].properties(read_algorithm(name)) for name in measured_algorithms()}
     return [
-        Warning(
-            f"Package {brought.package[name]}: operator {name!r} declares {each} = "
-            f"{getattr(brought.found[name].properties, each)}, and the trial at load finds the opposite.",
-            hint="The Algorithm page shows both; docs/extending.md says what is measured.",
-            obj=brought.package[name],
-            id=OTHERWISE,
-        )
-        for name, measured in measured_operators().items()
-        for each in measured.contradicts(brought.found[name].properties)
+        *(
+            _otherwise(
+                operators.package[name], f"operator {name!r}", each, getattr(operators.found[name].properties, each)
+            )
+            for name, measured in measured_operators().items()
+            for each in measured.contradicts(operators.found[name].properties)
+        ),
+        *(
+            _otherwise(algorithms.package[name], f"algorithm {name!r}", each, True)
+            for name, measured in measured_algorithms().items()
+            for each in disproved(measured, declared[name])
+        ),
     ]
+
+
+def _otherwise(package: str, what: str, name: str, declared: object) -> CheckMessage:
+    return Warning(
+        f"Package {package}: {what} declares {name} = {declared}, and the trial at load finds the opposite.",
+        hint="The Algorithm page shows both; docs/extending.md says what is measured.",
+        obj=package,
+        id=OTHERWISE,
+    )

@@ -26,12 +26,18 @@ from apps.policies.trees import TreeColumns
 from apps.priorities.mapping import UNMAPPED
 from apps.priorities.rulebook import load_rulebook
 from apps.usage.held_hours import NOT_HELD
+from apps.usage.models import Source
 
 F8 = npt.NDArray[np.float64]
 
 _USED = f"""
 SELECT account_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS stretch, sum(cpu_s)
 FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s{NOT_HELD} GROUP BY account_id, stretch
+"""  # noqa: S608 - constants only
+
+_USED_BY_SOURCE = f"""
+SELECT account_id, source_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS stretch, sum(cpu_s)
+FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s{NOT_HELD} GROUP BY account_id, source_id, stretch
 """  # noqa: S608 - constants only
 
 
@@ -72,6 +78,52 @@ def load_delivered(
                 own[entry_of[account_id]] += cpu_s
         below[at - 1] = sweep.sum_up(tree.engine_tree(), own)[0][wanted]
     return Delivered(cut, {i: at for at, i in enumerate(wanted)}, below, unmapped, has_any)
+
+
+@dataclass(frozen=True, eq=False)
+class DeliveredBySite(Delivered):
+    """origins: "" is this site, then peers by name. by_site: (n, origins), of the entries in `whole` together."""
+
+    origins: Sequence[str]
+    by_site: F8
+
+
+def load_delivered_by_site(
+    *, policy: Policy, tree: TreeColumns, entries: Sequence[int], whole: Sequence[int], edges: Sequence[datetime]
+) -> DeliveredBySite:
+    """As `load_delivered`, and what each site delivered to `whole`, entries none of which is below another."""
+    cut, wanted = sorted(set(edges)), sorted(set(entries))
+    n = max(len(cut) - 1, 0)
+    origin_of = dict(Source.objects.values_list("pk", "origin"))
+    origins = ("", *sorted({origin for origin in origin_of.values() if origin}))
+    rows, has_any = _used_by_origin(cut, {pk: origins.index(origin) for pk, origin in origin_of.items()})
+    entry_of = _places(policy, tree, {account_id for account_id, *_ in rows})
+    below, unmapped, by_site = np.zeros((n, len(wanted))), np.zeros(n), np.zeros((n, len(origins)))
+    for (at, origin), used in groupby(rows, key=itemgetter(1, 2)):
+        own = np.zeros(len(tree))
+        for account_id, _stretch, _origin, cpu_s in used:
+            if entry_of[account_id] == UNMAPPED:
+                unmapped[at - 1] += cpu_s
+            else:
+                own[entry_of[account_id]] += cpu_s
+        total = sweep.sum_up(tree.engine_tree(), own)[0]
+        below[at - 1] += total[wanted]
+        by_site[at - 1, origin] = total[list(whole)].sum()
+    return DeliveredBySite(cut, {i: at for at, i in enumerate(wanted)}, below, unmapped, has_any, origins, by_site)
+
+
+def _used_by_origin(
+    cut: Sequence[datetime], origin_of: Mapping[int, int]
+) -> tuple[list[tuple[int, int, int, float]], bool]:
+    """(account, stretch counted from 1, place of the origin, core-seconds) by stretch, origin and account."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT EXISTS (SELECT 1 FROM usage_bucket)")
+        has_any = bool(cursor.fetchone()[0])
+        if len(cut) < 2 or not has_any:
+            return [], has_any
+        cursor.execute(_USED_BY_SOURCE, {"edges": list(cut), "from_at": cut[0], "to_at": cut[-1]})
+        found = [(account, at, origin_of.get(source, 0), cpu_s) for account, source, at, cpu_s in cursor.fetchall()]
+    return sorted(found, key=itemgetter(1, 2, 0)), has_any
 
 
 def _used(cut: Sequence[datetime]) -> tuple[list[tuple[int, int, float]], bool]:

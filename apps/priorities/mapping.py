@@ -55,6 +55,26 @@ class KnownAccounts:
 NOTHING_KNOWN = KnownAccounts()
 
 
+def reach_of(tree: TreeColumns, rule: Rule, target: int) -> int | None:
+    """The entry below which a rule that leads to `target` may take accounts from others; None for the whole policy.
+
+    Where a rule has left the part in which it was written, that is its own entry.
+    """
+    if rule.reach_uid is None or rule.kind == "default":
+        return None
+    top = tree.index_of_uid(rule.reach_uid)
+    if top is None or not _is_below(tree, target, top):
+        return target
+    return top or None
+
+
+def _is_below(tree: TreeColumns, entry: int, top: int) -> bool:
+    """The entry itself, or one below it."""
+    while entry > top:  # parents come first
+        entry = int(tree.parent[entry])
+    return entry == top
+
+
 @dataclass(frozen=True, eq=False)
 class Resolver:
     """The rules of a policy on one tree, in the order of its rulebook: the first that matches an account decides."""
@@ -136,7 +156,7 @@ class Resolver:
         return reach is None or self._may_take(reach, decided)
 
     def _may_take(self, reach: int, decided: Decided) -> bool:
-        return self.is_free(decided) or self._is_below(decided[0].entry, reach)
+        return self.is_free(decided) or _is_below(self.tree, decided[0].entry, reach)
 
     def leaves(self, key: AccountKey, numbers: Iterable[int]) -> bool:
         """Whether one of these rules is for an account that counts outside of its reach, and stays there."""
@@ -148,31 +168,13 @@ class Resolver:
 
     @cached_property
     def _reaches(self) -> tuple[int | None, ...]:
-        """The entry below which each rule may take accounts from others; None for the whole policy.
-
-        Where a rule has left the part in which it was written, that is its own entry.
-        """
-        return tuple(
-            None if rule.reach_uid is None or rule.kind == "default" or target is None
-            else self._reach_of(rule.reach_uid, target)
-            for rule, target in zip(self.rules, self.targets, strict=True)
-        )  # fmt: skip
+        """The entry below which each rule may take accounts from others; None for the whole policy."""
+        pairs = zip(self.rules, self.targets, strict=True)
+        return tuple(None if target is None else reach_of(self.tree, rule, target) for rule, target in pairs)
 
     @cached_property
     def _has_parts(self) -> bool:
         return any(reach is not None for reach in self._reaches)
-
-    def _reach_of(self, uid: UUID, target: int) -> int | None:
-        top = self.tree.index_of_uid(uid)
-        if top is None or not self._is_below(target, top):
-            return target
-        return top or None
-
-    def _is_below(self, entry: int, top: int) -> bool:
-        """The entry itself, or one below it."""
-        while entry > top:  # parents come first
-            entry = int(self.tree.parent[entry])
-        return entry == top
 
     def _of_entry(self, key: AccountKey) -> Match:
         uid = uid_of_account(key)

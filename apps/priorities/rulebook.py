@@ -30,7 +30,7 @@ from apps.accounts.request_cache import once_per_request
 from apps.policies.columns import TreeColumns
 from apps.policies.models import Policy
 from apps.policies.terms import WHOLE_POLICY, Members, read_members
-from apps.priorities.mapping import KnownAccounts, Resolver
+from apps.priorities.mapping import KnownAccounts, Resolver, reach_of
 from apps.priorities.models import Attachment, MappingRule
 from apps.priorities.rules import Person, Rule
 from apps.usage.models import Source
@@ -125,6 +125,12 @@ def rule_of(
         people=_only_stars(_group(members.people)), member_shares=members.shares, member_kind=members.kind,
         archive_after_idle_days=members.archive_after_days,
     )  # fmt: skip
+
+
+def member_rules(policy: Policy, tree: TreeColumns, i: int) -> list[tuple[Members, int | None]]:
+    """The rules for members of an entry, each with its reach: an entry, or None for the whole policy."""
+    early = early_rules(policy)
+    return [(members, reach_of(tree, rule_of(tree, i, members, {}, early), i)) for members in tree.members.get(i, ())]
 
 
 def load_known(policy: Policy, rules: Sequence[Rule], *, of: User | None = None) -> KnownAccounts:

@@ -92,7 +92,8 @@ class _Served:
         self._looked = threading.Event()
         self._lock = threading.Lock()  # one look at a time
         self._thread: threading.Thread | None = None
-        self._pid = 0
+        self._is_polled = False
+        os.register_at_fork(after_in_child=self._in_child)  # asking for the process id at each look-up would cost more
         self._kept: OrderedDict[int, ServedSnapshot] = OrderedDict()
 
     def current(self) -> State:
@@ -100,7 +101,7 @@ class _Served:
         if settings.FAIRSHARE_SNAPSHOT_POLL_S <= 0:
             once_per_request("look", self.look)
         else:
-            if self._pid != os.getpid():
+            if not self._is_polled:
                 self.start()
             if not self._looked.is_set():
                 self._looked.wait(_FIRST_LOOK_S)
@@ -109,12 +110,16 @@ class _Served:
     def start(self) -> None:
         """Start looking, once a process: threads don't survive a fork."""
         with self._lock:
-            if self._pid == os.getpid():
+            if self._is_polled:
                 return
             self._looked.clear()
             self._thread = threading.Thread(target=self._poll, name="snapshots", daemon=True)
-            self._pid = os.getpid()
+            self._is_polled = True
             self._thread.start()
+
+    def _in_child(self) -> None:
+        """Threads and holders of the lock didn't survive the fork."""
+        self._is_polled, self._lock = False, threading.Lock()
 
     def look(self) -> None:
         """Take over what is new; a failure of any kind keeps what is served."""

@@ -104,7 +104,7 @@ def see_then(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -
     if not then.all_visible:
         mask = seen_then(then, see(policy=policy, tree=load_tree(policy), at=at, actor=actor))
     nothing = np.zeros(len(tree), dtype=np.bool_)
-    return Visibility(tree, mask, nothing, bool(mask.all()), nothing, then.outright & mask)
+    return Visibility(tree, mask, nothing, bool(mask.all()), nothing, then.outright & mask, nothing)
 
 
 def load_whole_tree(*, policy: Policy, number: int, at: datetime, actor: Actor) -> TreeColumns:

@@ -73,7 +73,8 @@ def reason_in_short(mine: MyPriority) -> str:
 def _verdict(mine: MyPriority) -> Said:
     """Where somebody stands, by thirds: words first, rank after them."""
     if mine.error:
-        return say(f"verdict.{mine.error}", policy=mine.policy_name)
+        is_not_kept = mine.moment and mine.error == "no_snapshot"
+        return say("verdict.nothing_kept" if is_not_kept else f"verdict.{mine.error}", policy=mine.policy_name)
     if mine.rank is None or not mine.of:
         return say("verdict.newcomer" if mine.provisional else "verdict.unranked")
     if mine.of == 1:
@@ -86,8 +87,8 @@ def _verdict(mine: MyPriority) -> Said:
 def _reason(mine: MyPriority, deciding: WalkStep | None) -> list[Said]:
     if mine.error == "unmapped":
         return [say("rank.unmapped", policy=mine.policy_name, factor=mine.factor)]
-    if mine.error:
-        return [say("rank.no_snapshot", policy=mine.policy_name)]
+    if mine.error:  # of the past the advice says it all
+        return [] if mine.moment else [say("rank.no_snapshot", policy=mine.policy_name)]
     if mine.why_unranked:
         return list(mine.why_unranked)
     if mine.of == 1:

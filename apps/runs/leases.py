@@ -15,6 +15,7 @@ from django.db import DatabaseError, connection, transaction
 
 from apps.runs.holders import has_ended, own_machine
 from apps.runs.models import Run
+from apps.runs.stopping import WorkerStops, is_stopping
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +70,15 @@ class Lease:
             cursor.execute(_RENEW, [at, settings.FAIRSHARE_LEASE_S, self.run_id, self.fence])
             row = cursor.fetchone()
         self._check(row)
+
+    def between_steps(self) -> None:
+        """For handlers of long runs, where all that was done is committed with its cursor.
+
+        Raises:
+            WorkerStops: this worker was asked to stop; the run is handed back.
+        """
+        if is_stopping():
+            raise WorkerStops(f"Run {self.run_id} is handed back: its worker stops.")
 
     def report(
         self,

@@ -7,12 +7,14 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import celery
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, InterfaceError, connection, transaction
+from django.db.models import F
+from django.db.models.functions import Now
 
 from apps import clock
 from apps.accounts.actor import Actor
@@ -24,6 +26,7 @@ from apps.runs.holders import own_holder
 from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.registry import Handler, handler_of, kinds, patient_kinds
+from apps.runs.stopping import WorkerStops, is_stopping
 
 __all__ = ["Lease", "LeaseLost", "RunCancelled", "cancel_run", "claim_run", "enqueue_run", "fail_run", "finish_run"]
 
@@ -199,16 +202,21 @@ def is_any_due(*, at: datetime) -> bool:
 
 
 def work_due_runs(*, clock: Callable[[], datetime]) -> int:
-    """Claim and work until nothing is due."""
+    """Claim and work until nothing is due, or this worker was asked to stop."""
     n_worked = 0
-    while (lease := claim_run(at=clock(), clock=clock)) is not None:
+    while not is_stopping() and (lease := claim_run(at=clock(), clock=clock)) is not None:
         work_lease(lease)
         n_worked += 1
     return n_worked
 
 
 def let_others_go_first(lease: Lease) -> int:
-    """Between two steps of a patient run: work on all that is due and isn't patient, here; how many it was."""
+    """Between two steps of a patient run: work on all that is due and isn't patient, here; how many it was.
+
+    Raises:
+        WorkerStops: as `Lease.between_steps`.
+    """
+    lease.between_steps()
     n_worked = 0
     while (other := claim_run(at=lease.clock(), clock=lease.clock, without=patient_kinds())) is not None:
         work_lease(other)
@@ -229,6 +237,8 @@ def work_lease(lease: Lease, handler: Handler | None = None) -> None:
             finish_run(lease=lease, result=result, at=lease.clock())
     except LeaseLost:
         logger.warning("Run %s was taken over; this worker's rest is dropped.", lease.run_id)
+    except WorkerStops:
+        _hand_back(lease)
     except RunCancelled:
         _end(lease, Run.State.CANCELLED, lease.clock(), message="Cancelled; what was done until then stays.")
     except DomainError as refusal:
@@ -277,6 +287,17 @@ def work_run_now(run_id: int) -> Run:
         if run.state not in (Run.State.QUEUED, Run.State.RUNNING):
             return run
         time.sleep(_POLL_S)
+
+
+def _hand_back(lease: Lease) -> None:
+    """The run waits as before it was claimed, and no attempt is counted."""
+    mine = Run.objects.filter(pk=lease.run_id, fence=lease.fence, state=Run.State.RUNNING)
+    try:
+        with transaction.atomic():
+            mine.update(state=Run.State.QUEUED, lease_until=None, attempts=F("attempts") - 1)
+    except IntegrityError:  # one for the same waits already: this one goes on before it, as after a lost worker
+        mine.update(lease_until=Now() - timedelta(seconds=1))
+    ring()
 
 
 def _queue_again(lease: Lease, wait_s: float, code: str, message: str) -> None:

@@ -38,6 +38,18 @@ class Day:
     state: Coverage
 
 
+@dataclass(frozen=True, slots=True)
+class SourceDays:
+    """days: oldest first."""
+
+    slug: str
+    name: str
+    days: Sequence[Day]
+
+    def count(self, *states: Coverage) -> int:
+        return sum(day.state in states for day in self.days)
+
+
 def list_days(
     *, sources: Sequence[Source], n_days: int, at: datetime, zone: ZoneInfo, actor: Actor
 ) -> dict[int, list[Day]]:

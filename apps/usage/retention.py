@@ -54,6 +54,7 @@ def work_retention(run: Run, lease: Lease) -> dict[str, Any]:
             held.save(update_fields=["cursor"])
             fault_point("usage.retention.before_commit")
         lease.report(done=first_id, total=last_id)
+        lease.between_steps()
     with lease.fenced():
         n_replaced = _drop_replaced()
         IdempotentAnswer.objects.filter(created_at__lt=at - ANSWERS_KEPT).delete()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from django.conf import settings
@@ -18,6 +19,7 @@ from apps.errors import FieldProblem, Malformed, NotFound
 from apps.usage.authority import may_read_all, may_write
 from apps.usage.buckets import AMOUNTS, RESOURCES
 from apps.usage.collectors.base import F8, I8, Flags
+from apps.usage.coverage import SourceDays, list_days
 from apps.usage.held_hours import NOT_HELD
 from apps.usage.models import Import, Overlap, RejectedLine, Source
 from apps.usage.pgbinary import fetch_columns
@@ -194,6 +196,13 @@ def watermarks() -> dict[str, int]:
 def list_sources(*, actor: Actor) -> list[Source]:
     """Everybody signed in may know which sources there are and how fresh they are."""
     return _counted(_sources_of(actor).order_by("slug"))
+
+
+def list_source_days(*, n_days: int, at: datetime, zone: ZoneInfo, actor: Actor) -> list[SourceDays]:
+    """The last `n_days` days of every source that the actor may know of."""
+    sources = list_sources(actor=actor)
+    found = list_days(sources=sources, n_days=n_days, at=at, zone=zone, actor=actor)
+    return [SourceDays(source.slug, source.name or source.slug, found[source.pk]) for source in sources]
 
 
 def get_source(*, slug: str, actor: Actor) -> Source:

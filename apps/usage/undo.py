@@ -153,6 +153,7 @@ def work_undo(run: Run, lease: Lease) -> dict[str, Any]:
         is_first = False
         if not n_removed:
             return _finish(found, lease, cursor)
+        lease.between_steps()
 
 
 def _piece(found: Import, cursor: dict[str, int]) -> int:

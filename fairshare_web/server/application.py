@@ -39,10 +39,11 @@ _IN_LOOP_BYTES = 64 * 1024  # of a look-up that is answered in the event loop
 
 
 class Application:
-    """ASGI. Django's middleware is loaded once, when it is made."""
+    """ASGI. Django's middleware and routes are loaded once, when it is made."""
 
     def __init__(self) -> None:
         self._views = Views()
+        limit_of("/")  # imports all views: the event loop would stand still for it when the first body comes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

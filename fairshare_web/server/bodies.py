@@ -90,7 +90,8 @@ class BodyReader:
             async with asyncio.timeout_at(self._deadline_s()) as deadline:
                 while not self.is_complete and (until is None or self.n_bytes <= until):
                     await self._take(await self._receive())
-                    deadline.reschedule(self._deadline_s())
+                    if not self.is_complete:
+                        deadline.reschedule(self._deadline_s())
         except TimeoutError:
             self.discard()
             raise Refused(408, "too_slow", "The body arrived too slowly: send it again, or in parts.") from None

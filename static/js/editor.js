@@ -244,8 +244,14 @@ table.addEventListener("keydown", (event) => {
   }
 }, true);
 
+// A cell with text that isn't saved yet has the browser's own undo; a cell that holds what is saved has none to lose.
+const hasOwnUndo = (target) => {
+  const field = target.closest("input, textarea, select");
+  return field && !(field.matches("input.cell") && field.value === (field.dataset.saved ?? field.getAttribute("value")));
+};
+
 document.addEventListener("keydown", (event) => {
-  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.target.closest("input, textarea, select")) return;
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || hasOwnUndo(event.target)) return;
   const key = event.key.toLowerCase();
   const id = key === "y" || (key === "z" && event.shiftKey) ? "redo" : key === "z" ? "undo" : "";
   const button = id && document.getElementById(id);

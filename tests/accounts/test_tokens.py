@@ -23,7 +23,7 @@ from apps.accounts.services import (
     rotate_token,
     verify_token,
 )
-from apps.accounts.token_cache import FRESH_S, OUTAGE_S, RETRY_S, TokenCache
+from apps.accounts.token_cache import FRESH_S, OUTAGE_S, REFRESH_S, RETRY_S, TokenCache
 from apps.errors import Conflict, Invalid, NotAllowed, NotFound, Unauthenticated, Unavailable
 
 pytestmark = pytest.mark.django_db
@@ -236,6 +236,28 @@ def test_a_verified_token_needs_no_database_for_a_few_seconds(
     assert callable(django_assert_num_queries)
     with django_assert_num_queries(0):
         assert cache.verify(text, at=at)[0] == alice
+
+
+def test_one_request_a_second_refreshes_a_token_and_the_others_go_on_from_memory(alice: User, at: datetime) -> None:
+    """So that look-ups from memory never pause for a token that is in use."""
+    clock, cache = _Clock(), TokenCache()
+    _token, text = _made(alice, at)
+    with patch("apps.accounts.token_cache.time", clock):
+        assert not cache.is_fresh(text)
+        cache.verify(text, at=at)
+        clock.now_s += REFRESH_S - 0.1
+        assert [cache.is_fresh(text) for _ in range(3)] == [True] * 3
+        clock.now_s += 0.2
+        assert [cache.is_fresh(text) for _ in range(3)] == [False, True, True]
+        with patch("apps.accounts.token_cache.look_up_token", side_effect=look_up_token) as asked:
+            cache.verify(text, at=at)
+            assert asked.call_count == 0
+            cache.verify(text, at=at, refresh=True)
+            assert asked.call_count == 1
+        clock.now_s += REFRESH_S - 0.1
+        assert cache.is_fresh(text)
+        clock.now_s = 1000.0 + 3 * FRESH_S
+        assert [cache.is_fresh(text) for _ in range(2)] == [False, False], "too old for anybody"
 
 
 def test_during_an_outage_a_verified_token_reads_priorities_for_a_day(alice: User, at: datetime) -> None:

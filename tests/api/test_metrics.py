@@ -96,7 +96,7 @@ def test_sources_tell_age_rhythm_and_what_became_of_their_records(
     assert value(found, "fairshare_source_silent_seconds", **of) == 3 * 3600
     assert value(found, "fairshare_source_lag_seconds", **of) == 4 * 3600, "jobs of the site end an hour before"
     assert value(found, "fairshare_source_expected_seconds", **of) == 3600
-    assert value(found, "fairshare_source_lateness_ratio", **of) == 3
+    assert value(found, "fairshare_source_lateness_ratio", **of) == 4
     assert value(found, "fairshare_source_collect_failing", **of) == 1
     assert value(found, "fairshare_source_paused", **of) == 0
     received = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect
 
 from apps.accounts.models import User
 from tests.browser.secrets_seen import SecretsSeen
@@ -46,8 +46,10 @@ WITHOUT_FRAME = {"exclude": [[".app > .nav"], [".app > .topbar"]]}
 BY_WINDOW = {"runOnly": ["color-contrast", "link-in-text-block", "scrollable-region-focusable"]}
 THEMES = ("light", "dark")
 WIDE, NARROW = 1440, 390
-# Pages open in a wide window with the light theme; axe and the width are then also checked in a narrow window with the
-# dark theme. `make test-all` opens pages in each combination.
+PATIENCE_MS = 30_000  # a busy machine is no finding
+expect.set_options(timeout=PATIENCE_MS)
+# Pages open in a wide window with the light theme; the width is then also checked in a narrow window, and of every page
+# axe with the dark theme (tests/pages). `make test-all` opens pages in each combination.
 in_windows = pytest.mark.parametrize(
     ("width", "theme"),
     [
@@ -80,7 +82,8 @@ class Visit:
     base: str
     scripts: bool = True
     is_deep: bool = False
-    checks_narrow: bool = False  # axe also checks the page in a narrow window with the dark theme
+    checks_narrow: bool = False  # the width is also checked in a narrow window
+    checks_dark: bool = False  # axe also checks the page in a narrow window with the dark theme
     checks_frame: bool = False  # axe also checks the navigation and the top bar
     skips_axe: bool = False  # another variant of the same journey runs axe
     complaints: list[str] = field(default_factory=list)
@@ -113,7 +116,7 @@ class Visit:
         self._load_axe()
         if theme:
             self.page.evaluate(SET_THEME, theme)
-        return self._run_axe({}) + (self._check_narrow() if self.checks_narrow else [])
+        return self._run_axe({}) + self._check_narrow()
 
     def _run_axe(self, rules: dict[str, Any]) -> list[str]:
         context = {"include": [["html"]]} | ({} if self.checks_frame or self.is_deep else WITHOUT_FRAME)
@@ -144,14 +147,18 @@ class Visit:
             return list(self.page.evaluate(RUN_AXE, arguments))
 
     def _check_narrow(self) -> list[str]:
-        theme = self.page.evaluate("document.documentElement.dataset.theme ?? ''")
+        if not self.checks_narrow and not self.checks_dark:
+            return []
         self.resize(NARROW)
-        self.page.evaluate(SET_THEME, "dark")
         pixels = self.overflow()
-        found = self._run_axe(BY_WINDOW) + ([f"{pixels} pixels wider than a window of {NARROW}"] if pixels > 0 else [])
-        self.page.evaluate(SET_THEME, theme)
+        found = [f"{pixels} pixels wider than a window of {NARROW}"] if pixels > 0 else []
+        if self.checks_dark:
+            theme = self.page.evaluate("document.documentElement.dataset.theme ?? ''")
+            self.page.evaluate(SET_THEME, "dark")
+            found += self._run_axe(BY_WINDOW)
+            self.page.evaluate(SET_THEME, theme)
         self.resize(WIDE)
-        return [f"narrow and dark: {finding}" for finding in found]
+        return [f"narrow: {finding}" for finding in found]
 
     def look(self) -> None:
         """No serious finding of axe, and nothing wider than the window. The theme stays.
@@ -205,7 +212,7 @@ def visit(
         context.add_cookies([{"name": "theme", "value": theme, "url": live_server.url}])
         contexts.append(context)
         made = Visit(context.new_page(), live_server.url, scripts, is_deep, checks_narrow)
-        made.page.set_default_timeout(30_000)  # a busy machine is no finding
+        made.page.set_default_timeout(PATIENCE_MS)
         made.page.on("console", lambda message: _listen(made, message))
         made.page.on("pageerror", lambda error: made.complaints.append(f"script error: {error}"))
         visits.append(made)

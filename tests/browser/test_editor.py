@@ -128,6 +128,24 @@ def test_all_of_it_with_the_keyboard_alone(grid: Grid, page: Page, draft: Change
     expect(page.locator("#problem .published-3")).to_contain_text("3")
 
 
+def test_undo_in_a_cell_takes_back_what_was_saved_and_leaves_typed_text_to_the_browser(
+    grid: Grid, page: Page, draft: ChangeSet
+) -> None:
+    before = cell(page, grid, "/atlas").input_value()
+    cell(page, grid, "/atlas").fill("130")
+    page.keyboard.press("Enter")
+    saved(page, 1)
+    assert page.evaluate(FOCUS) == f"s-{grid.uid('/atlas/alice')}"
+    page.keyboard.type("9")
+    page.keyboard.press("Control+z")
+    expect(cell(page, grid, "/atlas/alice")).to_have_value("1")
+    saved(page, 1)
+    page.keyboard.press("Control+z")
+    saved(page, 0)
+    expect(cell(page, grid, "/atlas")).to_have_value(before)
+    assert stored(draft) == []
+
+
 def test_all_of_it_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()

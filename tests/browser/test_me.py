@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
+from apps import clock
 from apps.accounts.models import User
+from apps.usage.collectors.base import RecordRow
+from apps.usage.ingest import ingest_batch
+from apps.usage.models import Source
 from tests.browser.conftest import Open, Visit, at_widths
 from tests.browser.hands import HANDS, Hand
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.test_me import second_account
+from tests.worlds import AT
 
 PAGE = "/me/priority/"
 SHOTS = os.environ.get("FAIRSHARE_SHOTS", "")
@@ -83,3 +90,30 @@ def test_somebody_without_a_place_has_a_page_that_says_what_to_do(grid: Grid, vi
     assert page.get_attribute("#verdict", "data-key") == "unmapped"
     window.look()
     shoot(window, f"me-unmapped-{width}")
+
+
+def test_a_recompute_appears_by_itself_on_top_and_in_the_figures(
+    grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = visit()
+    window.sign_in("alice")
+    page = window.page
+    page.clock.install(time=AT)
+    window.go(PAGE)
+    figure = "#fig-forecast"
+    page.locator(figure).scroll_into_view_if_needed()
+    page.wait_for_selector(f"{figure}[data-drawn='']")
+    usage, tag = page.inner_text(".verdict .kpis div:last-child dd"), page.get_attribute(figure, "data-tag")
+    later = AT + timedelta(minutes=20)
+    monkeypatch.setenv(clock.VARIABLE, later.isoformat())
+    row = RecordRow(
+        job="later", user="alice", group="atlas", start_at=AT - timedelta(hours=5), end_at=AT - timedelta(hours=3),
+        cpus=4_000,
+    )  # fmt: skip
+    ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=[row], at=later)
+    grid.recompute()
+    page.focus("#what-if-core-h")
+    page.clock.run_for(6_000)
+    page.wait_for_selector(f"{figure}:not([data-tag='{tag}'])")
+    expect(page.locator(".verdict .kpis div:last-child dd")).not_to_have_text(usage)
+    expect(page.locator("#what-if-core-h")).to_be_focused()

@@ -205,7 +205,7 @@ def test_the_pages_are_accessible_and_stay_in_their_window(
     page = window.go("/usage/sources/")
     Source.objects.update(expected_every_s=3600)
     window.go("/usage/sources/")
-    page.click("section[aria-labelledby=coverage] details summary")
+    page.click("#fig-coverage details summary")
     look("sources")
     window.go(f"/usage/sources/{Source.objects.first().slug}/")  # type: ignore[union-attr]
     look("source")

@@ -29,6 +29,36 @@ def refusing(error: DomainError) -> OperatorCommand:
     return Refusing()
 
 
+def test_the_place_of_a_refusal_is_printed_once() -> None:
+    where = "operations[1].entry"
+    error = Invalid(f"{where}: /a is maintained elsewhere.", fields=[FieldProblem(where, "/a is maintained elsewhere")])
+    with pytest.raises(CommandError) as caught:
+        call_command(refusing(error))
+    assert str(caught.value).count(where) == 1
+
+
+def test_a_pipe_that_reads_no_more_ends_a_command_without_a_traceback() -> None:
+    """As in `export_policy … | head -1`."""
+    program = (
+        "from django.conf import settings; settings.configure()\n"
+        "from apps.cli.commands import OperatorCommand\n"
+        "class Long(OperatorCommand):\n"
+        "    requires_system_checks = ()\n"
+        "    def handle(self, *args, **options):\n"
+        "        for number in range(200_000): self.stdout.write(f'line {number}')\n"
+        "Long().run_from_argv(['manage.py', 'long'])\n"
+    )
+    writer = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert writer.stdout
+    assert writer.stderr
+    assert writer.stdout.readline() == "line 0\n"
+    writer.stdout.close()
+    assert (writer.stderr.read(), writer.wait(60)) == ("", 141)
+    writer.stderr.close()
+
+
 @pytest.mark.parametrize(
     ("error", "status"), [(Conflict("Somebody was first."), 1), (Invalid("No number."), 2), (TooLarge("Over."), 2)]
 )
@@ -131,6 +161,7 @@ def test_the_entry_point_is_executable_by_hand() -> None:
         ("FAIRSHARE_TICK_S", "0", ["FAIRSHARE_TICK_S='0'", "1"]),
         ("DATABASE_URL", "mars://s3cret@db", ["DATABASE_URL", "postgres://"]),
         ("DATABASE_URL", "sqlite:///s3cret.db", ["DATABASE_URL", "PostgreSQL", "postgres://"]),
+        ("FAIRSHARE_PORT", "99999", ["FAIRSHARE_PORT='99999'", "65535"]),
         ("FAIRSHARE_VAR", "pyproject.toml/var", ["pyproject.toml/var"]),
     ],
 )

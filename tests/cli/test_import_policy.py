@@ -89,7 +89,7 @@ def test_a_file_becomes_a_draft_that_affects_nobody(grid: Policy, file: Write, s
     out, err = run("import_policy", "--policy", "grid", "--format", "csv", file(CSV))
     draft = ChangeSet.objects.get(state="draft")
     first, *targets = out.splitlines()
-    assert re.findall(r"\d+", first) == [str(draft.pk), "2", "1", "3", "2"]
+    assert re.findall(r"\d+", first) == [str(draft.pk), "2", "1", "3", "2", "1"]
     assert [(path.strip(), re.findall(r"[\d.]+ %", told)) for path, told in (line.split(": ") for line in targets)] == [
         ("/biology/lab", ["100 %"]),
         ("/physics/bob", ["75 %"]),
@@ -105,6 +105,17 @@ def test_a_file_becomes_a_draft_that_affects_nobody(grid: Policy, file: Write, s
     assert paths(grid) == before
 
 
+def test_as_many_additions_are_listed_as_counted(grid: Policy, file: Write) -> None:
+    """Also those without a target of their own: with inherited shares, without shares, and beside the former."""
+    added = [("/physics/zero", "0"), ("/new", "9"), ("/new/a", "parent"), ("/new/b", "2"), ("/new/c", "0")]
+    content = "path,shares\n" + "".join(f"{path},{shares}\n" for path, shares in added)
+    out, _ = run("import_policy", "--policy", "grid", "--format", "csv", "--keep-missing", "--dry-run", file(content))
+    first, *lines = out.splitlines()
+    listed = {path.strip() for path, said in (line.split(": ") for line in lines) if "added" in said.split(", ")}
+    assert listed == {path for path, _ in added}
+    assert first.split(": ")[1].split(", ")[0] == f"{len(added)} added"
+
+
 def test_published_it_is_the_tree_of_the_file(grid: Policy, file: Write) -> None:
     out, _ = run("import_policy", "--policy", "grid", "--format", "csv", "--publish", "--reason", "New year", file(CSV))
     assert re.findall(r"\d+", out.splitlines()[-1]) == ["3"]
@@ -115,7 +126,7 @@ def test_published_it_is_the_tree_of_the_file(grid: Policy, file: Write) -> None
 def test_what_the_file_leaves_out_stays_when_asked(grid: Policy, file: Write) -> None:
     content = "path,shares\n/physics/alice,7\n"
     out, _ = run("import_policy", "--policy", "grid", "--format", "csv", "--keep-missing", "--dry-run", file(content))
-    assert re.findall(r"\d+", out.splitlines()[0]) == ["2", "1"]
+    assert re.findall(r"\d+", out.splitlines()[0]) == ["2", "1", "1"]
     assert not ChangeSet.objects.filter(state="draft").exists()
     run(
         "import_policy",
@@ -164,11 +175,13 @@ def test_a_past_revision_is_exported_and_brought_back_with_its_entries(grid: Pol
 
 def test_a_moved_and_renamed_entry_is_the_same_by_its_uid(grid: Policy, file: Write) -> None:
     data = json.loads(run("export_policy", "--policy", "grid", "--format", "json")[0])
-    biology, physics, _ = data["root"]["children"]
+    children = {child["name"]: child for child in data["root"]["children"]}
+    biology, physics = children["biology"], children["physics"]
     bob = physics["children"].pop()
     biology["children"].append({**bob, "name": "rob"})
     out, _ = run("import_policy", "--policy", "grid", "--format", "json", *IN_FORCE, file(json.dumps(data)))
-    assert re.findall(r"\d+", out.splitlines()[0])[-3:] == ["2", "1", "1"], "of revision 2: one moved, one renamed"
+    counts = re.findall(r"\d+", out.splitlines()[0])[-4:]
+    assert counts == ["2", "1", "1", "2"], "of revision 2: one moved, one renamed; targets of two siblings"
     grid.refresh_from_db()
     tree = load_tree(grid)
     assert str(tree.uuid(tree.index_of_path("/biology/rob") or 0)) == bob["uid"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from io import StringIO
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
@@ -20,10 +22,14 @@ from apps.cli.sample.loading import load_sample
 from apps.errors import Conflict
 from apps.policies.allocations.periods import Period
 from apps.policies.models import Policy, Revision
+from apps.priorities import served
 from apps.priorities.models import Snapshot
+from apps.priorities.operators.asking import FigureQuery
+from apps.priorities.operators.selectors import check_tree
 from apps.priorities.selectors.allocations import get_allocation_table
 from apps.priorities.selectors.tree import get_tree_page
 from apps.usage.models import Record, Source
+from tests import oracles_analysis
 
 END_AT = datetime(2026, 11, 20, 12, 34, tzinfo=UTC)
 
@@ -55,8 +61,8 @@ def test_the_grid_has_28_organisations_with_unique_users_in_each_project() -> No
 @pytest.mark.django_db
 def test_loading_it_shows_one_over_one_idle_one_newcomer_and_one_late_source() -> None:
     load_sample(at=END_AT)
-    assert Revision.objects.filter(policy__slug=POLICY_SLUG).count() == 4
-    assert Snapshot.objects.get(policy__slug=POLICY_SLUG).n_ranked == len(Grid().members)
+    assert Revision.objects.filter(policy__slug=POLICY_SLUG).count() == 11
+    assert Snapshot.objects.get(policy__slug=POLICY_SLUG).n_ranked == len(Grid().members) + 1, "and a guest by rule"
     page = get_tree_page(policy_slug=POLICY_SLUG, actor=COMMAND)
     states = {row.name: row.state for row in page.rows if row.level == 2}
     assert states["lattice-qcd"] == "over"
@@ -72,6 +78,22 @@ def test_loading_it_shows_one_over_one_idle_one_newcomer_and_one_late_source() -
     assert table.capacity_core_h == sum(site.cores for site in SITES) / PART * period.hours(ZoneInfo("UTC"))
     paces = {row.name: row.pace for row in table.rows}
     assert (paces["lattice-qcd"], paces["radio-sky"], paces["genomics"]) == ("ahead", "idle", "behind")
+    _check_resolution_in_exact_fractions()
+
+
+def _check_resolution_in_exact_fractions() -> None:
+    """The sample's own tree: what a resolution does to it is what a recount in fractions finds."""
+    snapshot = served.newest(POLICY_SLUG)
+    tree = snapshot.tree
+    shares, usage = ([Fraction(x) for x in values.tolist()] for values in (tree.shares, snapshot.values.usage))
+    leaves = np.flatnonzero(tree.engine_tree().is_ranked).tolist()
+    for operator in ("relative", "absolute"):
+        vectors = oracles_analysis.exact_vectors(tree.parent.tolist(), shares, usage, operator)
+        for resolution in (256, 10_000):
+            query = FigureQuery(operator=operator, resolution=resolution)
+            found = check_tree(policy_slug=POLICY_SLUG, query=query, actor=COMMAND)
+            recounted = oracles_analysis.rounding_losses([vectors[leaf] for leaf in leaves], resolution)
+            assert {name: getattr(found, name) for name in recounted} == recounted, (operator, resolution)
 
 
 @pytest.mark.django_db

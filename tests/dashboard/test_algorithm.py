@@ -12,10 +12,13 @@ from django.urls import reverse
 from apps import clock
 from apps.accounts.actor import COMMAND
 from apps.engine.algorithms import all_algorithms
+from apps.engine.operators import all_operators
 from apps.policies.at_once import publish_operations
 from apps.policies.models import Policy, Revision
 from apps.policies.services import change_settings, change_shares
 from apps.priorities import served
+from apps.priorities.operators.asking import FigureQuery
+from apps.priorities.operators.selectors import check_tree
 from tests.dashboard.grid import SLUG, Grid, make_grid
 from tests.dashboard.page import read, text_of
 
@@ -192,6 +195,30 @@ def test_without_usage_there_is_nothing_to_compare_and_the_page_says_so(db: None
     assert publish(client, algorithm="flux").status_code == 303
 
 
+@pytest.mark.parametrize(("name", "has_levels"), [("aequus", True), ("slurm-depth-oblivious", False)])
+def test_that_all_of_a_group_wait_is_said_only_where_levels_decide(
+    admin: Client, grid: Grid, name: str, has_levels: bool
+) -> None:
+    if name != "aequus":
+        publish(admin, algorithm=name, damping_factor="1")
+        grid.recompute()
+    entry = read(admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/"))
+    assert entry.has("#verdict + p")
+    assert entry.has('[data-testid="goes"]') == has_levels
+
+
+def test_the_page_of_an_entry_says_whose_usage_its_children_are_compared_by(admin: Client, grid: Grid) -> None:
+    atlas = grid.uid("/atlas")
+    page = f"/policy/{SLUG}/n/{atlas}/atlas/"
+    assert read(admin.get(page)).item("scope").attributes["data-value"] == "local"
+    scope = {"op": "set_scope", "entry": str(atlas), "scope": "global", "sources": ["cluster"]}
+    publish_operations(policy_slug=SLUG, operations=[scope], reason="x", at=clock.now(), actor=COMMAND)
+    shown = read(admin.get(page)).item("scope")
+    assert shown.attributes["data-value"] == "global"
+    assert "cluster" in text_of(shown)
+    assert not read(admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas/bob')}/bob/")).has('[data-testid="scope"]')
+
+
 def test_level_fairshare_stands_on_every_page_with_over_or_under(admin: Client, grid: Grid) -> None:
     publish(admin, algorithm="slurm-fair-tree", ties="as-slurm")
     grid.recompute()
@@ -215,3 +242,57 @@ def test_level_fairshare_stands_on_every_page_with_over_or_under(admin: Client, 
     mine = read(admin.get("/me/priority/"))
     assert mine.item("scheduler-number").attributes["data-key"] == "number.fair_tree"
     assert "level_fs" in [one.attributes["data-key"] for one in mine.items("own-number")]
+
+
+def test_the_form_shows_each_operator_with_a_sentence_and_what_the_resolution_does(admin: Client) -> None:
+    shown = read(admin.get(ALGORITHM))
+    names = shown.each('input[type="radio"][name="operator"]', "value")
+    assert names == [operator.name for operator in all_operators()]
+    assert shown.each('input[type="radio"][checked]', "value") == ["relative"]
+    assert all(text_of(node) for node in shown.all(".operators-pick small"))
+    check = check_tree(policy_slug=SLUG, query=FigureQuery(), actor=COMMAND)
+    assert check.sentence in shown.text('[data-testid="resolution-check"]')
+    previewed = read(send(admin, algorithm="aequus", operator="absolute", resolution="2", step="preview"))
+    coarse = check_tree(policy_slug=SLUG, query=FigureQuery(operator="absolute", resolution=2), actor=COMMAND)
+    assert coarse.n_misplaced > 0
+    assert previewed.item("resolution-check").attributes["data-value"] == str(coarse.n_misplaced)
+    assert previewed.has('[data-testid="moves"]'), "the operator's part and that of rounding"
+    assert not read(admin.get(f"{ALGORITHM}?algorithm=flux")).has('[data-testid="resolution-check"]')
+
+
+def test_another_power_is_typed_beside_the_list(admin: Client) -> None:
+    answer = publish(admin, algorithm="aequus", operator="absolute", operator_named="relative-7")
+    assert answer.status_code == 303
+    assert in_force()["algorithm"]["operator"] == "relative-7"
+    shown = read(admin.get(ALGORITHM))
+    assert shown.one("#id_operator").attributes["value"] == "relative-7"
+    assert not shown.has('input[type="radio"][checked]')
+    wrong = read(send(admin, algorithm="aequus", operator_named="cosine", base_revision=3, step="preview"), 422)
+    (field,) = wrong.all('[aria-invalid="true"]')
+    assert (field.attributes["id"], field.attributes["value"]) == ("id_operator", "cosine")
+
+
+def test_compare_takes_a_resolution_and_k_for_each_column(admin: Client) -> None:
+    query = "?with=aequus:relative&resolution=&k=&with=aequus:relative&resolution=2&k=&with=aequus:combined&k=0,25"
+    answer = admin.get(COMPARE + query)
+    shown = read(answer)
+    sides = answer.context["found"].sides
+    assert [side.algorithm["resolution"] for side in sides] == [10_000, 2, 10_000]
+    assert sides[2].algorithm["k"] == 0.25
+    assert (sides[1].n_by_operator, sides[1].n_by_rounding) == (0, sides[1].n_moved)
+    assert sides[1].n_moved > 0
+    assert len(shown.all('[data-testid="moves"]')) == 2
+    assert shown.each('input[name="resolution"]', "value") == ["", "2", "", ""]
+    assert shown.each('input[name="k"]', "value") == ["", "", "0,25", ""]
+    own = admin.get(f"{COMPARE}?with=in-force&with=in-force&resolution=&resolution=3").context["found"].sides
+    assert [side.algorithm["resolution"] for side in own] == [10_000, 3]
+    assert admin.get(f"{COMPARE}?with=aequus:relative&resolution=1").status_code == 422
+    assert admin.get(f"{COMPARE}?with=aequus:combined&k=two").status_code == 422
+
+
+def test_what_an_operator_moves_is_told_apart_from_what_rounding_moves(admin: Client) -> None:
+    keys = ("aequus:sigmoid-2", "aequus:slurm", "aequus:relative-7", "aequus:absolute")
+    for key in keys:
+        found = admin.get(f"{COMPARE}?with=aequus:relative&with={key}").context["found"].sides[1]
+        assert (found.n_by_operator == 0) is (key != "aequus:absolute"), key
+        assert found.n_moved <= found.n_by_operator + found.n_by_rounding

@@ -392,3 +392,14 @@ def test_the_tree_has_a_trend_beside_each_entry_with_days(eva: Client) -> None:
     assert len(said) >= 3
     assert all(re.fullmatch(r"[\d.]+ % \D+ [\d.]+ % \D+ 14\D+", words) for words in said)
     assert '<svg class="spark' not in text(eva, f"/policy/{SLUG}/?at=2")
+
+
+def test_twelve_entries_and_more_have_a_heat_map_drawn_by_the_server(
+    long_grid: Grid, db: None, monkeypatch: pytest.MonkeyPatch, client: Client
+) -> None:
+    put_in_place(HandMade(LAST, {"/biomed/carol": [5.0] * DAYS, "/biomed/helper0001": [1.0] * DAYS}), monkeypatch)
+    client.force_login(long_grid.admin)
+    page = read(client.get(f"/policy/{SLUG}/n/{long_grid.uid('/biomed')}/biomed/convergence/?view=raw"))
+    assert len(page.all("#fig-heat .fig-lines rect")) == 32 * 30
+    assert len(page.all("#fig-heat tbody tr")) == 32
+    assert page.has("#fig-stack .fig-lines polygon")

@@ -8,15 +8,22 @@ from typing import Any
 
 import pytest
 from django.core.cache import cache
+from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 
+from apps import clock
+from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.dashboard.figures.forecast import Ahead, Meeting, draw
+from apps.figures.forecast import ForecastAsked, forecast_figure
+from apps.figures.paint import first_drawing
+from apps.priorities.forecast import get_my_forecast
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
+from tests.figures.schema import check_schema
 
 HTMX = {"HX-Request": "true"}
+FIGURE = "/me/priority/figures/forecast"
 
 
 @pytest.fixture
@@ -56,13 +63,26 @@ def test_fragments_answer_alone_and_lead_to_the_page_when_opened(alice: Client, 
 
 
 def test_another_level_is_drawn_when_it_is_asked_for(alice: Client, grid: Grid) -> None:
-    both = {
-        level: read(alice.get(reverse("dashboard:my-forecast"), _named(grid, level=str(grid.uid(level))), headers=HTMX))
-        for level in ("/atlas", "/atlas/alice")
-    }
-    drawn = {level: page.text('[data-testid="forecast-level"]') for level, page in both.items()}
-    assert "atlas" in drawn["/atlas"]
-    assert "alice" in drawn["/atlas/alice"]
+    for path in ("/atlas", "/atlas/alice"):
+        figure = _figure(alice, grid, forecast_level=str(grid.uid(path)))
+        assert figure["note"].split(",")[0] == path.rpartition("/")[2]
+        (chosen,) = [one["key"] for one in figure["controls"][0]["choices"] if one["is_chosen"]]
+        assert chosen == f"level-{grid.uid(path)}"
+    for level in (str(grid.uid("/biomed")), "x"):
+        refused = alice.get(FIGURE, _named(grid, forecast_level=level), headers={"Accept": "application/json"})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid")
+
+
+def test_another_pace_becomes_the_state_of_the_page(alice: Client, grid: Grid) -> None:
+    at = {"HX-Current-URL": "http://testserver/me/priority/?rank_days=90&share=5"}
+    answer = alice.get(reverse("dashboard:my-forecast"), _named(grid, share="20"), headers={**HTMX, **at})
+    pushed = QueryDict(answer["HX-Push-Url"].partition("?")[2])
+    assert (pushed["rank_days"], pushed["share"]) == ("90", "20")
+    assert answer.context["figures"]["forecast"].query == pushed.urlencode()
+
+
+def _figure(client: Client, grid: Grid, **more: str) -> Any:
+    return client.get(FIGURE, _named(grid, **more)).json()
 
 
 @pytest.mark.parametrize(
@@ -92,7 +112,7 @@ def test_a_pace_that_is_no_percent_is_answered_beside_its_field(alice: Client, g
 
 
 def test_the_curve_as_csv_has_what_was_now_and_what_comes(alice: Client, grid: Grid) -> None:
-    answer: Any = alice.get(reverse("dashboard:my-forecast-table"), _named(grid))
+    answer: Any = alice.get(f"{FIGURE}.csv", _named(grid))
     rows = list(csv.DictReader(b"".join(answer.streaming_content).decode().splitlines()))
     assert list(rows[0]) == [
         "at", "so_far", "likely", "quartile_low", "quartile_high", "least", "most", "target"
@@ -100,12 +120,19 @@ def test_the_curve_as_csv_has_what_was_now_and_what_comes(alice: Client, grid: G
     ahead = [row for row in rows if row["most"]]
     assert len(ahead) >= 7
     assert all(float(row["least"]) <= float(row["likely"]) <= float(row["most"]) for row in ahead)
+    drawn = _figure(alice, grid)["data"]
+    likely = next(trace for trace in drawn if trace.get("line", {}).get("dash") == "5px,3px")
+    assert [one for one in likely["y"] if one is not None][1:] == pytest.approx(
+        [float(row["likely"]) * 100 for row in ahead], abs=0.001
+    )
+    named = _named(grid, share="20")
+    assert alice.get("/api/v1/me/figures/forecast", named).json()["data"] == _figure(alice, grid, share="20")["data"]
 
 
 def test_entries_of_others_and_what_is_no_entry_have_no_cards(alice: Client, grid: Grid) -> None:
     other = alice.get(reverse("dashboard:my-forecast"), _named(grid, "/biomed/carol"), headers=HTMX)
     assert (other.status_code, other.content.strip()) == (200, b"")
-    assert alice.get(reverse("dashboard:my-forecast-table"), _named(grid, "/biomed/carol")).status_code == 404
+    assert alice.get(FIGURE, _named(grid, "/biomed/carol")).status_code == 404
     for entry in ("x", ""):
         refused: Any = alice.get(reverse("dashboard:my-what-if"), {"policy": SLUG, "entry": entry}, headers=HTMX)
         assert (refused.status_code, refused.context["refusal"].code) == (404, "not_found"), entry
@@ -126,20 +153,20 @@ def test_somebody_without_an_account_has_a_page_without_cards(grid: Grid, client
     assert 'id="forecast"' not in client.get(reverse("dashboard:my-priority")).content.decode()
 
 
-def test_the_drawing_keeps_within_its_frame_and_marks_where_it_meets() -> None:
-    ahead = [Ahead(day, 0.55 - day / 50, 0.5 - day / 50, 0.54 - day / 50, 0.56 - day / 50, 0.6) for day in range(15)]
-    curve = draw(
-        so_far=[(-3.0, 0.4), (-1.0, 0.5)], ahead=ahead, now=0.55, target=0.4, slack=0.04,
-        meeting=Meeting(0.44, 5.5, 4.0, None), day_labels=str,
-    )  # fmt: skip
-    points = [pair.split(",") for text in (curve.so_far, curve.likely, curve.fan) for pair in text.split()]
-    assert all(34 <= float(x) <= 664 and 26 <= float(y) <= 206 for x, y in points)
-    assert curve.met is not None
-    assert curve.met.range_path.startswith("M")
-    assert curve.now_x == pytest.approx(34 + 3 / 17 * 630, abs=0.1)
-    flat = draw(
-        so_far=[], ahead=[Ahead(7.0, 1.0, 1.0, 1.0, 1.0, 1.0)], now=1.0, target=1.0, slack=0.1, meeting=None,
-        day_labels=str,
-    )  # fmt: skip
-    assert flat.met is None
-    assert flat.so_far == ""
+def test_the_figure_is_one_that_plotly_draws_and_its_bands_hold_the_curve(alice: Client, grid: Grid) -> None:
+    actor = Actor(user=grid.alice, via="session")
+    found = get_my_forecast(policy_slug=SLUG, entry_uid=grid.uid("/atlas/alice"), at=clock.now(), actor=actor)
+    assert found is not None
+    figure = forecast_figure(found, ForecastAsked(), QueryDict())
+    check_schema(figure)
+    assert "polyline" in first_drawing(figure)
+    filled = [at for at, trace in enumerate(figure.traces) if trace.get("fill") == "tonexty"]
+    tolerance, whole, half = [(figure.traces[at]["y"], figure.traces[at - 1]["y"]) for at in filled]
+    shown = found.shown
+    assert shown is not None
+    assert tolerance[0][0] <= (shown.target or 0.0) * 100 <= tolerance[1][0]
+    for outer, inner, upper, top in zip(whole[0], half[0], half[1], whole[1], strict=True):
+        assert outer <= inner <= upper <= top
+    read = [trace for trace in figure.traces if trace.get("meta", {}).get("read")]
+    assert len({tuple(trace["x"]) for trace in read}) == 1, "keys go from one curve to the other"
+    assert all(len(trace["customdata"]) == len(trace["x"]) for trace in read)

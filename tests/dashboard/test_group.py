@@ -10,9 +10,11 @@ import pytest
 from django.test import Client
 
 from apps import clock
+from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
 from apps.policies.roles import VERBS_OF_ROLE
+from apps.policies.services import change_settings
 from apps.priorities import served
 from tests.dashboard.grid import PASSWORD, SLUG, TRICKY, Grid, make_grid
 from tests.dashboard.page import read, text_of
@@ -108,6 +110,17 @@ def test_the_page_shows_each_member_with_shares_use_and_balance_in_words(grid: G
         assert used in shown.text(row)
     assert shown.item("decides").attributes["data-state"] == "members"
     assert "SweGrid" in text_of(shown.item("decides"))
+
+
+@pytest.mark.parametrize(("algorithm", "has_levels"), [("aequus", True), ("slurm-classic", False)])
+def test_that_all_of_the_group_wait_is_said_only_where_levels_decide(
+    grid: Grid, lead: Client, algorithm: str, has_levels: bool
+) -> None:
+    settings = {"algorithm": {"name": algorithm}}
+    if not has_levels:
+        change_settings(policy_slug=SLUG, settings=settings, reason="x", at=clock.now(), actor=COMMAND)
+        grid.recompute()
+    assert read(lead.get(page(grid))).has('[data-testid="goes"]') == has_levels
 
 
 def test_typed_shares_show_their_effect_and_publish_nothing(grid: Grid, lead: Client) -> None:

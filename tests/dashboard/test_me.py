@@ -9,9 +9,15 @@ import pytest
 from django.test import Client
 
 from apps import clock
+from apps.accounts.actor import Actor
 from apps.accounts.models import Account, User
 from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
+from apps.priorities import served
+from apps.priorities.again import compute_again
+from apps.priorities.operators.asking import FigureQuery
+from apps.priorities.operators.selectors import get_figure
+from apps.priorities.selectors import get_my_priority
 from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
@@ -196,3 +202,41 @@ def test_somebody_without_a_place_is_told_what_to_do(grid: Grid) -> None:
     page = page_of(sign_in(User.objects.create_user("zoe")))
     assert page.one("#verdict").attributes["data-key"] == "unmapped"
     assert page.has('#accounts details form[action^="/me/accounts/claim/"] #id_user_name')
+
+
+def test_the_smallest_job_that_shows_is_what_a_recompute_says(grid: Grid) -> None:
+    mine = get_my_priority(actor=Actor(user=grid.alice, via="page"))[0]
+    assert mine.smallest_job is not None
+    least, most = mine.smallest_job.any_level_h, mine.smallest_job.every_level_h
+    assert least is not None
+    assert most is not None
+    snapshot = served.newest(SLUG)
+    entry = snapshot.tree.index_of_path("/atlas/alice")
+    assert entry is not None
+    path = [entry, int(snapshot.tree.parent[entry])]
+
+    def changed(hours: float) -> list[bool]:
+        usage = snapshot.values.usage.copy()
+        usage[[*path, 0]] += hours * 3600
+        after = compute_again(snapshot.tree.engine_tree(), usage, usage, algorithm=snapshot.algorithm)
+        return [bool(after.scalar[i] != snapshot.values.scalar[i]) for i in path]
+
+    assert not any(changed(least * (1 - 1e-6)))
+    assert any(changed(least * (1 + 1e-6) + 1e-6))
+    assert not all(changed(most * (1 - 1e-6)))
+    assert all(changed(most * (1 + 1e-6) + 1e-6))
+    shown = page_of(sign_in(grid.alice)).item("smallest-job")
+    assert shown.attributes["data-value"] == str(least)
+
+
+def test_who_used_nothing_learns_the_smallest_job_from_what_the_groups_above_used(closed: Grid) -> None:
+    erin = User.objects.create_user("erin")
+    Account.objects.filter(user_name="erin").update(person=erin)
+    (mine,) = get_my_priority(actor=Actor(user=erin, via="page"))
+    assert mine.smallest_job is not None
+    found = get_figure(policy_slug=SLUG, figure="leaf-jobs", query=FigureQuery(), actor=Actor(user=erin, via="page"))
+    (row,) = found.rows
+    assert (mine.smallest_job.any_level_h, mine.smallest_job.every_level_h) == pytest.approx(
+        (row.any_level_h, row.every_level_h)  # type: ignore[union-attr]
+    )
+    assert mine.smallest_job.any_level_h == 0, "nobody of /cms used anything, so that the first job has everything"

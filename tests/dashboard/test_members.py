@@ -263,6 +263,14 @@ def test_who_manages_no_usage_above_is_refused(lead: Client, grid: Grid) -> None
     assert not Adjustment.objects.exists()
 
 
+def test_a_draft_begun_by_a_correction_has_its_reason(admin: Client, grid: Grid) -> None:
+    page = page_of(grid, "/atlas/alice", "adjustments")
+    typed = {**correction(grid), "reason": "Node b-cn0417 was broken."}
+    stated = admin.post(page, {**typed, "step": "preview"}).context["stated"]
+    assert admin.post(page, {**typed, "step": "draft", "previewed": stated}).status_code == 303
+    assert ChangeSet.objects.latest("pk").reason == "Node b-cn0417 was broken."
+
+
 def test_rules_and_corrections_can_be_written_into_a_draft_first(admin: Client, grid: Grid) -> None:
     members, adjustments = page_of(grid, "/atlas"), page_of(grid, "/atlas/alice", "adjustments")
     typed = rule(group="biom*", seen=admin.get(members).context["seen"], step="draft")

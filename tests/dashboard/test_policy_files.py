@@ -44,9 +44,11 @@ def test_a_file_is_shown_as_a_draft_and_published_with_a_reason(admin: Client) -
     assert (answer.status_code, answer.headers["Location"]) == (303, f"{PAGE}{draft.pk}/")
     shown = admin.get(answer.headers["Location"])
     page = read(shown)
-    assert shown.context["comparison"].n_reweighed == 2
-    assert re.findall(r"\d+", page.text("#verdict")) == ["2"], "and nothing else is counted"
-    kinds = {text_of(row).split()[0]: row.attributes["data-state"] for row in page.items("target-change")}
+    counts = {what: n for what, n in shown.context["comparison"].counts() if n}
+    assert counts["with new shares"] == 2
+    assert re.findall(r"\d+", page.text("#verdict")) == [str(n) for n in counts.values()]
+    assert sum(counts.values()) == len(page.items("entry-change")), "each line is counted once"
+    kinds = {text_of(row).split()[0]: row.attributes["data-state"] for row in page.items("entry-change")}
     assert (kinds["/atlas"], kinds["/cms/dave"], kinds["/cms/erin"]) == ("more", "more", "less")
     assert page.has('[name="step"][value="publish"]')
     assert head() == 2

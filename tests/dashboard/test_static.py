@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from django.contrib.staticfiles import finders
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STATIC = REPOSITORY / "static"
@@ -58,3 +59,12 @@ def test_styles_embed_no_images() -> None:
     sheets = list((STATIC / "css").glob("*.css"))
     assert sheets
     assert not [path.name for path in sheets if "data:" in path.read_text(encoding="utf-8")]
+
+
+def test_the_bundle_of_the_figures_comes_from_the_installed_package() -> None:
+    found = finders.find("vendor/plotly.min.js")
+    assert found
+    assert Path(found).parent.name == "package_data"
+    assert not finders.find("vendor/widgetbundle.js")
+    served = dict(finders.get_finder("apps.figures.finders.PlotlyFinder").list(None))
+    assert list(served) == ["plotly.min.js"]

@@ -86,7 +86,8 @@ def test_every_answer_carries_the_strict_policy(admin: Client, grid: Grid) -> No
         policy = admin.get(path)["Content-Security-Policy"]
         assert "default-src 'none'" in policy, path
         assert "unsafe" not in policy, path
-        assert "data:" not in policy, path
+        embedded = [part.strip() for part in policy.split(";") if "data:" in part]
+        assert embedded == ["img-src 'self' data:"], path  # pictures of figures, which run no script
 
 
 def test_reading_changes_nothing(admin: Client, grid: Grid) -> None:

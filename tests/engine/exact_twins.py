@@ -15,7 +15,7 @@ from tests import oracles, oracles_classic, oracles_fair_tree
 from tests.engine.random_cases import ALGORITHMS, Case, permuted, random_case, renamed
 
 _NEAR = 1e-9
-_TIE_POINTS = Fraction(1, 10**9)
+_TIE_POINTS = Fraction(1, 10**9) + Fraction(1, 10**12)
 Nodes = dict[str, dict[str, Any]]
 
 

@@ -14,6 +14,7 @@ from apps.engine.explain import (
     History,
     half_life_s_of,
     has_closed_form,
+    quartile_rates,
     recovery,
     recovery_in_window,
     recovery_range,
@@ -76,12 +77,14 @@ def test_without_aging_new_usage_alone_dilutes_the_old() -> None:
 
 def test_the_range_runs_from_the_faster_to_the_slower_pace() -> None:
     days = [0.0, 10.0, 20.0, 30.0, 40.0]
-    found = recovery_range(Balance(55, 100, 0.4), daily_group_usage=days, share=0.1, half_life_s=7 * DAY_S)
+    found = recovery_range(Balance(55, 100, 0.4), rates=quartile_rates(days), share=0.1, half_life_s=7 * DAY_S)
     assert found.soonest.in_s is not None
     assert found.middle.in_s is not None
     assert found.latest.in_s is not None
     assert found.soonest.in_s < found.middle.in_s < found.latest.in_s
-    idle = recovery_range(Balance(55, 100, 0.4), daily_group_usage=[0, 0, 0, 5], share=0.1, half_life_s=DAY_S)
+    assert quartile_rates(days) == (10 / DAY_S, 20 / DAY_S, 30 / DAY_S)
+    quiet = quartile_rates([0, 0, 0, 5])
+    idle = recovery_range(Balance(55, 100, 0.4), rates=quiet, share=0.1, half_life_s=DAY_S)
     assert (idle.soonest.outcome, idle.latest.outcome) == ("recovers", "never_if_nobody_runs")
 
 
@@ -180,7 +183,7 @@ def test_what_is_no_pace_or_balance_is_refused() -> None:
         with pytest.raises(BadParameter):
             recovery(good, group_rate=rate, share=share, half_life_s=half_life_s)
     with pytest.raises(BadParameter):
-        recovery_range(good, daily_group_usage=[], share=0.1, half_life_s=DAY_S)
+        quartile_rates([])
     with pytest.raises(BadParameter):
         recovery_in_window(
             history(1), target=0.4, as_of_s=1e6, window=Window(), group_rate=1.0, share=0.1, horizon_s=float("inf")

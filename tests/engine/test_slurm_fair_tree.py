@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.engine.algorithms import compute_prepared, read_algorithm
+from apps.engine.algorithms.inputs import compare_usage, prepare
+from apps.engine.arrays import FloatArray
 from apps.engine.cases import solve
+from apps.engine.tree import FairshareTree
 from tests import oracles_fair_tree
 from tests.engine.share_trees import is_close, share_cases
 from tests.examples import examples
@@ -98,6 +103,46 @@ def test_the_slow_twin_agrees_where_much_ties(case: dict[str, Any], ties: str) -
 def test_the_slow_twin_agrees_on_any_amounts(case: dict[str, Any], ties: str) -> None:
     case["algorithm"]["ties"] = ties
     assert_as_the_twin(case)
+
+
+@examples(60)
+@given(
+    st.lists(st.tuples(st.integers(0, 48), st.sampled_from((1, 2, 3))), min_size=2, max_size=40),
+    st.sampled_from((1.0, 0.1, 7.3)),
+    st.booleans(),
+    TIES,
+)
+def test_levels_a_few_last_bits_apart_are_in_the_order_of_long_doubles(
+    members: list[tuple[int, int]], least: float, has_account: bool, ties: str
+) -> None:
+    """Doubles decide between most of these, and must not decide between those that long doubles may tie."""
+    children = [user(f"u{number}", shares) for number, (_, shares) in enumerate(members)]
+    usage = {f"/u{number}": least * shares * (1 + bits * 2.0**-52) for number, (bits, shares) in enumerate(members)}
+    if has_account:
+        children.append(account("a", 1, user("x"), user("y", 2)))
+        usage |= {"/a/x": least * 0.3, "/a/y": least * 0.7}
+    assert_as_the_twin(case_of(children, usage, ties))
+
+
+@pytest.mark.parametrize("ties", ["as-slurm", "as-documented"])
+def test_long_sums_of_a_large_list_are_made_only_where_doubles_leave_a_tie_open(ties: str) -> None:
+    numbers = np.random.default_rng(3)
+    tree, _ = FairshareTree.from_columns(
+        [-1, *[0] * 2_000], [1.0, *numbers.integers(1, 99, 2_000)], is_user=[False, *[True] * 2_000]
+    )
+    settings = read_algorithm({"name": NAME, "ties": ties})
+    usage = np.append(0.0, numbers.random(2_000) + 1e-3)
+    usage[[7, 8]] = 0.0
+    usage[3] = usage[4] * tree.shares[3] / tree.shares[4] * (1 + 2.0**-45)
+
+    def makes_long_sums(usage: FloatArray) -> bool:
+        compared = compare_usage(prepare(tree), usage, None)
+        compute_prepared(prepare(tree), compared, settings)
+        return "long_totals" in vars(compared)
+
+    assert not makes_long_sums(usage)
+    usage[5] = usage[6] * tree.shares[5] / tree.shares[6]
+    assert makes_long_sums(usage)
 
 
 @examples(30)

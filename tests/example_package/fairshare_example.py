@@ -25,7 +25,9 @@ class LeastUsed:
 
     def properties(self, settings: Settings) -> Properties:
         """Everybody is compared with everybody."""
-        return Properties(isolation=False, proportional_redistribution=False, scale_invariance=False, boundaries=True)
+        return Properties(
+            isolation=False, proportional_redistribution=False, scale_invariance=False, boundaries=True, sign=False
+        )  # fmt: skip
 
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
         """Ranks and factors of leaves; `used_per_share` is infinite for who used something without a share."""

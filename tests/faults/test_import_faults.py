@@ -47,7 +47,7 @@ def _run_s(job: int) -> int:
     return 600 + job % 5000
 
 
-def _log(path: Path, first: int, last: int, *, corrected: int = 0) -> None:
+def write_log(path: Path, first: int, last: int, *, corrected: int = 0) -> None:
     """Jobs with these numbers; the first ones come again at the end, a second longer."""
     padding = " " * max(0, _BYTES // (last - first) - 60)
     line = "{0} {1} -1 {2} {3} -1 -1 -1 -1 " + padding + "-1 1 {4} {5} -1 -1 1 -1 -1\n"
@@ -81,7 +81,7 @@ def stack(first_start: FirstStart) -> Iterator[Stack]:
 @pytest.fixture(scope="module")
 def log(stack: Stack) -> Path:
     path = stack.var / "jobs.swf"
-    _log(path, 0, N_RECORDS, corrected=N_CORRECTED)
+    write_log(path, 0, N_RECORDS, corrected=N_CORRECTED)
     return path
 
 
@@ -243,7 +243,7 @@ def test_overlapping_files_by_several_workers_count_each_record_once(stack: Stac
     files = []
     for number, (first, last) in enumerate(parts):
         files.append(stack.var / f"part{number}.swf")
-        _log(files[-1], first, last)
+        write_log(files[-1], first, last)
     asked = _ask(stack, *(("overlapping", path) for path in files), *(("beside", path) for path in files[:2]))
     counts = [_succeeds(stack, run_id)["counts"] for run_id, _ in asked]
     assert sum(one["new"] for one in counts[:3]) == sum(one["new"] for one in counts[3:]) == N_RECORDS

@@ -169,9 +169,9 @@ def test_two_instances_run_side_by_side(running: Stack, second: Stack) -> None:
     running.assert_works()
 
 
-@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("sig", [pytest.param(signal.SIGTERM, marks=pytest.mark.deep), signal.SIGKILL])
 def test_nothing_is_left_behind_and_the_next_start_finds_the_data(running: Stack, sig: signal.Signals) -> None:
-    """Ctrl-C ends the first start, of which the test above tells."""
+    """Ctrl-C ends the first start, and SIGTERM the second instance: the tests above."""
     sign_ins = (running.var / "sign-ins").read_text()
     run_id = running.leave_work()
     assert running.signal(sig) == (-sig if sig == signal.SIGKILL else 0)

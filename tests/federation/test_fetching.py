@@ -17,6 +17,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.federation.fetching import ask_for, ask_for_due
+from apps.federation.looking import no_document
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounting import clean_settings, get_mount, list_mounts, make_mount, preview, unmount
 from apps.federation.publications import drop_publication, make_publication
@@ -379,3 +380,9 @@ def test_the_command_looks_now_and_says_what_became_of_it(
 def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         clean_settings(settings)
+
+
+@pytest.mark.parametrize(("status", "hints"), [(404, True), (403, True), (500, False)])
+def test_an_address_without_a_document_says_that_it_may_not_be_open(status: int, hints: bool) -> None:
+    assert ("token" in no_document(status)) == hints
+    assert str(status) in no_document(status)

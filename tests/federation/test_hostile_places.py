@@ -72,6 +72,7 @@ FIELDS = {
     "dashboard.forms.federation_grid: url": "preview_feed, subscribe",
     "dashboard.forms.subscriptions: url": "preview_feed, subscribe",
     "api.v1.audit: address": "",
+    "api.figures: moment_url": "",  # an address of our own pages, in an answer
     "api.v1.notices: url": "",
     "api.v1.federation_mounts: url": "preview, make_mount",
     "api.v1.federation_subscriptions: url": "preview_feed, subscribe",

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from apps.federation.landing import Landing, lay_over
 from apps.federation.wire import Head, PolicyDocument, PolicyLimits, read_policy, write_policy
+from apps.invisible import shown
 from apps.policies.columns import Node, TreeColumns
 from apps.policies.names import MAX_DEPTH
 from apps.policies.reshape import columns_of
@@ -104,6 +105,7 @@ def test_a_new_name_that_nobody_sees_whole_is_refused_by_its_path_and_one_of_old
     with pytest.raises(BadDocument) as refusal:
         laid(site(), told(*PROJECTS[:2], odd))
     assert (refusal.value.code, [field.where for field in refusal.value.fields]) == ("bad_name", [f"/P-A1/{name}"])
+    assert shown(f"/P-A1/{name}") in refusal.value.message
     old = columns_of([*(site().node(i) for i in range(4)), Node(P1, MOUNT, "P-A1", "project", 50.0),
                       Node(P2, MOUNT, "P-A2", "project", 30.0), replace(odd, shares=9.0)])  # fmt: skip
     assert laid(old, told(*PROJECTS[:2], odd)).n_changed == 1

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.cli.federation_status import status_lines
 from apps.dashboard import notice_lines
 from apps.federation import control
 from apps.federation.models import Mount, Subscription
 from apps.notices import reading
 from apps.notices.evaluating import evaluate
 from apps.notices.kinds import kinds
+from apps.policies.columns import Node
 from apps.policies.models import Grant, Policy
 from apps.policies.trees import load_tree
 from apps.signing import SigningKey
@@ -84,6 +87,29 @@ def test_who_is_blocked_is_told_until_somebody_trusts_the_key(
         reason="Compared on the phone.", at=AT, actor=COMMAND,
     )  # fmt: skip
     assert told(pia, "blocked_peer") == []
+
+
+def test_a_refused_document_is_shown_with_the_entry_and_the_remedy_until_a_good_one_comes(
+    mounted: Mount, vo: OtherSide, pia: Actor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = load_tree(mounted.policy).digest
+    vo.publish([*projects(), Node(UUID(int=0x900), P1, "an\u200bna", "user", is_group=False)])
+    for _ in range(2):
+        assert look_at(mounted, monkeypatch, AT).code == "bad_name"
+    named = "/P-A1/an[U+200B]na has a name that contains U+200B, which nobody sees; leave it out. "
+    assert mounted.error.startswith(named)
+    assert load_tree(Policy.objects.get()).digest == before, "the last good one stays"
+    (text,) = told(pia, "refused_document")
+    assert mounted.error in text
+    (line,) = (one for one in reading.list_open_notices(pia, AT) if one.kind.name == "refused_document")
+    assert notice_lines.url_of(line) == f"/federation/mounts/{mounted.pk}/"
+    assert named in "".join(status_lines([mounted], [], AT))
+    logged = [record.getMessage() for record in caplog.records if record.name == "apps.federation.looking"]
+    assert len(logged) == 1, "the same refusal is logged once"
+    assert named in logged[0]
+    vo.publish()
+    look_at(mounted, monkeypatch, AT)
+    assert told(pia, "refused_document") == []
 
 
 def test_a_document_that_is_held_leads_to_its_review(

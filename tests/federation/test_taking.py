@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
 from datetime import timedelta
-from urllib.parse import quote
 from uuid import UUID
 
 import pytest
-from django.conf import LazySettings
-from django.db import connection
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
@@ -29,12 +22,14 @@ from apps.policies.trees import load_tree
 from apps.priorities.assembly import compute, load_inputs
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
+from apps.runs.tasks import work_runs
 from apps.signing import SigningKey, hand_over
 from apps.usage.models import Source
 from apps.usage.proof import prove
 from tests.federation.conftest import AT
 from tests.federation.looks import cores_running, counted, everything, look_at
 from tests.federation.other_side import ANNA, KEY, P1, P2, U2, OtherFeed
+from tests.killed_process import work_until_killed
 
 HOUR = timedelta(hours=1)
 H9, H10, H11 = (AT - n * HOUR for n in (3, 2, 1))
@@ -420,31 +415,18 @@ def test_a_worker_that_dies_while_landing_leaves_the_old_and_its_successor_the_n
     assert (cores_running(subscription), subscription.number) == (2, 2)
 
 
-WORKER = "import django; django.setup(); from apps.runs.tasks import work_runs; work_runs()"
-
-
 @pytest.mark.faults
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_worker_that_is_killed_while_landing_leaves_nothing_half(
-    subscription: Subscription, feed: OtherFeed, settings: LazySettings, monkeypatch: pytest.MonkeyPatch, place: str
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     feed.tell({H10: {P1: 60}}, [(P1, H10, 1)])
     look_at(subscription, monkeypatch, AT)
     before = everything(subscription)
     feed.tell({H10: {P1: 120}, H11: {P2: 60}}, [(P2, H11, 2)])
     run = ask_for(subscription, at=AT)
-    found = connection.settings_dict
-    login = quote(found["USER"]) + (f":{quote(found['PASSWORD'])}" if found["PASSWORD"] else "")
-    host = quote(str(found["HOST"]), safe="") + (f":{found['PORT']}" if found["PORT"] else "")
-    environment = {
-        **os.environ, "DATABASE_URL": f"postgresql://{login}@{host}/{quote(str(found['NAME']))}",
-        "FAULT": f"federation.{place}:kill", "FAIRSHARE_CLOCK": AT.isoformat(),
-        "FAIRSHARE_ISSUER": settings.FAIRSHARE_ISSUER, "FAIRSHARE_SITE": settings.FAIRSHARE_SITE,
-        "FAIRSHARE_OUTBOUND_ALLOW": ",".join(settings.FAIRSHARE_OUTBOUND_ALLOW),
-    }  # fmt: skip
-    worker = subprocess.run([sys.executable, "-c", WORKER], env=environment, capture_output=True, timeout=100)
-    assert worker.returncode == -signal.SIGKILL, worker.stderr.decode()
+    work_until_killed(work_runs, fault=f"federation.{place}:kill")
     assert everything(subscription) == before
     Run.objects.filter(pk=run.pk).update(lease_until=AT - timedelta(days=9_000))
     again = claim_run(at=AT, run_id=run.pk)

@@ -72,8 +72,8 @@ PLANTED = (
     Planted(
         name="wrong rounding",
         path="apps/engine/codecs.py",
-        old="np.floor(scaled, out=scaled)\n    scaled -= (np.less",
-        new="np.rint(scaled, out=scaled)\n    scaled -= (np.less",
+        old="np.floor(scaled, out=scaled)\n    is_balance",
+        new="np.rint(scaled, out=scaled)\n    is_balance",
         tests=(
             "tests/engine/test_algorithms.py",
             "tests/engine/test_vectors_of_papers.py",

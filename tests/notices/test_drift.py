@@ -93,6 +93,8 @@ def open_drifts() -> dict[str, str]:
 def test_drift_is_told_in_words_with_days_and_points(starved: Site) -> None:
     evaluate(at=AT)
     assert open_drifts() == {
+        "/": "2 groups of grid are away from their share: biology under by 35.0 points for 9 days, "
+        "physics over by 35.0 points for 9 days.",
         "/biology": "/biology wants to run and has been under its share for 9 days, by 35.0 points now.",
         "/physics": "/physics has been over its share for 9 days while others wait, by 35.0 points now.",
     }
@@ -112,9 +114,22 @@ def test_whoever_sees_no_numbers_of_an_entry_is_told_none(starved: Site) -> None
         user.username: {line.notice.facts["path"] for line in reading.list_open_notices(Actor(user, "page"), AT)}
         for user in (starved.admin, starved.pia, starved.ben, starved.alice, starved.nobody)
     }
-    assert told["admin"] == {"/biology", "/physics"}
+    assert told["admin"] == {"/"}, "both groups at once"
     assert told["ben"] == {"/biology"}
     assert told["pia"] == told["alice"] == told["nobody"] == set()
+
+
+def test_groups_beside_each_other_are_one_notice_for_who_decides_above_them(starved: Site) -> None:
+    evaluate(at=AT)
+    lines = reading.list_open_notices(Actor(starved.admin, "page"), AT)
+    (family,) = (line for line in lines if line.notice.kind == "drift")
+    assert family.sentence.key == "drift.family"
+    assert [(one["name"], one["is_starved"]) for one in family.notice.facts["groups"]] == [
+        ("biology", True), ("physics", False)
+    ]  # fmt: skip
+    assert family.notice.entry_uid == starved.uid("/")
+    again = evaluate(at=AT + timedelta(hours=1))
+    assert (again, len(open_drifts())) == (0, 3), "nothing is opened twice"
 
 
 def test_it_is_not_judged_by_old_days(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:

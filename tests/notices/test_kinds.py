@@ -19,8 +19,11 @@ from apps.notices.models import Notice
 from apps.policies.allocations.giving import give_allocation
 from apps.policies.asking import ask_upward
 from apps.policies.models import ChangeSet
-from apps.policies.services import make_change_set, propose_change_set, publish_change_set
+from apps.policies.services import change_settings, make_change_set, propose_change_set, publish_change_set
+from apps.priorities import served
 from apps.priorities.models import Snapshot
+from apps.priorities.operators.asking import FigureQuery
+from apps.priorities.operators.selectors import check_tree
 from apps.runs.models import Run
 from apps.usage.models import Import, Source
 from tests.api.small_site import Site, build_site, push, record
@@ -228,3 +231,25 @@ def test_two_workers_that_look_at_once_open_one_notice() -> None:
         worker.join(60)
     assert problems == []
     assert Notice.objects.filter(kind="late_source").count() == 1
+
+
+def test_a_resolution_that_misplaces_many_leaves_is_told_to_administrators_until_it_is_finer(computed: Site) -> None:
+    def rank_by(resolution: int) -> None:
+        settings = {"algorithm": {"name": "aequus", "operator": "absolute", "resolution": resolution}}
+        change_settings(policy_slug="grid", settings=settings, reason="r", base_revision=None, at=AT, actor=SYSTEM)
+        computed.recompute()
+        served.look()
+        evaluate(at=AT)
+
+    evaluate(at=AT)
+    assert told(computed.admin, "coarse_resolution") == []
+    rank_by(3)
+    (sentence,) = told(computed.admin, "coarse_resolution")
+    facts = sentence.values
+    query = FigureQuery(operator="absolute", resolution=3)
+    found = check_tree(policy_slug="grid", query=query, actor=SYSTEM)
+    assert (facts["n"], facts["of"], facts["bits"]) == (found.n_misplaced, found.n_leaves, found.same_ranks_bits)
+    assert f"{found.n_misplaced} of {found.n_leaves}" in sentence.text
+    assert told(computed.pia, "coarse_resolution") == []
+    rank_by(2**20)
+    assert told(computed.admin, "coarse_resolution") == []

@@ -13,7 +13,7 @@ from hypothesis import given
 from apps.errors import Invalid
 from apps.policies.adoption import adopt, indexes_of, next_revision
 from apps.policies.columns import Node, TreeColumns
-from apps.policies.comparison import compare, sibling_targets
+from apps.policies.comparison import CHANGES, compare, sibling_targets
 from apps.policies.document import read_document
 from apps.policies.formats.fitting import competitors, whole_shares
 from apps.policies.reshape import columns_of
@@ -134,16 +134,26 @@ def test_whole_shares_keep_the_order_and_where_possible_the_proportions(tree: Tr
                 assert Fraction(int(whole[i])) * given_total == share * int(total)
 
 
-def test_targets_and_counts_are_told() -> None:
+def test_targets_and_counts_are_of_one_list() -> None:
     reserve = {"name": "c", "kind": "reserve", "shares": 2}
     after = laid_over({"name": "a", "shares": 6, "children": []}, reserve, {"name": "d"})
     found = compare(HEAD, after)
     assert {what: n for what, n in found.counts() if n} == {"added": 1, "archived": 1, "with new shares": 2}
-    assert [(each.path, each.before, each.after) for each in found.targets] == [
-        ("/a/b", 1.0, None), ("/c", 1 / 3, 2 / 9), ("/d", None, 1 / 9)
-    ]  # fmt: skip
-    assert found.n_targets == 3
+    assert [(each.path, each.changes, each.before, each.after) for each in found.entries] == [
+        ("/a/b", ("archived",), 1.0, None),
+        ("/c", ("with new shares",), 1 / 3, 2 / 9),
+        ("/d", ("added",), None, 1 / 9),
+        ("/a", ("with new shares",), 2 / 3, 2 / 3),
+    ]
     assert compare(HEAD, HEAD).is_empty
+
+
+@given(trees(), trees())
+def test_each_word_counts_the_lines_that_have_it(before: TreeColumns, after: TreeColumns) -> None:
+    found = compare(before, after, most=len(before) + len(after))
+    assert found.n_entries == len(found.entries)
+    assert all(each.changes for each in found.entries)
+    assert dict(found.counts()) == {word: sum(word in each.changes for each in found.entries) for word in CHANGES}
 
 
 def test_a_group_in_which_somebody_passes_shares_on_has_no_targets() -> None:

@@ -144,7 +144,7 @@ def test_a_change_set_that_names_something_else_is_no_request(policy: Policy, le
     physics, alice = (str(uid_of(tree, path)) for path in ("/physics", "/physics/alice"))
     for operation in (
         {"op": "set_shares", "entry": alice, "shares": 9},
-        {"op": "rename", "entry": physics, "name": "the best"},
+        {"op": "archive", "entry": physics},
         {"op": "add", "parent": physics, "name": "x"},
     ):
         draft = services.make_change_set(

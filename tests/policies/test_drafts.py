@@ -218,3 +218,5 @@ def test_the_tree_of_a_draft_is_the_tree_that_would_be_published(tree: TreeColum
         else:
             assert shown is not None
             assert np.isclose(shown, target[i], rtol=1e-9, atol=1e-12)
+            assert node.parent_uid is not None
+            assert np.isclose(seen.pool_of(node.parent_uid) * shown, node.shares or 0.0, rtol=1e-9, atol=1e-12)

@@ -5,6 +5,7 @@ Slurm's Fair Tree lets tied accounts and users follow each other in this order, 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from apps.engine.algorithms import compute
 from apps.engine.cases import solve
 from apps.policies import services
 from apps.policies.columns import Node, TreeColumns
+from apps.policies.formats.registry import FORMATS
 from apps.policies.imports import import_policy
 from apps.policies.models import Policy
 from apps.policies.reshape import columns_of
@@ -22,6 +24,7 @@ from apps.policies.trees import load_tree, load_tree_from_rows
 from apps.policies.uids import in_order_of_creation, new_uid, new_uids
 from tests.examples import new_uid as random_uid
 from tests.policies.conftest import AT
+from tests.policies.formats.round_trip import text_of_tree
 
 FAIR_TREE = {"name": "slurm-fair-tree"}
 
@@ -136,3 +139,27 @@ def test_entries_of_before_keep_a_stable_order_and_come_first() -> None:
     old = sorted((Node(random_uid(), root.uid, f"o{n}") for n in range(4)), key=lambda node: node.uid.bytes)
     young = [Node(new_uid(), root.uid, f"a{9 - n}") for n in range(4)]
     assert listed(columns_of([*young, root, *old])) == [node.name for node in (*old, *young)]
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_an_export_read_by_another_installation_keeps_the_order(slurm: Policy, name: str) -> None:
+    """Without uids: the order of the file is all that it goes by."""
+    text = without_uids(name, text_of_tree(name, load_tree(slurm)))
+    services.make_policy(slug="copy", name="Copy", at=AT, actor=COMMAND)
+    import_policy(
+        policy_slug="copy", format=name, content=text.encode(), publish=True, reason="Why.", at=AT, actor=COMMAND
+    )
+    copy = load_tree(Policy.objects.get(slug="copy"))
+    assert [each.lower() for each in listed(copy)] == ["beta", "alpha", "zoo"]
+    for path, users in {"/beta": ["b1", "b0"], "/alpha": ["a1", "a0"]}.items():
+        assert listed(copy, copy.index_of_path(path) or 0) == users
+    zoo = copy.index_of_path("/zoo") or copy.index_of_path("/Zoo") or 0
+    assert listed(copy, zoo) == ["u", "t", "s"]
+
+
+def without_uids(name: str, text: str) -> str:
+    if name == "csv":
+        return "".join(f"{line.rpartition(',')[0]}\n" for line in text.splitlines())
+    without = re.sub(r'"uid": "[^"]*", |uid: "?[0-9a-f-]+"?\n *', "", text)
+    assert "uid" not in without
+    return without

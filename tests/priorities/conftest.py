@@ -16,6 +16,7 @@ from apps.policies.trees import load_tree
 from apps.priorities import recompute
 from apps.priorities.models import Snapshot
 from apps.priorities.rules import Rule
+from apps.priorities.series.runs import ask_for_series
 from apps.priorities.services import set_rules
 from apps.runs.services import work_run_now
 from apps.usage.collectors.base import RecordRow
@@ -25,6 +26,7 @@ from apps.usage.services import make_source
 
 AS_OF = datetime(2026, 11, 20, 12, tzinfo=UTC)
 NO_AGING = {"window": {"length_s": None, "aging": "none"}}
+WINDOW = {"window": {"length_s": 3 * 86_400, "aging": "exponential", "half_life_s": 86_400}}
 
 
 @pytest.fixture(autouse=True)
@@ -130,30 +132,53 @@ def children(**groups: dict[str, float]) -> list[dict[str, Any]]:
 PROJECTS = children(physics={"": 60, "alice": 1, "bob": 1}, biology={"": 40, "carol": 3, "dan": 1})
 
 
+def new_site(slug: str = "grid", visibility: str = "tree", at: datetime = AS_OF, **source: Any) -> Site:
+    """Without entries."""
+    policy = make_policy(slug=slug, name=slug, visibility=visibility, settings=PolicySettings(), at=at, actor=COMMAND)
+    found = make_source(
+        **{"slug": f"{slug}-c1", "name": "c1", "namespace": "c1", "at": AS_OF, "actor": COMMAND, **source}
+    )
+    return Site(policy, found)
+
+
 @pytest.fixture
 def make_site(db: None) -> Callable[..., Site]:
-    def make(slug: str = "grid", visibility: str = "tree", at: datetime = AS_OF, **source: Any) -> Site:
-        policy = make_policy(
-            slug=slug, name=slug, visibility=visibility, settings=PolicySettings(), at=at, actor=COMMAND
-        )
-        found = make_source(
-            **{"slug": f"{slug}-c1", "name": "c1", "namespace": "c1", "at": AS_OF, "actor": COMMAND, **source}
-        )
-        return Site(policy, found)
-
-    return make
+    return new_site
 
 
 @pytest.fixture
-def site(make_site: Callable[..., Site]) -> Site:
+def site(two_projects: Site) -> Site:
+    return two_projects
+
+
+def make_two_projects() -> Site:
     """Physics used 55 of 100 core-hours of its 60 %; biology 45, all of it carol."""
-    made = make_site()
+    made = new_site()
     made.publish(PROJECTS)
     made.map()
     made.job("alice", "physics", 40)
     made.job("bob", "physics", 15)
     made.job("carol", "biology", 45)
     return made
+
+
+def make_month_of_days() -> Site:
+    """Thirty days with usage on every second one, and their series."""
+    made, day = new_site(), timedelta(days=1)
+    made.publish(PROJECTS, WINDOW, at=AS_OF - 30 * day)
+    made.map()
+    days = range(1, 31, 2)
+    made.jobs([finished("alice", "physics", 1 + ago_d, ago_h=24 * ago_d) for ago_d in days])
+    made.jobs([finished("carol", "biology", 2, ago_h=24 * ago_d + 3) for ago_d in days])
+    build_series(made)
+    return made
+
+
+def build_series(site: Site, at: datetime = AS_OF) -> dict[str, Any]:
+    done = work_run_now(ask_for_series(site.policy, at=at).pk)
+    assert done.state == "succeeded", done.error
+    result: dict[str, Any] = done.result
+    return result
 
 
 @pytest.fixture

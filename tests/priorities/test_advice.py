@@ -14,6 +14,7 @@ from apps.priorities.advice import Outlook, advise, better_account, is_near_fron
 from apps.priorities.selectors.me import MyPriority
 from apps.priorities.selectors.moments import Moment
 from apps.priorities.states import State
+from apps.priorities.stories import story_of
 from apps.priorities.walk import WalkStep
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -139,3 +140,12 @@ def test_the_past_needs_no_advice_but_a_later_time_where_nothing_is_kept() -> No
     moment = Moment(AT, 2, "", "", AT, None, 2, None, None, False, ())
     assert keys(mine(moment=moment)) == []
     assert keys(mine(moment=moment, error="no_snapshot")) == ["advice.nothing_kept"]
+
+
+def test_an_instant_without_kept_numbers_is_not_called_one_before_the_first() -> None:
+    """A later computation exists, so "nothing has been computed yet" would be false."""
+    moment = Moment(AT, 2, "", "", AT, None, 2, None, None, False, ())
+    then = story_of(mine(moment=moment, error="no_snapshot"))
+    assert (then.verdict.key, [one.key for one in then.reason]) == ("verdict.nothing_kept", [])
+    now = story_of(mine(error="no_snapshot"))
+    assert (now.verdict.key, [one.key for one in now.reason]) == ("verdict.no_snapshot", ["rank.no_snapshot"])

@@ -30,7 +30,7 @@ from apps.priorities.forecast import (
     get_forecasts,
     get_my_forecasts,
 )
-from apps.priorities.forecast.outlook import curve_of
+from apps.priorities.forecast.outlook import curve_of, with_target
 from apps.priorities.forecast.telling import tell_level
 from apps.priorities.lookup import AccountQuery
 from apps.priorities.sentences import Said
@@ -134,6 +134,30 @@ def test_beyond_a_year_it_says_so_instead_of_a_date() -> None:
     assert found.to_target.middle.outcome == "not_within_horizon"
     assert _keys(found)[0] == "forecast.not_within_horizon"
     assert re.search(r"\b365\b", _texts(found)), "days that are looked ahead"
+
+
+STEPS = Window(length_s=90 * DAY_S, aging="step", granularity_s=DAY_S, factor=0.9)
+
+
+@pytest.mark.parametrize("window", [WEEK, USUAL, Window(), STEPS], ids=["endless", "usual", "no aging", "steps"])
+@examples(25)
+@given(seed=st.integers(0, 10**6), first=st.floats(0.0, 1.0), then=st.floats(0.0, 1.0))
+def test_another_target_gives_what_foreseeing_with_that_target_gives(
+    window: Window, seed: int, first: float, then: float
+) -> None:
+    past = history(seed, hours=400)
+    as_of_s = float(past.hour_start_s[-1] + 3600)
+    own, group = float(past.own_usage.sum()), float(past.group_usage.sum())
+    days = _past([own / 30] * 14, [group / 25] * 14, past)
+    changed = with_target(
+        foresee(_standing(own, group, first), days, window, as_of_s=as_of_s),
+        target=then, slack=max(0.1 * then, 0.005),
+    )  # fmt: skip
+    wanted = foresee(_standing(own, group, then), days, window, as_of_s=as_of_s)
+    assert (changed.standing, changed.method) == (wanted.standing, wanted.method)
+    assert (changed.to_target, changed.to_tolerance) == (wanted.to_target, wanted.to_tolerance)
+    at = datetime.fromtimestamp(as_of_s, AS_OF.tzinfo)
+    assert curve_of(changed, at, days=30) == curve_of(wanted, at, days=30), "no target changes what is used"
 
 
 @examples(30)

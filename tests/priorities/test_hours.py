@@ -25,8 +25,8 @@ from apps.priorities.series.hours_reading import load_hours
 from apps.priorities.series.reading import load_series, series_state
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
-from tests.priorities.conftest import AS_OF, NO_AGING, PROJECTS, Site
-from tests.priorities.test_series import WINDOW, publish
+from tests.priorities.conftest import AS_OF, NO_AGING, PROJECTS, WINDOW, Site
+from tests.priorities.test_series import publish
 
 pytestmark = pytest.mark.django_db
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

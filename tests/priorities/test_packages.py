@@ -12,9 +12,11 @@ import pytest
 from django.core.checks import CheckMessage
 
 from apps.accounts.actor import COMMAND, Actor
+from apps.api.v1.algorithms import algorithm_json
 from apps.dashboard.algorithm_words import describe
 from apps.engine import operator_trial, operators
-from apps.engine.algorithms import brought_algorithms, get_algorithm
+from apps.engine.algorithms import brought_algorithms, get_algorithm, read_algorithm
+from apps.engine.algorithms.property_trial import disproved, measure_properties
 from apps.engine.analysis import measured
 from apps.engine.operators import brought_operators
 from apps.errors import Conflict, Invalid
@@ -35,6 +37,7 @@ from apps.priorities.what_if.asked import Asked
 from apps.priorities.what_if.trying import try_out
 from apps.runs.services import work_run_now
 from tests.conftest import REPOSITORY
+from tests.engine.random_cases import ALGORITHMS
 from tests.priorities.conftest import AS_OF, NO_AGING, Site, children
 
 # What the algorithm of the package does wrong is read where it computes, so that it passes the trial at load.
@@ -65,6 +68,13 @@ class Moody(LeastUsed):
 
 MOODY = Moody()
 
+class Boaster(LeastUsed):
+    name = "boaster"
+    def properties(self, settings):
+        return Properties(True, True, True, True)
+
+BOASTER = Boaster()
+
 def operator(name, formula, properties=Properties(True, False, True, False)):
     return Operator(name=name, label=name, formula=name, reference="x", properties=properties, off_target=formula)
 
@@ -80,6 +90,7 @@ LIKE = operator("like", lambda t, s: (t - s) / np.maximum(t, s) / 2, Properties(
 """
 POINTS = """[fairshare.algorithms]
 moody = moody:MOODY
+boaster = moody:BOASTER
 [fairshare.operators]
 upside-down = moody:UPSIDE
 flat = moody:FLAT
@@ -92,7 +103,7 @@ TREE = children(physics={"": 60, "alice": 1, "bob": 1}, biology={"": 40, "carol"
 
 
 def _forget() -> None:
-    for each in (brought_algorithms, brought_operators, measured.measured_operators):
+    for each in (brought_algorithms, brought_operators, measured.measured_operators, measured.measured_algorithms):
         each.cache_clear()
 
 
@@ -160,10 +171,37 @@ def test_what_is_declared_stands_beside_what_is_measured(moody: Callable[[], Non
     assert found["boasting"].contradicts(brought_operators().found["boasting"].properties) == (
         "proportional_redistribution",
     )
-    (warned,) = [each for each in check_packages() if each.id == "fairshare.W002"]
+    (warned,) = [each for each in check_packages() if each.id == "fairshare.W002" and "operator" in each.msg]
     assert [
         each for each in ("boasting", "proportional_redistribution", "moody-package") if each not in warned.msg
     ] == []
+
+
+def test_properties_of_an_algorithm_are_measured_on_small_trees(moody: Callable[[], None]) -> None:
+    found = measured.measured_algorithms()
+    declared = get_algorithm("boaster").properties(read_algorithm("boaster"))
+    assert disproved(found["boaster"], declared) == ("scale_invariance", "sign")
+    warnings = [each.msg for each in check_packages() if each.id == "fairshare.W002" and "'boaster'" in each.msg]
+    assert len(warnings) == 2
+    assert all("moody-package" in each for each in warnings)
+    described = describe("boaster")
+    assert described is not None
+    assert [each.is_contradicted for each in described.properties] == [False, False, True, False]
+    assert algorithm_json(get_algorithm("boaster"))["measured"]["scale_invariance"] is False
+    assert algorithm_json(get_algorithm("aequus"))["measured"] is None
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_trial_finds_of_our_algorithms_what_they_declare(name: str) -> None:
+    """Both ways: no tree disproves what is declared, and some tree disproves what isn't."""
+    variants: dict[str, list[dict[str, Any]]] = {
+        "aequus": [{"operator": "relative"}, {"operator": "absolute"}, {"operator": "relative", "resolution": 8}],
+        "slurm-fair-tree": [{"ties": "as-slurm"}, {"ties": "as-documented"}],
+    }
+    for variant in variants.get(name, [{}]):
+        settings = read_algorithm({"name": name, **variant})
+        algorithm = get_algorithm(name)
+        assert measure_properties(algorithm, settings) == algorithm.properties(settings), variant
 
 
 def test_the_page_shows_measured_properties_beside_declared_ones(moody: Callable[[], None]) -> None:

@@ -13,6 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from apps.priorities.sentences import numbers, say, text_of
+from apps.priorities.sentences.amounts import adjustment_sentence
 from apps.priorities.sentences.catalogue import TEXTS
 from apps.priorities.sentences.said import _WRITTEN
 
@@ -123,3 +124,11 @@ class _Names(dict[str, Any]):
 )
 def test_amounts_have_as_many_digits_as_tell_something(value: float, text: str) -> None:
     assert numbers.amount(value) == text
+
+
+@pytest.mark.parametrize("note", ["", "node failure", "Node failure.", "Was it ours?"])
+def test_a_note_ends_a_sentence_with_one_mark(note: str) -> None:
+    said = adjustment_sentence("cpu_s", -3600.0, AT, note)
+    assert said.endswith((".", "?"))
+    assert not said.endswith(("..", "?."))
+    assert note.rstrip(".") in said

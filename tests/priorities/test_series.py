@@ -17,27 +17,20 @@ from apps.policies.trees import load_tree
 from apps.priorities import assembly
 from apps.priorities.series.columns import DailySeries
 from apps.priorities.series.reading import load_children, load_series, series_state
-from apps.priorities.series.runs import ask_for_series, build_series_stale
+from apps.priorities.series.runs import build_series_stale
 from apps.runs.services import work_run_now
 from apps.usage.services import make_source
-from tests.priorities.conftest import AS_OF, NO_AGING, PROJECTS, Site, children
+from tests.priorities.conftest import AS_OF, NO_AGING, PROJECTS, WINDOW, Site, children
+from tests.priorities.conftest import build_series as build
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
 TODAY = AS_OF.date()
-WINDOW = {"window": {"length_s": 3 * 86_400, "aging": "exponential", "half_life_s": 86_400}}
 
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.runs.services.BACK_OFF_S", 0.0)
-
-
-def build(site: Site, at: datetime = AS_OF) -> dict[str, Any]:
-    done = work_run_now(ask_for_series(site.policy, at=at).pk)
-    assert done.state == "succeeded", done.error
-    result: dict[str, Any] = done.result
-    return result
 
 
 def read(site: Site, *paths: str) -> DailySeries:

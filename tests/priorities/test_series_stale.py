@@ -31,8 +31,9 @@ from apps.usage.selectors import watermarks
 from apps.usage.services import make_source
 from apps.usage.sources import change_source, tag_of
 from apps.usage.versions import lock_source
-from tests.priorities.conftest import AS_OF, PROJECTS, Site, finished
-from tests.priorities.test_series import WINDOW, agrees_with_recomputes, build, publish, read, uid
+from tests.priorities.conftest import AS_OF, PROJECTS, WINDOW, Site
+from tests.priorities.conftest import build_series as build
+from tests.priorities.test_series import agrees_with_recomputes, publish, read, uid
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
@@ -46,16 +47,8 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def built(make_site: Callable[..., Site]) -> Site:
-    """Twenty days of usage over the end of a month, built."""
-    made = make_site()
-    publish(made, PROJECTS, WINDOW, AS_OF - 30 * DAY)
-    made.map()
-    days = range(1, 31, 2)
-    made.jobs([finished("alice", "physics", 1 + ago_d, ago_h=24 * ago_d) for ago_d in days])
-    made.jobs([finished("carol", "biology", 2, ago_h=24 * ago_d + 3) for ago_d in days])
-    build(made)
-    return made
+def built(month_of_days: Site) -> Site:
+    return month_of_days
 
 
 def stale(site: Site) -> date | None:

@@ -287,6 +287,20 @@ def test_a_process_that_starts_on_a_damaged_newest_snapshot_serves_the_newest_th
     assert served.state().damaged == {}
 
 
+def test_where_every_snapshot_is_damaged_look_ups_wait_for_the_next_recompute(site: Site) -> None:
+    for number in range(2):
+        site.job("dan", "biology", 2 + number)
+        damage(site.recompute())
+    without_copies()
+    served.forget()
+    with pytest.raises(Unavailable) as refusal:
+        served.newest("grid")
+    assert refusal.value.code == "no_snapshot"
+    site.job("dan", "biology", 9)
+    newer = site.recompute()
+    assert served.newest("grid").snapshot_id == newer.pk
+
+
 def test_the_copy_on_disk_is_served_where_it_is_newer_than_every_good_row(site: Site) -> None:
     site.recompute()
     site.job("dan", "biology", 2)
@@ -375,7 +389,7 @@ def test_nobody_who_asks_waits_for_the_database(site: Site, django_assert_num_qu
     assert callable(django_assert_num_queries)
     with (
         patch.object(settings, "FAIRSHARE_SNAPSHOT_POLL_S", 1.0),
-        patch.object(served._process, "_pid", os.getpid()),
+        patch.object(served._process, "_is_polled", True),
         django_assert_num_queries(0),
     ):
         assert served.newest("grid").lookup(["alice"])[0]["rank"] == 2
@@ -400,6 +414,15 @@ def test_a_thread_takes_new_snapshots_over(site: Site) -> None:
         served._process._poll()
     assert seen[0] == 0
     assert 0 < seen[1] < seen[2]
+
+
+def test_a_forked_process_looks_for_itself() -> None:
+    """The thread that takes new snapshots over doesn't survive a fork, and its lock may have been held."""
+    with patch.object(served._process, "_is_polled", True), served._process._lock:
+        pid = os.fork()
+        if not pid:
+            os._exit(0 if not served._process._is_polled and not served._process._lock.locked() else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def test_a_policy_younger_than_the_last_poll_is_looked_for_at_most_four_times_a_second(

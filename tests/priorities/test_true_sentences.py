@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from apps.engine.algorithms import all_algorithms
 from apps.priorities.selectors.me import MyPriority
 from apps.priorities.sentences import Said
 from apps.priorities.walk import WalkStep, level_said
+from tests.examples import examples
 from tests.priorities.sentence_world import Told, snapshot_of, worlds
 
 ALGORITHMS: list[dict[str, Any]] = [
@@ -238,7 +239,7 @@ def check(about: About, said: Said) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
-@settings(max_examples=30)
+@examples(30, fixed=10)
 @given(world=worlds())
 def test_no_sentence_is_contradicted_by_the_ranks(algorithm: dict[str, Any], world: Any) -> None:
     root, usage = world
@@ -257,7 +258,7 @@ def test_no_sentence_is_contradicted_by_the_ranks(algorithm: dict[str, Any], wor
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
-@settings(max_examples=20)
+@examples(20, fixed=10)
 @given(world=worlds())
 def test_why_one_goes_before_another_is_true(algorithm: dict[str, Any], world: Any) -> None:
     root, usage = world
@@ -309,7 +310,7 @@ def _check_contrast(
 
 
 @pytest.mark.parametrize("name", ["slurm-classic", "slurm-depth-oblivious"])
-@settings(max_examples=20)
+@examples(20, fixed=10)
 @given(world=worlds())
 def test_the_factor_at_target_is_what_a_recompute_gives(name: str, world: Any) -> None:
     root, usage = world

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -101,6 +101,7 @@ class State:
     target: dict[UUID, float]
     priority: dict[UUID, float]
     adjusted: frozenset[tuple[UUID, int]]
+    known_rights: dict[int, MapRights] = field(default_factory=dict)
 
     @classmethod
     @cache_for_request()
@@ -121,7 +122,11 @@ class State:
         return cls(policy, tree, places, by_uid[0], by_uid[1], by_uid[2], frozenset(adjusted))
 
     def rights(self, actor: Actor) -> MapRights:
-        return MapRights(self.policy, self.tree, actor, AT)
+        """Asked once in each state: grants change with a state alone."""
+        key = actor.user.pk if actor.user else 0
+        if key not in self.known_rights:
+            self.known_rights[key] = MapRights(self.policy, self.tree, actor, AT)
+        return self.known_rights[key]
 
     def top(self, key: AccountKey) -> str:
         """The entry below the root where an account counts; "" for none."""
@@ -143,11 +148,10 @@ class Outside:
             if state.tree.uuid(i) not in self.entries and state.tree.uuid(int(state.tree.parent[i])) in self.entries
         }
         self.readable = _readable(state, actor, self.entries)
-        self.strangers = {
-            key.user_name
-            for key, place in state.places.items()
-            if place > 0 and state.tree.uuid(place) in self.entries
-        }  # fmt: skip
+        others = {key for key, at in state.places.items() if at > 0 and state.tree.uuid(at) in self.entries}
+        own_or_free = {key.user_name for key in state.places.keys() - others}  # one name may be in several groups
+        seen = {name for name, is_seen in zip(state.tree.name, state.rights(actor).sees.mask, strict=True) if is_seen}
+        self.strangers = {key.user_name for key in others} - own_or_free - seen
 
     @cache_for_request()
     def require_unchanged(self, after: State, *, corrected: bool = False) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 from django.apps import apps
+from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.intern import AccountKey
@@ -31,6 +32,7 @@ from apps.priorities.models import MappingRule, MappingVersion
 from apps.priorities.rulebook import load_rules, rules_of_tree
 from apps.priorities.rules import Rule
 from apps.priorities.selectors.mapping import get_mapping_page
+from tests.dashboard.page import read, text_of
 from tests.security.delegated_world import AT, SLUG, Outside, State, add_account, make_world
 
 EVERYBODY = {"op": "set_members", "entry": "/climate", "members": [{"group": "*"}]}
@@ -268,3 +270,27 @@ def test_the_page_of_accounts_sums_up_what_its_reader_may_name(people: dict[str,
     assert (page.n_attached, page.n_by_members, page.total_core_s) == (1, 0, None)
     whole = get_mapping_page(policy_slug=SLUG, at=AT, actor=people["admin"])
     assert (whole.n_attached, whole.n_by_members, whole.total_core_s) == (2, 2, 0.0)
+
+
+def test_each_rule_is_shown_with_its_reach_on_pages_and_by_rest(
+    people: dict[str, Actor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A delegate's rules take accounts of their part alone; those of administrators take all."""
+    monkeypatch.setenv("FAIRSHARE_CLOCK", LATER.isoformat())
+    publish(people["cleo"], EVERYBODY)
+    publish(people["admin"], {**EVERYBODY, "entry": "/physics"})
+    guests = Rule(kind="glob", target_uid=uid("/climate"), user_pattern="guest*", suffix="/{user}")
+    make_change(policy_slug=SLUG, edit=AddRule(guests, None), reason="r", version=None, at=AT, actor=people["cleo"])
+    client = Client()
+    assert people["admin"].user is not None
+    client.force_login(people["admin"].user, backend="django.contrib.auth.backends.ModelBackend")
+    climate = {"reach": str(uid("/climate")), "reach_path": "/climate"}
+    for path, expected in (("/climate", climate), ("/physics", {"reach": None, "reach_path": None})):
+        answer = client.get(f"/api/v1/policies/{SLUG}/entries/{uid(path)}").json()
+        assert [{name: rule[name] for name in expected} for rule in answer["member_rules"]] == [expected]
+        page = read(client.get(f"/policy/{SLUG}/members/{uid(path)}/"))
+        assert (expected["reach_path"] or "whole policy") in page.text('[data-testid="reach"]')
+    rules = client.get(f"/api/v1/policies/{SLUG}/mappings/rules").json()["results"]
+    assert [(rule["group"], rule["reach_path"]) for rule in rules] == [("*", None), ("", "/climate")]
+    (shown,) = read(client.get(f"/policy/{SLUG}/mappings/")).items("reach")
+    assert "/climate" in text_of(shown), "only what isn't the whole policy is said in the list of the mapping"

@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import itertools
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from apps.cli.stack.paths import REPOSITORY
 from fairshare_web.server import bodies, replies
 from fairshare_web.server.application import Application
 from fairshare_web.server.bodies import BodyReader, Disconnected, Refused
@@ -169,3 +174,11 @@ def test_health_is_answered_while_every_thread_is_held(monkeypatch: pytest.Monke
     asyncio.run(Application()(scope(), receive, send))
     assert sent[0]["status"] == 200
     assert sent[1]["body"] == b'{"status":"ok"}'
+
+
+def test_routes_are_loaded_at_the_start_and_not_by_the_first_body(tmp_path: Path) -> None:
+    """The event loop stands still while all views are imported, which takes seconds on a busy machine."""
+    said = "import sys, fairshare_web.asgi; print('apps.dashboard.urls' in sys.modules)"
+    environment = {**os.environ, "FAIRSHARE_VAR": str(tmp_path), "DATABASE_URL": "postgres://nobody@127.0.0.1:1/none"}
+    done = subprocess.run([sys.executable, "-c", said], cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == ["True"], done.stderr[-2_000:]

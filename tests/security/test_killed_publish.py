@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from typing import Any
-from urllib.parse import quote
 
 import pytest
-from django.db import connection
 
-from apps import clock
 from apps.accounts.actor import COMMAND
 from apps.accounts.audit_check import check_chain
 from apps.accounts.models import AuditEvent
@@ -21,33 +14,20 @@ from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.trees import load_tree, load_tree_from_rows
 from apps.priorities.recompute import recompute_stale
 from tests.api.small_site import Site
+from tests.killed_process import work_until_killed
 from tests.worlds import AT
 
-PUBLISH = """
-import sys, django; django.setup()
-from apps.accounts.actor import COMMAND
-from apps.clock import now
-from apps.policies.services import publish_change_set
-publish_change_set(id=int(sys.argv[1]), version=1, at=now(), actor=COMMAND)
-"""
 BEFORE = ("after_close", "after_open", "after_head", "before_commit")
 pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
 
 
 def publish_and_die(change_set: ChangeSet, place: str) -> None:
     """In a process of its own, with SIGKILL at the place."""
-    found = connection.settings_dict
-    login = quote(found["USER"]) + (f":{quote(found['PASSWORD'])}" if found["PASSWORD"] else "")
-    host = quote(str(found["HOST"]), safe="") + (f":{found['PORT']}" if found["PORT"] else "")
-    environment = {
-        **os.environ,
-        "DATABASE_URL": f"postgresql://{login}@{host}/{quote(str(found['NAME']))}",
-        "FAULT": f"policies.publish.{place}:kill",
-        clock.VARIABLE: AT.isoformat(),
-    }
-    command = [sys.executable, "-c", PUBLISH, str(change_set.pk)]
-    process = subprocess.run(command, env=environment, capture_output=True, timeout=100)
-    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
+
+    def publish() -> None:
+        services.publish_change_set(id=change_set.pk, version=1, at=AT, actor=COMMAND)
+
+    work_until_killed(publish, fault=f"policies.publish.{place}:kill")
 
 
 def draft() -> ChangeSet:

@@ -44,20 +44,17 @@ def test_bodies_that_do_not_come_hold_up_nobody(instance: Instance, n: int) -> N
         assert status(ask(instance.port, head("GET", "/sign-in/", "Connection: close"))) == 200  # pages, too
 
 
-def test_a_body_that_comes_too_slowly_is_refused(instance: Instance) -> None:
-    with dribbling(instance.port, slow_posts(instance, 4)) as connections:
+def test_a_body_that_comes_too_slowly_and_a_head_that_does_not_end_are_refused(instance: Instance) -> None:
+    """Both after ten seconds, which pass at the same time."""
+    with connect(instance.port, 60.0) as unended, dribbling(instance.port, slow_posts(instance, 4)) as connections:
+        unended.sendall(b"GET /healthz HTTP/1.1\r\nHost: local")
+        assert_answers(instance)
         answers = [read_to_end(connection) for connection in connections]
+        assert read_to_end(unended)[:12] in (b"", b"HTTP/1.1 408")
     assert [status(answer) for answer in answers] == [408] * 4
     assert {header(answer, "connection") for answer in answers} == {"close"}
     problem = json.loads(answers[1].partition(b"\r\n\r\n")[2])
     assert problem["code"] == "too_slow"
-
-
-def test_a_head_that_does_not_end_is_refused(instance: Instance) -> None:
-    with connect(instance.port, 60.0) as connection:
-        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: local")
-        assert_answers(instance)
-        assert read_to_end(connection)[:12] in (b"", b"HTTP/1.1 408")
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,27 @@ import pytest
 from apps.cli.stack import definitions, supervisor
 from tests.faults.conftest import FirstStart
 from tests.faults.stack import eventually
+from tests.faults.test_import_faults import write_log
 from tests.security.conftest import Instance, start_instance
 from tests.security.wire import ask, connect, dribbling, head, lookup, status
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.deep]
 N_RECORDS = 3_000
+N_IMPORTED = 60_000
+IMPORT = """
+from apps.accounts.actor import COMMAND
+from apps.clock import now
+from apps.usage.services import start_import
+with open({path!r}, "rb") as file:
+    made = start_import(source_slug="stopped", format="swf", file=file, file_name="jobs.swf", makes_source=True,
+        at=now(), actor=COMMAND)
+print("run", made.run_id)
+"""
+COUNTED = """
+SELECT (SELECT count(*) FROM usage_record WHERE source_id = source.id),
+    (SELECT count(DISTINCT job) FROM usage_record WHERE source_id = source.id), sum(jobs)
+FROM usage_source AS source JOIN usage_bucket ON source_id = source.id WHERE slug = 'stopped' GROUP BY source.id
+"""
 
 
 def push(instance: Instance, name: str) -> bytes:
@@ -63,8 +79,37 @@ def test_a_stop_answers_what_has_begun_and_loses_nothing(first_start: FirstStart
         stack.remove()
 
 
+def test_a_stop_during_an_import_hands_it_back_and_each_record_counts_once(first_start: FirstStart) -> None:
+    """No attempt is counted: a worker that was killed, after the 28 s that it has, would have cost one."""
+    instance = start_instance(first_start)
+    stack = instance.stack
+    try:
+        log = stack.var / "jobs.swf"
+        write_log(log, 0, N_IMPORTED)
+        run_id = int(stack.run(IMPORT.format(path=str(log))).split("run ")[1].split()[0])
+        eventually(lambda: state_of(instance, run_id)[2] > 0, "a part of the file is stored")
+        assert stack.signal(signal.SIGTERM) == 0
+        assert [each for each in stack.processes() if " shell " not in each.command] == []
+        stack.start()
+        eventually(lambda: state_of(instance, run_id)[0] == "succeeded", "the import is done")
+        assert state_of(instance, run_id)[1] == 1, "one attempt, before and after the restart together"
+        with stack.connect() as session:
+            counted = session.execute(COUNTED).fetchone()
+        assert counted == (N_IMPORTED, N_IMPORTED, float(N_IMPORTED))
+    finally:
+        stack.remove()
+
+
 def test_the_stack_waits_for_its_web_server_and_ends_within_30_seconds() -> None:
     assert definitions.STOP_S < supervisor.STOPPING_S <= 30
+
+
+def state_of(instance: Instance, run_id: int) -> tuple[str, int, int]:
+    """State, attempts and progress of a run."""
+    with instance.stack.connect() as session:
+        row = session.execute("SELECT state, attempts, progress_done FROM runs_run WHERE id = %s", [run_id]).fetchone()
+    assert row is not None
+    return str(row[0]), int(str(row[1])), int(str(row[2]))
 
 
 def _is_acknowledged(answer: Future[bytes]) -> bool:

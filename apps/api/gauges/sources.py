@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from django.db.models import Sum
 from prometheus_client.core import Metric
@@ -12,6 +13,7 @@ from apps import clock
 from apps.accounts.actor import SYSTEM
 from apps.api.gauges.family import counter, gauge
 from apps.priorities.selectors import count_unmapped_by_source
+from apps.usage import lateness as late
 from apps.usage.models import Source, SourceDay
 
 _UNMAPPED_EVERY_S = 300  # this one reads buckets: not at every scrape
@@ -31,7 +33,7 @@ def _ages(sources: list[Source], now_s: float) -> Iterator[Metric]:
     lag = gauge("fairshare_source_lag_seconds", "Since the end of the last job heard of", "source")
     silent = gauge("fairshare_source_silent_seconds", "Since it last sent anything", "source")
     rhythm = gauge("fairshare_source_expected_seconds", "How often it should send, where that was said", "source")
-    lateness = gauge("fairshare_source_lateness_ratio", "Silence by rhythm: above 1 is late", "source")
+    lateness = gauge("fairshare_source_lateness_ratio", "Age of the newest record by rhythm: above 2 is late", "source")
     for source in sources:
         label = [source.slug]
         records.add_metric(label, source.n_records)
@@ -41,7 +43,7 @@ def _ages(sources: list[Source], now_s: float) -> Iterator[Metric]:
         silent.add_metric(label, now_s - since.timestamp())
         if source.expected_every_s:
             rhythm.add_metric(label, source.expected_every_s)
-            lateness.add_metric(label, (now_s - since.timestamp()) / source.expected_every_s)
+            lateness.add_metric(label, late.lateness(source, datetime.fromtimestamp(now_s, UTC)) or 0.0)
     yield from (records, lag, silent, rhythm, lateness)
 
 

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from apps.api.authentication import ANY, Scopes
 from apps.api.v1.lists import list_of, listed
 from apps.engine.algorithms import Algorithm, Parameter, all_algorithms, brought_algorithms, read_algorithm
-from apps.engine.analysis.measured import measured_operators
+from apps.engine.analysis.measured import measured_algorithms, measured_operators
 from apps.engine.decay import LAWS, Law
 from apps.engine.operators import Operator, all_operators, brought_operators
 
@@ -67,6 +67,9 @@ class AlgorithmSerializer(serializers.Serializer[Any]):
     fields = serializers.ListField(child=serializers.CharField(), help_text="Told of each entry")  # type: ignore[assignment]
     takes_inherit = serializers.BooleanField(help_text="Whether shares may be inherited")
     properties = PropertiesSerializer(help_text="What is declared to hold with the defaults")
+    measured = PropertiesSerializer(
+        allow_null=True, help_text="What no small tree disproved, with the defaults; null for one of ours"
+    )
     package = serializers.CharField(allow_null=True, help_text="That brings it; null for one of ours")
 
 
@@ -133,12 +136,14 @@ def law_json(law: Law) -> dict[str, Any]:
 
 def algorithm_json(algorithm: Algorithm) -> dict[str, Any]:
     properties = algorithm.properties(read_algorithm(algorithm.name))
+    measured = measured_algorithms().get(algorithm.name)
     return {
         **{name: getattr(algorithm, name) for name in ("name", "label", "formula", "component", "reference")},
         "parameters": [_parameter_json(parameter) for parameter in algorithm.parameters],
         "fields": list(algorithm.fields),
         "takes_inherit": algorithm.takes_inherit,
         "properties": PropertiesSerializer(properties).data,
+        "measured": None if measured is None else PropertiesSerializer(measured).data,
         "package": brought_algorithms().package.get(algorithm.name),
     }
 

@@ -40,7 +40,7 @@ READ_WRITE: Scopes = {
 }
 IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="Its ETag", required=True)
 _TAG = re.compile(r'(?:W/)?"([^"]{1,80})"')
-_ENTRY: dict[str, Any] = {"max_length": 9000, "help_text": "Its uid, or its path"}
+ENTRY: dict[str, Any] = {"max_length": 9000, "help_text": "Its uid, or its path"}
 _PACES = ("ahead", "behind", "on", "idle", "not_begun", "unknown")
 
 
@@ -61,7 +61,7 @@ class AllocationSerializer(serializers.Serializer[Any]):
 
 
 class NewAllocationSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(**_ENTRY)
+    entry = serializers.CharField(**ENTRY)
     starts_on = serializers.DateField()
     ends_on = serializers.DateField()
     core_h = serializers.FloatField(min_value=0, max_value=giving.MOST_CORE_H)
@@ -79,7 +79,7 @@ class ReasonFilterSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=LONGEST_TEXT)
 
 
-class _DaysSerializer(serializers.Serializer[Any]):
+class DaysSerializer(serializers.Serializer[Any]):
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         """`from` is no name that Python lets a class have."""
         days = {"from": "First day", "to": "Last day"}
@@ -89,24 +89,24 @@ class _DaysSerializer(serializers.Serializer[Any]):
         return {**super().get_fields(), **more}
 
 
-class AllocationFilterSerializer(_DaysSerializer):
-    entry = serializers.CharField(**_ENTRY, required=False)
+class AllocationFilterSerializer(DaysSerializer):
+    entry = serializers.CharField(**ENTRY, required=False)
     below = serializers.BooleanField(required=False, default=False, help_text="Also of what lies below it")
     cursor = serializers.CharField(required=False, default="", allow_blank=True)
 
 
-class TableFilterSerializer(_DaysSerializer):
-    of = serializers.CharField(**_ENTRY, required=False, default="/")
+class TableFilterSerializer(DaysSerializer):
+    of = serializers.CharField(**ENTRY, required=False, default="/")
     cursor = serializers.CharField(required=False, default="", allow_blank=True)
 
 
-class ConversionFilterSerializer(_DaysSerializer):
-    of = serializers.CharField(**_ENTRY, required=False, default="/")
+class ConversionFilterSerializer(DaysSerializer):
+    of = serializers.CharField(**ENTRY, required=False, default="/")
     rest = serializers.ChoiceField(RESTS, required=False, default="spread")
 
 
 class NewDraftSerializer(serializers.Serializer[Any]):
-    of = serializers.CharField(**_ENTRY, required=False, default="/")
+    of = serializers.CharField(**ENTRY, required=False, default="/")
     starts_on = serializers.DateField()
     ends_on = serializers.DateField()
     rest = serializers.ChoiceField(RESTS, required=False, default="spread")
@@ -189,8 +189,8 @@ class AllocationListView(APIView):
     def get(self, request: Request, policy: str) -> Response:
         """Those of entries that I see, by path; with `from` and `to` those that have a day between them."""
         given, at, actor = asked(AllocationFilterSerializer, request), clock.now(), actor_of(request)
-        entry = _entry(request, policy, given["entry"]) if "entry" in given else None
-        period = _period(given, usual=Period(FIRST_DAY, LAST_DAY))
+        entry = asked_entry(request, policy, given["entry"]) if "entry" in given else None
+        period = asked_period(given, usual=Period(FIRST_DAY, LAST_DAY))
         found = giving.list_allocations(
             policy_slug=policy, entry_uid=entry, below=given["below"], period=period, at=at, actor=actor, sight=see
         )
@@ -205,7 +205,7 @@ class AllocationListView(APIView):
     def post(self, request: Request, policy: str) -> Response:
         """Promise core-hours. Given from above an entry; more than there is isn't refused, the table flags it."""
         given, at, actor = sent(NewAllocationSerializer, request), clock.now(), actor_of(request)
-        entry = _entry(request, policy, given.pop("entry"))
+        entry = asked_entry(request, policy, given.pop("entry"))
         made = giving.give_allocation(policy_slug=policy, entry_uid=entry, **given, at=at, actor=actor, sight=see)
         return _answer(request, policy, made.uid, 201)
 
@@ -257,8 +257,8 @@ class AllocationTableView(APIView):
         """A group, its children, and what below them was promised something: handed out, kept, expected, delivered."""
         given = asked(TableFilterSerializer, request)
         table: AllocationTable = get_allocation_table(
-            policy_slug=policy, of=_entry(request, policy, given["of"]), period=_period(given, usual=_this_year()),
-            zone=zone(), cursor=given["cursor"] or None, actor=actor_of(request),
+            policy_slug=policy, of=asked_entry(request, policy, given["of"]), zone=zone(),
+            period=asked_period(given, usual=this_year()), cursor=given["cursor"] or None, actor=actor_of(request),
         )  # fmt: skip
         return Response(AllocationTableSerializer(table).data)
 
@@ -273,8 +273,8 @@ class AllocationSharesView(APIView):
         """What the children of an entry are promised, as shares; nothing is saved."""
         given = asked(ConversionFilterSerializer, request)
         found = get_conversion(
-            policy_slug=policy, parent_uid=_entry(request, policy, given["of"]), rest=given["rest"], zone=zone(),
-            period=_period(given, usual=_this_year()), at=clock.now(), actor=actor_of(request), sight=see,
+            policy_slug=policy, parent_uid=asked_entry(request, policy, given["of"]), rest=given["rest"], zone=zone(),
+            period=asked_period(given, usual=this_year()), at=clock.now(), actor=actor_of(request), sight=see,
         )  # fmt: skip
         return Response(ConversionSerializer(found).data)
 
@@ -283,7 +283,7 @@ class AllocationSharesView(APIView):
         """The same as a draft. A period that is still to come takes effect on its first day."""
         given = sent(NewDraftSerializer, request)
         draft = draft_shares(
-            policy_slug=policy, parent_uid=_entry(request, policy, given["of"]), rest=given["rest"], zone=zone(),
+            policy_slug=policy, parent_uid=asked_entry(request, policy, given["of"]), rest=given["rest"], zone=zone(),
             period=period_of(given["starts_on"], given["ends_on"], "starts_on", "ends_on"), at_end=given["at_end"],
             reason=given["reason"], at=clock.now(), actor=actor_of(request), sight=see,
         )  # fmt: skip
@@ -314,7 +314,7 @@ def period_of(starts_on: date, ends_on: date, first: str = "from", last: str = "
     return Period(starts_on, ends_on)
 
 
-def _period(given: dict[str, Any], *, usual: Period) -> Period:
+def asked_period(given: dict[str, Any], *, usual: Period) -> Period:
     return period_of(given.get("from", usual.starts_on), given.get("to", usual.ends_on))
 
 
@@ -322,11 +322,11 @@ def _refusal(where: str, message: str) -> Invalid:
     return Invalid(f"{where} {message}.", fields=[FieldProblem(where, message)])
 
 
-def _this_year() -> Period:
+def this_year() -> Period:
     return whole_year(day_of(clock.now(), zone()))
 
 
-def _entry(request: Request, policy_slug: str, text: str) -> UUID:
+def asked_entry(request: Request, policy_slug: str, text: str) -> UUID:
     """An entry by uid or path, if the caller sees it."""
     actor = actor_of(request)
     policy = get_policy(slug=policy_slug, actor=actor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, ClassVar
 
+from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -13,12 +14,14 @@ from rest_framework.views import APIView
 
 from apps import clock
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
+from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
 from apps.api.v1.federation_shapes import MANAGE
 from apps.api.v1.lists import asked, list_of, listed
 from apps.federation.conditions import Condition
 from apps.federation.grid import MOST_LEVELS, Grid, GridRow, load_grid
 from apps.federation.grid_sites import Unasked
 from apps.federation.peers import Direction, list_peers
+from apps.figures.flow import grid_flow
 
 
 class PeerSerializer(serializers.Serializer[Any]):
@@ -47,6 +50,11 @@ class GridFilterSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(max_length=64)
     entry = serializers.CharField(max_length=9000, default="/", help_text="Its path")
     levels = serializers.IntegerField(min_value=1, max_value=MOST_LEVELS, default=1, help_text="Below the entry")
+
+
+class GridFlowFilterSerializer(FigureFilterSerializer):
+    policy = serializers.CharField(max_length=64)
+    entry = serializers.CharField(max_length=9000, default="/", help_text="Its path")
 
 
 class GridSiteSerializer(serializers.Serializer[Any]):
@@ -123,6 +131,17 @@ class GridView(APIView):
             actor=actor_of(request),
         )  # fmt: skip
         return Response(GridSerializer(_told(found)).data)
+
+
+class GridFlowView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ})}
+
+    @extend_schema(operation_id="get_grid_flow", parameters=[GridFlowFilterSerializer], responses=FIGURE_ANSWERS)
+    def get(self, request: Request) -> HttpResponseBase:
+        """The Sankey diagram of the grid view: core-hours from each site to each child of the entry."""
+        given = asked(GridFlowFilterSerializer, request)
+        found = load_grid(policy_slug=given["policy"], entry=given["entry"], at=clock.now(), actor=actor_of(request))
+        return figure_response(request, grid_flow(found))
 
 
 def _told(found: Grid) -> dict[str, Any]:

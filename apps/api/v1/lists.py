@@ -47,7 +47,9 @@ def decode_cursor(text: str, kind: type[Place]) -> Place:
 
 def asked(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
     """What stands behind the question mark, checked; unknown names are refused, because a typo would be ignored."""
-    return _checked(kind, request.query_params.dict())
+    lists = [name for name, field in kind().fields.items() if isinstance(field, serializers.ListField)]
+    several = {name: request.query_params.getlist(name) for name in lists if name in request.query_params}
+    return _checked(kind, {**request.query_params.dict(), **several})
 
 
 def sent(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from rest_framework.request import Request
 from apps.accounts.intern import AccountKey
 from apps.api.errors import Refusal
 from apps.errors import FieldProblem
+from apps.policies.columns import TreeColumns
 from apps.priorities.map_rights import MapRights
-from apps.priorities.mapping import UNMAPPED
+from apps.priorities.mapping import UNMAPPED, reach_of
 from apps.priorities.mapping_changes import MOST_ASSIGNED, MOST_RULES, Plan
 from apps.priorities.rules import KINDS, LONGEST_SUFFIX, MOST_SHARES, Rule
 from apps.priorities.selectors.mapping import RuleLine, UnmappedLine
@@ -127,6 +128,10 @@ class MappingRuleSerializer(serializers.Serializer[Any]):
     suffix = serializers.CharField()
     shares = serializers.FloatField()
     archive_after_idle_days = serializers.IntegerField(allow_null=True)
+    reach = serializers.UUIDField(
+        allow_null=True, help_text="The entry below which it takes accounts from others; null: the whole policy"
+    )
+    reach_path = serializers.CharField(allow_null=True)
     accounts = serializers.IntegerField(help_text="That it decides about now")
     core_s = serializers.FloatField(help_text="What these used in the last 30 days")
 
@@ -232,9 +237,19 @@ def stated_json(rule: Rule) -> dict[str, Any]:
 
 def rule_json(rights: MapRights, line: RuleLine, rule: Rule) -> dict[str, Any]:
     path = None if line.target is None else rights.tree.path(line.target)
+    reach = None if line.target is None else reach_of(rights.tree, rule, line.target)
     return {
-        "position": line.at + 1, **stated_json(rule), "path": path, "accounts": line.n_accounts, "core_s": line.core_s,
+        "position": line.at + 1, **stated_json(rule), "path": path, **reach_json(rights.tree, reach),
+        "accounts": line.n_accounts, "core_s": line.core_s,
     }  # fmt: skip
+
+
+def reach_json(tree: TreeColumns, reach: int | None) -> dict[str, str | None]:
+    """Of a rule: the entry below which it takes accounts, None for the whole policy. It lies above what a rule is for,
+    so that everybody who sees the rule's entry sees it."""
+    if reach is None:
+        return {"reach": None, "reach_path": None}
+    return {"reach": str(tree.uuid(reach)), "reach_path": tree.path(reach)}
 
 
 def account_json(key: AccountKey) -> dict[str, str]:

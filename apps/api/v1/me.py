@@ -14,8 +14,10 @@ from apps.api.authentication import SELF_READ, Scopes, actor_of
 from apps.api.v1.lists import asked
 from apps.api.v1.moments import MomentSerializer, moment_of
 from apps.api.v1.priorities import AlgorithmField, NumberField
+from apps.api.v1.records import serializer_of
 from apps.api.v1.sentences import SaidSerializer
 from apps.api.v1.walks import WalkStepSerializer
+from apps.priorities.operators.records import PathJob
 from apps.priorities.outlooks import outlook_of
 from apps.priorities.selectors.myself import explain_me, tell_me
 
@@ -71,6 +73,9 @@ class MyExplanationSerializer(MyAccountSerializer):
     key = serializers.CharField(allow_null=True)
     usage_s = serializers.FloatField(help_text="In the policy's metric, after aging")
     steps = MyStepSerializer(many=True)
+    smallest_job = serializer_of(PathJob)(
+        allow_null=True, help_text="That shows in the vector; null where nothing is rounded"
+    )
     number = SaidSerializer(allow_null=True, help_text="What the scheduler gets, and how it is made")
 
 

@@ -14,13 +14,16 @@ from rest_framework.views import APIView
 from apps import clock
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
 from apps.api.v1.lists import asked, decode_cursor, encode_cursor
+from apps.api.v1.mapping_shapes import reach_json
 from apps.api.v1.moments import moment_of
 from apps.api.v1.tree import EntrySerializer, entry_of
 from apps.policies.models import ChangeSet
 from apps.policies.revision_diff import EntryDifference
 from apps.policies.selectors import get_policy
+from apps.priorities.rulebook import member_rules
 from apps.priorities.selectors import HistoryLine, diff_revisions, get_entry_history, open_view
 from apps.priorities.selectors.differences import Correction
+from apps.priorities.selectors.rows import PolicyView
 
 READ: Scopes = {"GET": frozenset({POLICIES_READ})}
 
@@ -128,11 +131,26 @@ class HistoryLineSerializer(serializers.Serializer[Any]):
         return _changes(line.fields)
 
 
+class MemberRuleSerializer(serializers.Serializer[Any]):
+    source = serializers.CharField(help_text="A source's slug")  # type: ignore[assignment]  # a field of this name
+    group = serializers.CharField()
+    fqan = serializers.CharField()
+    people = serializers.CharField(help_text="A group of sign-in")
+    shares = serializers.FloatField()
+    kind = serializers.CharField()
+    archive_after_days = serializers.IntegerField(allow_null=True)
+    reach = serializers.UUIDField(
+        allow_null=True, help_text="The entry below which it takes accounts from others; null: the whole policy"
+    )
+    reach_path = serializers.CharField(allow_null=True)
+
+
 class EntryDetailSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField()
     revision = serializers.IntegerField()
     as_of = serializers.DateTimeField(allow_null=True)
     entry = EntrySerializer(allow_null=True, help_text="null when it is archived")
+    member_rules = MemberRuleSerializer(many=True, help_text="By which accounts become its children")
     history = HistoryLineSerializer(many=True, help_text="Newest first; of a move the names of both parents")
     next = serializers.CharField(allow_null=True)
 
@@ -153,17 +171,23 @@ class EntryDetailView(APIView):
         before = None if cursor is None else decode_cursor(cursor, int)
         history = get_entry_history(policy_slug=policy, uid=entry, before=before, actor=actor)
         view = open_view(policy_slug=policy, actor=actor, at=at)
-        shown = None if history.is_archived and at is None else entry_of(view, view.require(entry))
+        i = None if history.is_archived and at is None else view.require(entry)
         return Response(
             {
                 "policy": view.policy.slug,
                 "revision": view.revision,
                 "as_of": view.as_of,
-                "entry": shown,
+                "entry": None if i is None else entry_of(view, i),
+                "member_rules": [] if i is None else _member_rules(view, i),
                 "history": HistoryLineSerializer(history.lines, many=True).data,
                 "next": None if history.next_before is None else encode_cursor(history.next_before),
             }
         )
+
+
+def _member_rules(view: PolicyView, i: int) -> list[dict[str, Any]]:
+    found = member_rules(view.policy, view.tree, i)
+    return [{**rule.to_json(), **reach_json(view.tree, reach)} for rule, reach in found]
 
 
 def _changes(fields: Any) -> list[dict[str, Any]]:

@@ -48,4 +48,5 @@ def promise_core_hours(grid: Grid, uid_of: Callable[[str], UUID], *, at: datetim
         promise(name, core_h, half_year)
     for path, part in _WITHIN.items():
         promise(path, amounts[path.partition("/")[0]] * part, half_year)
+    promise("climate/seasonal", 15_000, Period(today.replace(day=1), today.replace(day=1) + 60 * DAY))
     promise("training", 5_000, Period(first, today + 20 * DAY))

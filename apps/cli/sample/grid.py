@@ -10,6 +10,7 @@ from typing import Any
 POLICY_SLUG = "nordgrid"
 POLICY_NAME = "Nordgrid"
 NAMESPACE = "nordgrid"
+MOUNTED = "neutrinos"  # this organisation maintains its projects itself, in a policy of its own
 SEED = 20_050_120
 
 
@@ -93,15 +94,18 @@ class Behaviour:
     last_day: int = 10_000
     late_factor: float | None = None  # from `late_from_day` on
     late_from_day: int = 10_000
+    follows_projects: bool = True  # its projects keep to their shares
 
 
 # Day 0 is the first of 92. Everybody else follows the target, with noise.
 STORY: dict[str, Behaviour] = {
+    "climate": Behaviour(follows_projects=False),  # the seasonal forecast is behind: its lead asks for more
     "lattice-qcd": Behaviour(factor=1.0, late_factor=2.1, late_from_day=68),  # over its share for three weeks
     "radio-sky": Behaviour(last_day=-1),  # idle: its telescope is being repaired
     "gravity-waves": Behaviour(factor=0.5, first_day=83),  # the newcomer: started nine days ago
-    "genomics": Behaviour(factor=0.75),
+    "genomics": Behaviour(factor=0.75, follows_projects=False),
     "training": Behaviour(factor=0.2),
+    MOUNTED: Behaviour(factor=0.7),  # its people work at another site, too
 }
 
 
@@ -115,12 +119,23 @@ class Grid:
     def vo_shares(self) -> dict[str, int]:
         return {name: shares for name, shares, _ in _VOS}
 
-    def root(self) -> dict[str, Any]:
-        """The share tree as a nested document."""
-        return {"name": POLICY_NAME, "kind": "grid", "shares": 1, "children": [self._vo(*vo) for vo in _VOS]}
+    def project_shares(self, vo: str) -> dict[str, int]:
+        """Each project has ten shares more than the next one."""
+        projects = next(projects for name, _, projects in _VOS if name == vo)
+        return {project: 10 * (len(projects) - i) for i, project in enumerate(projects)}
 
-    def _vo(self, name: str, shares: int, projects: tuple[str, ...]) -> dict[str, Any]:
-        children = [self._project(name, project, 10 * (len(projects) - i)) for i, project in enumerate(projects)]
+    def root(self) -> dict[str, Any]:
+        """The share tree as a nested document; what is below `MOUNTED` comes from its own authority."""
+        return {
+            "name": POLICY_NAME,
+            "kind": "grid",
+            "shares": 1,
+            "children": [self._vo(name, shares) for name, shares, _ in _VOS],
+        }
+
+    def _vo(self, name: str, shares: int) -> dict[str, Any]:
+        own = {} if name == MOUNTED else self.project_shares(name)
+        children = [self._project(name, project, n) for project, n in own.items()]
         return {"name": name, "kind": "vo", "shares": shares, "children": children}
 
     def _project(self, vo: str, project: str, shares: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -36,9 +37,11 @@ def jobs(grid: Grid, *, end_at: datetime) -> Iterator[SampleJob]:
     rng = random.Random(SEED + 1)
     begin_at = end_at - timedelta(days=DAYS)
     cores = [site.cores for site in SITES]
+    parts = _parts(grid)
     number = 1000
     for day in range(DAYS):
-        weights = [_appetite(grid, member, day) for member in grid.members]
+        factors = {vo: _factor(STORY.get(vo, Behaviour()), day) for vo in grid.vo_shares}
+        weights = [part * factors[member.vo] for member, part in zip(grid.members, parts, strict=True)]
         weekend = (begin_at + timedelta(days=day)).weekday() >= 5
         n_jobs = int(_JOBS_A_DAY * (0.55 if weekend else 1.0))
         members = rng.choices(grid.members, weights=weights, k=n_jobs)
@@ -52,15 +55,30 @@ def jobs(grid: Grid, *, end_at: datetime) -> Iterator[SampleJob]:
                 yield job
 
 
-def _appetite(grid: Grid, member: Member, day: int) -> float:
-    """Expected part of the day's work: the organisation's share, split by its members' appetites, bent by the story."""
-    behaviour = STORY.get(member.vo, Behaviour())
+def _factor(behaviour: Behaviour, day: int) -> float:
+    """How much of its target an organisation uses on a day of the story."""
     if not behaviour.first_day <= day <= behaviour.last_day:
         return 0.0
     late = behaviour.late_factor is not None and day >= behaviour.late_from_day
-    factor = behaviour.late_factor if late and behaviour.late_factor is not None else behaviour.factor
-    fellows = sum(other.appetite for other in grid.members if other.vo == member.vo)
-    return grid.vo_shares[member.vo] * factor * member.appetite / fellows
+    return behaviour.late_factor if late and behaviour.late_factor is not None else behaviour.factor
+
+
+def _parts(grid: Grid) -> list[float]:
+    """Of each member: the organisation's shares, split by shares of projects and then by the appetites of people;
+    where projects don't keep to their shares, by appetites alone."""
+    appetites: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for one in grid.members:
+        for project in ("", one.project):
+            appetites[one.vo, project] += one.appetite
+    parts = []
+    for one in grid.members:
+        if STORY.get(one.vo, Behaviour()).follows_projects:
+            shares = grid.project_shares(one.vo)
+            part = shares[one.project] / sum(shares.values()) * one.appetite / appetites[one.vo, one.project]
+        else:
+            part = one.appetite / appetites[one.vo, ""]
+        parts.append(grid.vo_shares[one.vo] * part)
+    return parts
 
 
 def _job(

@@ -1,11 +1,13 @@
-"""Put the sample grid into an empty installation: people, policy with a past, usage of three months, priorities."""
+"""Put the sample grid into an empty installation: people, policy with a past, usage, decisions."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -13,19 +15,24 @@ from django.db import transaction
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, User
 from apps.accounts.services import make_user
+from apps.cli.sample import backlog, federation
 from apps.cli.sample.core_hours import promise_core_hours
+from apps.cli.sample.decisions import connect_programs, on, put_decisions, refund
 from apps.cli.sample.grid import NAMESPACE, POLICY_NAME, POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
 from apps.cli.stack.first_run import password_for
 from apps.errors import Conflict
+from apps.federation.models import Mount
+from apps.notices.evaluating import evaluate
+from apps.policies.delegation import give_grant
+from apps.policies.imports import import_policy
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import change_shares, make_policy, publish_document
 from apps.policies.trees import load_tree
 from apps.priorities.recompute import request_recompute
 from apps.priorities.rules import Rule
+from apps.priorities.series.runs import ask_for_series
 from apps.priorities.services import set_rules
-from apps.runs.services import work_run_now
 from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
@@ -44,12 +51,14 @@ class Person:
     username: str
     first_name: str
     last_name: str
-    authority_of: str = ""
+    role: str = ""
+    entry: str = ""
 
 
 PEOPLE = (
     Person("admin", "Astrid", "Lund"),
-    Person("maria", "Maria", "Hedin", authority_of="/climate"),
+    Person("maria", "Maria", "Hedin", Grant.Role.MANAGER, "/climate"),
+    Person("ingrid", "Ingrid", "Sand", Grant.Role.LEAD, "/climate/seasonal"),
     Person("kimberg", "Kim", "Berg"),
 )
 
@@ -65,13 +74,22 @@ def load_sample(*, at: datetime) -> None:
     grid = Grid()
     with transaction.atomic():
         people = {person.username: _user(person, at=at) for person in PEOPLE}
-        admin = Actor(user=people["admin"], via="command")
-        _publish_past(grid, at=at, admin=admin)
-        _give_authority(people, at=at, admin=people["admin"])
+        admin, manager = (Actor(user=people[name], via="command") for name in ("admin", "maria"))
+        mount = _publish_first(grid, at=at, admin=admin)
+        _give_roles(at=at, admin=admin)
+        _publish_since(grid, mount, at=at, admin=admin, manager=manager)
         promise_core_hours(grid, _uid, at=at, admin=admin)
         _send_usage(jobs(grid, end_at=at), at=at)
         Account.objects.filter(namespace=NAMESPACE, user_name="kimberg").update(person=people["kimberg"])
-    work_run_now(request_recompute(policy_slug=POLICY_SLUG, at=at, actor=COMMAND).pk)
+        backlog.import_backlog(at=at, admin=admin)
+        backlog.attach_robots(_uid, at=at, admin=admin, manager=manager)
+        federation.subscribe_to_site(at=at, begins=federation.begins_at(at), admin=admin)
+        federation.publish_own(at=at, admin=people["admin"])
+        put_decisions(people, _uid, at=at)
+        connect_programs(people, _uid, at=at)
+    backlog.work_at(request_recompute(policy_slug=POLICY_SLUG, at=at, actor=COMMAND).pk, at)
+    ask_for_series(Policy.objects.get(slug=POLICY_SLUG), at=at)  # takes seconds: the first work of the workers
+    evaluate(at=at)
 
 
 def _user(person: Person, *, at: datetime) -> User:
@@ -91,8 +109,8 @@ def _user(person: Person, *, at: datetime) -> User:
     return user
 
 
-def _publish_past(grid: Grid, *, at: datetime, admin: Actor) -> None:
-    """Four revisions: empty, the first division, a cut after a round of allocations, and a newcomer."""
+def _publish_first(grid: Grid, *, at: datetime, admin: Actor) -> Mount:
+    """Empty, the first division, a mount, a cut after a round of allocations."""
     begin_at = at - timedelta(days=DAYS)
     make_policy(slug=POLICY_SLUG, name=POLICY_NAME, at=begin_at, actor=admin, is_sample=True)
     whole = grid.root()
@@ -106,19 +124,14 @@ def _publish_past(grid: Grid, *, at: datetime, admin: Actor) -> None:
         at=begin_at + timedelta(minutes=10),
         actor=admin,
     )
+    begins = federation.begins_at(at)
+    mount = federation.mount_vo(at=begin_at + timedelta(minutes=15), begins=begins, admin=admin)
     change_shares(
         policy_slug=POLICY_SLUG,
         entry_uid=_uid(f"/{_CUT[0]}"),
         shares=cut_to,
         reason="Autumn round: one project of lattice QCD has ended.",
         at=begin_at + timedelta(days=61, hours=9, minutes=12),
-        actor=admin,
-    )
-    publish_document(
-        policy_slug=POLICY_SLUG,
-        document={"policy": POLICY_SLUG, "root": whole},
-        reason="Gravitational waves join the grid.",
-        at=begin_at + timedelta(days=82, hours=13, minutes=40),
         actor=admin,
     )
     rule = Rule(
@@ -128,21 +141,51 @@ def _publish_past(grid: Grid, *, at: datetime, admin: Actor) -> None:
         suffix="/{group}/{project}/{user}",
     )
     set_rules(policy_slug=POLICY_SLUG, rules=[rule], at=begin_at + timedelta(minutes=20), actor=admin)
+    return mount
 
 
-def _give_authority(people: dict[str, User], *, at: datetime, admin: User) -> None:
-    policy = Policy.objects.get(slug=POLICY_SLUG)
+def _publish_since(grid: Grid, mount: Mount, *, at: datetime, admin: Actor, manager: Actor) -> None:
+    """Two refunds, the mount's new version between them, a newcomer."""
+    refund(
+        _uid("/genomics/assembly"), 1_200, at=on(at, 21, 11, 15), reason="Refund after the failure at Linköping.",
+        note="The file system failed: 38 jobs are run again", actor=admin,
+    )  # fmt: skip
+    federation.take_document(mount, at=federation.begins_at(at) + timedelta(days=74))
+    refund(
+        _uid("/climate/seasonal"), 300, at=on(at, 13, 9, 40), reason="Refund for a forecast with wrong input data.",
+        note="The forecast is run again", actor=manager,
+    )  # fmt: skip
+    _admit(grid.root(), at=on(at, 10, 13, 40), admin=admin)
+    federation.take_document(mount, at=at)
+
+
+def _admit(whole: dict[str, Any], *, at: datetime, admin: Actor) -> None:
+    """The newcomer as a file that leaves out all others."""
+    newcomer = [vo for vo in whole["children"] if vo["name"] == _NEWCOMER]
+    import_policy(
+        policy_slug=POLICY_SLUG,
+        format="json",
+        content=json.dumps({"root": {**whole, "children": newcomer}}).encode(),
+        keep_missing=True,
+        publish=True,
+        reason="Gravitational waves join the grid.",
+        at=at,
+        actor=admin,
+    )
+
+
+def _give_roles(*, at: datetime, admin: Actor) -> None:
     for person in PEOPLE:
-        if person.authority_of:
-            Grant.objects.create(
-                policy=policy,
-                entry_uid=_uid(person.authority_of),
-                user=people[person.username],
-                role=Grant.Role.MANAGER,
-                verbs=list(VERBS_OF_ROLE[Grant.Role.MANAGER]),
-                reason="Speaks for the organisation in the allocation committee.",
-                granted_by=admin,
-                created_at=at,
+        if person.role:
+            give_grant(
+                policy_slug=POLICY_SLUG,
+                entry_uid=_uid(person.entry),
+                username=person.username,
+                role=person.role,
+                reason="Speaks for it in the allocation committee.",
+                expires_at=None,
+                at=at - timedelta(days=60),
+                actor=admin,
             )
 
 

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import hashlib
 import io
+import logging
 import os
 import sys
 from pathlib import Path
@@ -27,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
     django.setup()
+    logging.getLogger("apps").setLevel(logging.WARNING)  # the log of a first start is kept short
     try:
         call_command("check", stdout=io.StringIO())  # misconfiguration stops the start here, with its id
         call_command("migrate", interactive=False, verbosity=0)

@@ -17,8 +17,6 @@ from apps.dashboard.figures.bullet import Tolerance
 
 F8 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-STEPS = (0.01, 0.02, 0.04, 0.06, 0.10, 0.20, 0.40, 0.60, 1.0)  # whose halves are short to write
-_OUTLIER = 2.5  # a panel that needs so much more than the next one gets a scale of its own
 _LABELS = 3
 
 
@@ -104,24 +102,6 @@ class Panel:
     along: tuple[Tick, ...]
     end: tuple[float, float] | None
     state: str
-
-
-def scale_of(actual: F8, target: F8, tolerance: Tolerance) -> float:
-    """The smallest step that holds all of one panel."""
-    needed = [0.0]
-    for value, slack in ((actual, False), (target, True)):
-        known = value[np.isfinite(value)]
-        if known.size:
-            most = float(known.max())
-            needed.append(most + tolerance.around(most) if slack else most)
-    return next((step for step in STEPS if step >= max(needed) - 1e-12), 1.0)
-
-
-def shared_scales(steps: Sequence[float]) -> tuple[list[float], float]:
-    """The scale of each panel of a group, and the one that is shared: a single giant doesn't flatten the others."""
-    ordered = [*sorted(steps, reverse=True), 0.0, 0.0]
-    common = ordered[1] if 0 < _OUTLIER * ordered[1] < ordered[0] else ordered[0]
-    return [step if step > common else common for step in steps], common
 
 
 def draw(

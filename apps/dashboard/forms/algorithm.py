@@ -12,7 +12,8 @@ from django.utils.translation import gettext as _
 from apps.dashboard.algorithm_words import typed
 from apps.engine.algorithms import Algorithm, Parameter, read_algorithm
 from apps.engine.errors import BadParameter
-from apps.engine.operators import all_operators
+from apps.priorities.operators.records import OperatorChoice
+from apps.priorities.operators.selectors import choices_for
 
 _LONGEST = 64
 
@@ -29,6 +30,12 @@ class ParameterField:
     suggestions: Sequence[str]
     is_number: bool
     error: str = ""
+    operators: Sequence[OperatorChoice] = ()  # each with its sentence; any other one is typed as `operator_named`
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the value is one of the operators that can be picked."""
+        return self.value in [operator.name for operator in self.operators]
 
     @property
     def html_id(self) -> str:
@@ -54,6 +61,8 @@ def unbound(algorithm: Algorithm, current: Mapping[str, Any]) -> ParametersForm:
 def bound(algorithm: Algorithm, data: Mapping[str, Any]) -> ParametersForm:
     """As somebody typed it; a field left empty takes its default, or nothing where it doesn't apply."""
     given = {one.name: str(data.get(one.name, "")).strip()[:_LONGEST] for one in algorithm.parameters}
+    if "operator" in given:
+        given["operator"] = str(data.get("operator_named", "")).strip()[:_LONGEST] or given["operator"]
     filled = {one.name: _read(one, given[one.name]) for one in algorithm.parameters if given[one.name]}
     settings, place, message = None, "", ""
     try:
@@ -73,8 +82,11 @@ def _typed(parameter: Parameter, settings: Mapping[str, Any]) -> str:
 
 def _read(parameter: Parameter, text: str) -> Any:
     """A number where one is wanted; a decimal comma is one too. What isn't stays text, for the registry to refuse."""
-    if not _is_number(parameter):
-        return text
+    return read_number(text) if _is_number(parameter) else text
+
+
+def read_number(text: str) -> Any:
+    """A number as people type it; what isn't one stays text."""
     plain = text.replace("\u00a0", "").replace(" ", "")
     if plain.count(",") == 1 and "." not in plain:
         plain = plain.replace(",", ".")
@@ -107,13 +119,11 @@ def _field(parameter: Parameter, value: str, error: str = "") -> ParameterField:
         suggestions=() if closed else _suggestions(parameter),
         is_number=_is_number(parameter),
         error=error[:1].upper() + error[1:] + "." if error else "",
+        operators=choices_for({"operator": ""}) if parameter.name == "operator" else (),
     )
 
 
 def _suggestions(parameter: Parameter) -> Sequence[str]:
-    """Operators come in families, and packages add some: a few of each can be picked, any can be typed."""
-    if parameter.name == "operator":
-        return tuple(operator.name for operator in all_operators())
     return tuple(choice for choice in parameter.choices if _is_readable(parameter, choice))
 
 

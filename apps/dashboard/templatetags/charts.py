@@ -16,12 +16,12 @@ register = template.Library()
 
 
 @register.simple_tag
-def panel_chart(drawn: Panel, label: str, readout: dict[str, str] | None = None) -> SafeString:
-    """{% panel_chart line.panel line.label line.readout %}; `readout` is what a script tells day by day."""
+def panel_chart(drawn: Panel, label: str, extent: dict[str, str] | None = None) -> SafeString:
+    """{% panel_chart line.panel line.label line.extent %}; `extent`: first day, step and top of the axis."""
     return format_html(
         '<svg class="chart panel-chart" viewBox="0 0 {} {}" role="img" aria-label="{}"{}>{}</svg>',
         drawn.frame.width, drawn.frame.height, label,
-        format_html_join("", ' data-{}="{}"', (readout or {}).items()),
+        format_html_join("", ' data-{}="{}"', (extent or {}).items()),
         _joined(_panel_parts(drawn)),
     )  # fmt: skip
 

@@ -79,7 +79,7 @@ def _decide(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
     operations = [form.operation(uid, clock.now())]
     try:
         if step == "draft":
-            return put_in_force.add_to_draft(request, slug, operations)
+            return put_in_force.add_to_draft(request, slug, operations, form.cleaned_data["reason"])
         return put_in_force.publish(request, slug, operations, form.cleaned_data["reason"], page_url(slug, uid))
     except (Invalid, Conflict) as error:
         form.add_error(None, error.message)

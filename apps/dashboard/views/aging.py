@@ -5,19 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from apps import clock
 from apps.dashboard import aging_words
 from apps.dashboard.actor import actor_of
+from apps.dashboard.figure_frames import answer_figure, framed
 from apps.dashboard.forms import aging as forms
 from apps.dashboard.views import settings_choice
 from apps.engine.decay import LAWS, Law
 from apps.errors import NotFound
+from apps.figures import Figure
+from apps.figures.decay import decay_of
 from apps.priorities.selectors.comparison import PolicyAlgorithm, get_algorithm_page
+
+
+@require_safe
+def decay(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
+    """The figure of the page, for the page's own query."""
+    current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
+    return answer_figure(request, _decay(request, current), form)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -49,6 +60,11 @@ def _show(request: HttpRequest, current: PolicyAlgorithm, law: Law, *, status: i
         "window": window,
         "chosen": law,
         "laws": aging_words.list_laws(),
+        "decay": framed(
+            request,
+            reverse("dashboard:aging-decay", kwargs={"policy": current.policy_slug}),
+            lambda: _decay(request, current),
+        ),
         "is_other": law.name != window["aging"],
         "left": aging_words.left_after(window, form.window, clock.now().timestamp()),
         "is_changed": form.window is not None and dict(form.window) != window,
@@ -59,6 +75,10 @@ def _show(request: HttpRequest, current: PolicyAlgorithm, law: Law, *, status: i
         **more,
     }
     return render(request, "dashboard/aging/aging.html", context, status=status)
+
+
+def _decay(request: HttpRequest, current: PolicyAlgorithm) -> Figure:
+    return decay_of(current.settings, current.policy_slug, request.GET, as_of_s=clock.now().timestamp())
 
 
 def _known(name: str) -> Law:

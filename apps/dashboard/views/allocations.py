@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
@@ -19,14 +21,17 @@ from apps.dashboard.actor import actor_of
 from apps.dashboard.allocation_calendar import calendar_context, plan_context, soon_context
 from apps.dashboard.allocation_days import asked_period, asked_uid, neighbours, period_words, query_of, zone
 from apps.dashboard.downloads import csv_response
+from apps.dashboard.figure_frames import FigureFrame, answer_figure, framed
 from apps.dashboard.forms.allocations import GiveForm, read_amount
 from apps.dashboard.htmx import SeeOther, fragment
 from apps.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed
+from apps.figures.core_hours.answers import FIGURE_STATE, FIGURES, make_figure
 from apps.policies.allocations.drafting import try_core_hours
 from apps.policies.allocations.giving import give_allocation
 from apps.policies.selectors import get_policy
 from apps.policies.trees import load_tree
 from apps.priorities.selectors.allocations import AllocationTable, get_allocation_table
+from apps.priorities.selectors.core_hour_weeks import CoreHourWeeks, get_core_hour_weeks
 from apps.priorities.sight import see
 
 
@@ -98,6 +103,12 @@ def download(request: HttpRequest, policy: str) -> HttpResponseBase:
 
 
 @require_safe
+def figure(request: HttpRequest, policy: str, figure: str, form: str = "json") -> HttpResponseBase:
+    """Core-hours by week, or what is left of allocations, for the page's own query."""
+    return answer_figure(request, make_figure(figure, _weeks(request, policy), request.GET), form)
+
+
+@require_safe
 def calendar(request: HttpRequest, policy: str) -> HttpResponse:
     """A month as a table, and below it what begins and ends on which day."""
     context = calendar_context(request, policy)
@@ -120,6 +131,26 @@ def _page(request: HttpRequest, policy: str, form: GiveForm | None, *, status: i
     context |= trial_context(request, policy, found)
     context |= {"form": form or GiveForm(initial=usual), "crumbs": _own_crumbs(found)}
     return render(request, "dashboard/allocations/allocations.html", context, status=status)
+
+
+def _figures(request: HttpRequest, policy: str) -> list[FigureFrame]:
+    """All of them from the same numbers, which are read once."""
+
+    @cache
+    def weeks() -> CoreHourWeeks:
+        return _weeks(request, policy)
+
+    def frame(name: str) -> FigureFrame:
+        source = reverse("dashboard:allocations-figure", kwargs={"policy": policy, "figure": name})
+        return framed(request, source, lambda: make_figure(name, weeks(), request.GET))
+
+    return [frame(name) for name in FIGURES]
+
+
+def _weeks(request: HttpRequest, policy: str) -> CoreHourWeeks:
+    period = asked_period(request, clock.now()).period
+    of = asked_uid(request.GET.get("of", ""))
+    return get_core_hour_weeks(policy_slug=policy, period=period, zone=zone(), of=of, actor=actor_of(request))
 
 
 def _own_crumbs(found: AllocationTable) -> list[dict[str, Any]]:
@@ -151,12 +182,14 @@ def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
     now = clock.now()
     asked, found = asked_period(request, now), table_of(request, policy)
     group = f"&of={found.group.uid}" if found.above else ""
-    drawn = allocation_lines.draw_lines(found)
+    kept = urlencode([(name, request.GET[name]) for name in FIGURE_STATE if request.GET.get(name)])
+    drawn, shown = allocation_lines.draw_lines(found), f"&{kept}" if kept else ""
     return {
         "policy": policy, "policy_name": found.policy_name, "table": found, "lines": drawn,
         "verdict": allocation_lines.verdict(found), "kpis": allocation_lines.kpis(found), "period": found.period,
         "period_words": period_words(found.period), "period_problem": asked.problem,
-        "years": [{**year, "query": year["query"] + group} for year in neighbours(found.period, now)],
+        "years": [{**year, "query": year["query"] + group + shown} for year in neighbours(found.period, now)],
+        "figures": _figures(request, policy), "figure_state": " ".join(FIGURE_STATE),
         "query": asked.query + group, "group_query": group, "gap": allocation_lines.gap_words(found),
         "places": [line.row.path for line in drawn if line.row.may_give],
         "has_promises": any(line.row.promised_core_h is not None for line in drawn),
@@ -177,6 +210,7 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
         "trial": None, "trial_problem": "", "trial_code": "",
         "typed_core_h": typed, "groups": groups, "chosen": chosen, "policy": policy,
         "period": found.period, "query": query_of(found.period),
+        "may_convert": any(str(row.uid) == chosen and row.sees_all_children for row in (found.group, *found.rows)),
     }  # fmt: skip
     if not typed:
         return context

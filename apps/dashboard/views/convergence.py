@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -21,12 +20,16 @@ from apps.dashboard import convergence_figures, lines, origins, presentation
 from apps.dashboard import convergence_lines as drawing
 from apps.dashboard.actor import actor_of
 from apps.dashboard.convergence_asks import Asked, read_asked
-from apps.dashboard.convergence_states import readout_words
 from apps.dashboard.downloads import csv_response
 from apps.dashboard.htmx import SeeOther, fragment
+from apps.dashboard.views.convergence_figures import figure_url, frame_of
+from apps.dashboard.views.live import live_badge
 from apps.errors import TooLarge
+from apps.figures.convergence.heat import LEAST_ENTRIES
+from apps.figures.convergence.sections import PAGE
 from apps.priorities.convergence.by_hour import get_convergence_by_hour
 from apps.priorities.convergence.period import DAILY_UP_TO, there_are
+from apps.priorities.convergence.picked import list_paths
 from apps.priorities.convergence.reading import Convergence, by_weeks, get_convergence, get_series_state
 from apps.priorities.convergence.words import Sentence
 from apps.priorities.series.columns import SeriesState
@@ -48,7 +51,8 @@ def convergence(request: HttpRequest, policy: str, uid: UUID | None = None, name
         query = request.GET.urlencode()
         right = page_url(policy, uid, lines.name_slug(found.entry.name))
         return SeeOther(f"{right}?{query}" if query else right)
-    context = {**_context(request, asked, found), **_of_itself(request, asked, found, uid)}
+    of_itself = _of_itself(request, asked, found, uid)
+    context = {**_context(request, asked, found), **of_itself, **_figures(request, found, uid)}
     status = 422 if asked.problem else 200
     return render(request, "dashboard/convergence/convergence.html", context, status=status)
 
@@ -137,9 +141,34 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
         "there_are": there_are(found.state),
         "crumbs": _crumbs(found),
         "policy": policy,
-        "readout_words": json.dumps(readout_words()),
         **_panels(request, asked, found),
         **_building(request, policy, found.state),
+    }
+
+
+def _more(found: Convergence) -> list[str]:
+    """A heat map says which of many are off, where a picture of lines would be too full."""
+    many = ["heat"] if len(found.members) >= LEAST_ENTRIES else []
+    return ["stack", *many] if len(found.members) > 1 and not found.itself else []
+
+
+def _figures(request: HttpRequest, found: Convergence, uid: UUID | None) -> dict[str, Any]:
+    """The pictures below the panels, and what the form that adds a pick offers."""
+    if not found.on:
+        return {}
+    name = lines.name_slug(found.entry.name)
+    focus = frame_of(request, found.policy_slug, "focus", uid, name)
+    extra = focus.figure.extra
+    fields = [("pick", pick) for pick in extra.get("picks", ())]
+    fields += [("slots", extra["slots"])] if extra.get("slots") else []
+    kept = [(key, value) for key, values in request.GET.lists() for value in values if key not in {"pick", "slots"}]
+    names = list_paths(policy_slug=found.policy_slug, actor=actor_of(request), below=uid)
+    return {
+        "live": live_badge(request, found.policy_slug),
+        "focus": focus,
+        "more_figures": [frame_of(request, found.policy_slug, figure, uid, name) for figure in _more(found)],
+        "pick_fields": [*kept, *fields],
+        "pick_names": names,
     }
 
 
@@ -157,11 +186,12 @@ def _panels(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str,
     name = "dashboard:entry-convergence-panels" if of_entry else "dashboard:convergence-panels"
     return {
         "groups": [] if found.itself or not found.on else drawing.groups_of(drawn, asked, page=page),
+        "panels_url": figure_url(base, "panels", found.entry.uid if of_entry else None, kwargs.get("name", "")),
         "page": page,
         "n_pages": n_pages,
         "next_url": f"{reverse(name, kwargs=kwargs)}?{following}" if following else "",
         "next_query": following,
-        "n_left": max(len(found.members) - page * drawing.PAGE, 0),
+        "n_left": max(len(found.members) - page * PAGE, 0),
         "by_weeks": found.period.n_days > DAILY_UP_TO,
     }
 
@@ -185,6 +215,7 @@ def _of_itself(request: HttpRequest, asked: Asked, found: Convergence, uid: UUID
     large, small = drawing.lines_of_itself(drawn, asked) if own.on else (None, None)
     return {
         "own": large,
+        "own_url": figure_url(found.policy_slug, "own", uid, lines.name_slug(found.entry.name)),
         "own_small": small,
         "own_verdict": own.verdict,
         "own_days": drawing.day_rows(drawn),

@@ -27,6 +27,7 @@ from apps.dashboard.draft_pages import Asked, draft_url
 from apps.dashboard.errors import Refusal, refuse
 from apps.dashboard.forms.draft import field_of, read_operation
 from apps.dashboard.htmx import SeeOther, is_htmx
+from apps.dashboard.views.draft_group import group_parts
 from apps.dashboard.views.drafts import show, words_of_refusal
 from apps.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale, TooLarge
 from apps.policies import drafts, services
@@ -189,6 +190,8 @@ def _written(request: HttpRequest, change_set: int, write: Callable[[int], Chang
 
 def _parts(request: HttpRequest, view: DraftView, asked: Asked) -> HttpResponse:
     """The bar, the panel, and the rows that look different now."""
+    if asked.group:
+        return group_parts(request, view, asked, said=_said(view, request.POST.get("op", ""), request))
     kind, context = request.POST.get("op", ""), pages.bar_context(view) | pages.panel_context(view, asked)
     changed = _in_place(view, request) if kind in _IN_PLACE else None
     if changed is None:
@@ -249,7 +252,7 @@ def _said(view: DraftView, kind: str, request: HttpRequest) -> str:
         said = draft_words.words_of(view.draft.operations[-1], view.tree)
         last = view.draft.operations[-1]
         if last["op"] == "set_shares" and last["shares"] == 0:
-            said += ": " + _("gets nothing while others want it")
+            said += ": " + _("has a target of 0")
         return said
     n = len(view.draft.operations)
     return ngettext("%(n)s edit in this draft", "%(n)s edits in this draft", n) % {"n": n}

@@ -202,6 +202,7 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
         "crumbs": [*crumbs, {"label": page.entry.name}],
         "own_numbers": algorithm_words.own_numbers(page.entry.columns, page.algorithm, tolerance),
         "algorithm_label": algorithm_words.label_of(page.algorithm),
+        "decides_by_levels": algorithm_words.decides_by_levels(page.algorithm),
         "policy": slug,
         "uid": page.entry.uid,
     }

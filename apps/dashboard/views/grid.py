@@ -15,12 +15,14 @@ from apps import clock
 from apps.dashboard import grid_lines, lines, subscription_lines, without_lines
 from apps.dashboard.actor import actor_of
 from apps.dashboard.downloads import csv_response
+from apps.dashboard.figure_frames import answer_figure, framed
 from apps.dashboard.keyed import Keyed
 from apps.dashboard.navigation import current_policy_slug
 from apps.errors import NotFound, TooLarge, Unavailable
 from apps.federation.grid import Grid, GridChoice, list_grid_entries, load_grid
 from apps.federation.peers import may_federate
 from apps.federation.subscribing import get_subscription, list_subscriptions
+from apps.figures.flow import grid_flow
 from apps.priorities.what_if.without import leave_out
 
 LEVELS = (1, 2, 3)
@@ -28,7 +30,7 @@ LEVELS = (1, 2, 3)
 
 @require_safe
 def grid(request: HttpRequest) -> HttpResponse:
-    """`?policy=&entry=&levels=`; without an entry, the first that is shared between sites."""
+    """`?policy=&entry=&levels=`; without an entry, the first that is mounted, else the first that is published."""
     choices = list_grid_entries(actor=actor_of(request), at=clock.now())
     found = _asked(request, choices)
     context: dict[str, Any] = {
@@ -50,13 +52,23 @@ def grid_csv(request: HttpRequest) -> HttpResponseBase:
     return csv_response(name, grid_lines.csv_header(found), grid_lines.csv_rows(found))
 
 
+@require_safe
+def flow(request: HttpRequest, form: str = "json") -> HttpResponseBase:
+    """The figure of the page, for the page's own query."""
+    found = _asked(request, list_grid_entries(actor=actor_of(request), at=clock.now()))
+    if found is None:
+        raise NotFound(_("Nothing is shared between sites here."))
+    return answer_figure(request, grid_flow(found), form)
+
+
 def _asked(request: HttpRequest, choices: list[GridChoice]) -> Grid | None:
     policy, entry = request.GET.get("policy", ""), request.GET.get("entry", "")
     if not entry:
         of_policy = [one for one in choices if one.policy_slug == policy] or choices
         if not of_policy:
             return None
-        policy, entry = of_policy[0].policy_slug, of_policy[0].path
+        first = min(of_policy, key=lambda one: one.why != "mounted")  # there usage of other sites counts
+        policy, entry = first.policy_slug, first.path
     elif ":/" in entry:  # the choice of the list says both
         policy, _colon, entry = entry.partition(":")
     policy = policy or current_policy_slug(request) or ""
@@ -84,6 +96,7 @@ def _shown(request: HttpRequest, found: Grid) -> dict[str, Any]:
         "csv_url": grid_lines.grid_url(found.policy_slug, found.path, found.levels).replace(
             reverse("dashboard:federation-grid"), reverse("dashboard:federation-grid-csv"), 1
         ),
+        "flow": framed(request, reverse("dashboard:federation-grid-flow"), lambda: grid_flow(found)),
         "entry_url": lines.entry_url(found.policy_slug, found.uid, found.name),
     }
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from apps import clock
-from apps.dashboard import my_pages, time_travel
+from apps.dashboard import my_figures, my_pages, time_travel
 from apps.dashboard.actor import actor_of
+from apps.dashboard.figure_frames import answer_figure
 from apps.dashboard.forms.members import ClaimForm
 from apps.dashboard.htmx import SeeOther, fragment
+from apps.dashboard.views.live import live_badge
 from apps.errors import Conflict, Invalid
 from apps.priorities import claims
+
+Answer = TypeVar("Answer", bound=HttpResponseBase)
 
 
 def page_url(**_kwargs: Any) -> str:
@@ -40,6 +45,13 @@ def why(request: HttpRequest) -> HttpResponse:
     chosen, _found = my_pages.chosen_of(request, at)
     context = {"why": None} if chosen is None else my_pages.why_of(request, chosen, at)
     return _private(render(request, "dashboard/me/_why.html", context))
+
+
+@require_safe
+def figure(request: HttpRequest, figure: str, form: str = "json") -> HttpResponseBase:
+    """One figure of the page: `?policy=` and `?entry=` choose the account, the rest is the state of the page."""
+    policy, entry = my_figures.account_asked(request)
+    return _private(answer_figure(request, my_figures.figure_of(request, figure, policy, entry), form))
 
 
 @require_POST
@@ -68,8 +80,10 @@ def take_back(request: HttpRequest) -> HttpResponse:
 
 
 def _show(request: HttpRequest, *, status: int = 200, claim_form: ClaimForm | None = None) -> HttpResponse:
+    page = my_pages.page_of(request, time_travel.moment_asked(request))
     context = {
-        **my_pages.page_of(request, time_travel.moment_asked(request)),
+        **page,
+        "live": live_badge(request, page["policy_slug"]) if page.get("figures") else None,
         "my_accounts": claims.list_my_accounts(actor=actor_of(request)),
         "claim_form": claim_form or ClaimForm(),
         "crumbs": [{"label": _("My priority")}],
@@ -77,6 +91,6 @@ def _show(request: HttpRequest, *, status: int = 200, claim_form: ClaimForm | No
     return _private(render(request, "dashboard/me/priority.html", context, status=status))
 
 
-def _private(response: HttpResponse) -> HttpResponse:
+def _private(response: Answer) -> Answer:
     response["Cache-Control"] = "private, no-store"
     return response

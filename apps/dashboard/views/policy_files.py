@@ -19,7 +19,7 @@ from apps.dashboard.actor import actor_of
 from apps.dashboard.forms.policy_files import AUTO, PolicyFileForm
 from apps.dashboard.htmx import SeeOther
 from apps.errors import Conflict, DomainError, Invalid, TooLarge
-from apps.policies.comparison import Comparison, TargetChange
+from apps.policies.comparison import Comparison, EntryChange
 from apps.policies.exports import export_policy
 from apps.policies.formats.registry import get_format, guess_format, list_formats, text_of
 from apps.policies.imports import compare_change_set, import_policy
@@ -141,8 +141,8 @@ def _decision(
         "comparison": comparison,
         "is_open": found.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
         "counts": [(_(what), n) for what, n in comparison.counts() if n],
-        "targets": [_line(change) for change in comparison.targets],
-        "n_targets": comparison.n_targets,
+        "entries": [_line(change) for change in comparison.entries],
+        "n_more": comparison.n_entries - len(comparison.entries),
         "reason": request.POST.get("reason", found.reason),
         "refusal": refusal,
         "crumbs": [
@@ -154,17 +154,21 @@ def _decision(
     return render(request, "dashboard/policy_files/decide.html", context, status=status)
 
 
-def _line(change: TargetChange) -> dict[str, str]:
-    """Gains and losses in words, beside the numbers."""
+def _line(change: EntryChange) -> dict[str, str]:
+    """What happens to the entry, and its target; whether that gains or loses is in words, beside the numbers."""
     before, after = change.before, change.after
-    if before is None:
+    if before == after:
+        verdict, kind = "", "same"
+    elif before is None:
         verdict, kind = _("new"), "new"
     elif after is None:
-        verdict, kind = _("no share any more"), "gone"
+        verdict, kind = _("no target any more"), "gone"
     else:
         verdict, kind = (_("more"), "more") if after > before else (_("less"), "less")
+    what = ", ".join(_(word) for word in change.changes)
     return {
-        "path": change.path, "before": _percent(before), "after": _percent(after), "verdict": verdict, "kind": kind
+        "path": change.path, "what": what, "before": _percent(before), "after": _percent(after), "verdict": verdict,
+        "kind": kind,
     }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.core.files.uploadhandler import TemporaryFileUploadHandler
@@ -21,6 +22,7 @@ from apps.accounts.actor import Actor
 from apps.dashboard import presentation
 from apps.dashboard.actor import actor_of
 from apps.dashboard.downloads import csv_response
+from apps.dashboard.figure_frames import answer_figure, framed
 from apps.dashboard.forms.usage import NEW_SOURCE, UploadForm
 from apps.dashboard.htmx import SeeOther, fragment, is_htmx
 from apps.dashboard.import_notes import noted
@@ -33,6 +35,8 @@ from apps.dashboard.source_pages import coverage_of, line_of, lines_of
 from apps.dashboard.undo_reports import undo_report
 from apps.dashboard.views.sources import collecting_context
 from apps.errors import Conflict, Invalid, NotAllowed, TooLarge
+from apps.figures import Figure
+from apps.figures.coverage import coverage_figure, read_days
 from apps.policies.selectors import list_policies
 from apps.priorities import selectors as priorities
 from apps.runs import services as runs
@@ -59,9 +63,21 @@ def sources(request: HttpRequest) -> HttpResponse:
         "may_import": actor.is_admin,
         "now": now,
         "crumbs": [{"label": _("Usage sources")}],
-        **coverage_of(lines, actor),
+        "coverage": framed(request, reverse("dashboard:coverage"), lambda: _coverage(request)),
     }
     return render(request, "dashboard/usage/sources.html", context)
+
+
+@require_safe
+def coverage(request: HttpRequest, form: str = "json") -> HttpResponseBase:
+    """The coverage calendar, for the page's own query."""
+    return answer_figure(request, _coverage(request), form)
+
+
+def _coverage(request: HttpRequest) -> Figure:
+    zone, actor = ZoneInfo(settings.TIME_ZONE), actor_of(request)
+    found = selectors.list_source_days(n_days=read_days(request.GET), at=clock.now(), zone=zone, actor=actor)
+    return coverage_figure(found, request.GET)
 
 
 @require_safe

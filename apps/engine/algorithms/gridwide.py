@@ -10,7 +10,8 @@ from apps.engine.algorithms.explanation import LEVELS
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.parameters import Parameter, Settings, choice
 
-TIE_POINTS = 1e-9
+# Deviations of siblings within 1e-9 points tie; the margin is what rounding may add to a gap of exactly so much.
+TIE_POINTS = 1e-9 + 1e-12
 
 
 class Gridwide:

@@ -150,10 +150,15 @@ class Compared:
         return self.usage if self.group_total is self.total else unscale(self.group_total, self.scale)
 
     @cached_property
-    def long_totals(self) -> tuple[LongArray, LongArray] | None:
-        """(total, group_total) as long doubles, rounded once; None where those of doubles are the same numbers."""
-        if self.own is None or _adds_up_exactly(self.own):
-            return None
+    def adds_up_exactly(self) -> bool:
+        """Whether totals as long doubles are the same numbers as those of doubles."""
+        return self.own is None or _adds_up_exactly(self.own)
+
+    @cached_property
+    def long_totals(self) -> tuple[LongArray, LongArray]:
+        """(total, group_total) as long doubles, rounded once."""
+        if self.own is None:
+            return self.total.astype(np.longdouble), self.group_total.astype(np.longdouble)
         tree = self.prepared.tree
         if self.scope is None:
             total = sweep.sum_up_long(tree, self.own)

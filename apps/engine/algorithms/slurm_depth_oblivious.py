@@ -82,6 +82,7 @@ def ratio_columns(prepared: Prepared, effective: FloatArray, actual: FloatArray)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         ratio, local = effective / shares, actual / target
         has_ratio, has_local = np.isfinite(ratio), np.isfinite(local)
+        local[has_local & operators.on_target(target, actual)] = 1.0  # else k would depend on how sums are rounded
         above = ratio[contest.parent]
         applies = has_ratio & has_local & (above > 0) & (above < np.inf) & (local > 0) & (contest.parent > 0)
         other_side = np.flatnonzero(applies & ((above > 1) != (local > 1)) & (above != 1) & (local != 1))

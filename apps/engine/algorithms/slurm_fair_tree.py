@@ -101,8 +101,8 @@ def _ruler(prepared: Prepared, compared: Compared, shares: FloatArray, part: Flo
         usage = np.where(dissolved, np.where(listing.is_ranked, 0.0, 1.0), usage[listing.entry])
         return usage, np.append(whole[listing.entry], 1.0)
 
-    def long_sums() -> tuple[LongArray, LongArray] | None:
-        return None if compared.long_totals is None else listed(*compared.long_totals)
+    def long_sums() -> tuple[LongArray, LongArray]:
+        return listed(*compared.long_totals)
 
     if not listing.is_same:
         entry = listing.entry
@@ -117,5 +117,7 @@ def _ruler(prepared: Prepared, compared: Compared, shares: FloatArray, part: Flo
         with np.errstate(divide="ignore", invalid="ignore"):
             level = shares / part
         level[shares == 0] = 0.0
-    is_sum = tree.child_count[listing.entry] > 0
-    return LongRuler(level, shares, usage, whole, above, is_sum, long_sums)
+    is_sum = tree.child_count > 0
+    if not listing.is_same:
+        is_sum = is_sum[listing.entry]
+    return LongRuler(level, shares, usage, whole, above, is_sum, lambda: compared.adds_up_exactly, long_sums)

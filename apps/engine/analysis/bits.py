@@ -62,15 +62,20 @@ def vector_bits(depth: int, resolution: int) -> int:
     return depth * (resolution - 1).bit_length()
 
 
-def bits_now(result: PriorityResult, operator: Operator, job_usage: float) -> TreeBits:
+def bits_now(
+    result: PriorityResult, operator: Operator, job_usage: float, *, entries: BoolArray | None = None
+) -> TreeBits:
     """Bits at which one job of this usage, by whichever leaf, shows on every level, given the usage of `result`.
 
     Exact: for each entry with ranked leaves below, F(t, s) and F(t, (u + job)/(g + job)) are made components at 2^b;
     the fewest b at which they differ counts. Powers of two nest, so more bits show the job, too. job_usage: > 0, in the
-    unit of the result's usage; u and g are the entry's and its group's.
+    unit of the result's usage; u and g are the entry's and its group's. entries: (n,) those of the tree that count.
     """
     prepared = prepare(result.tree)
     contest = prepared.contest
+    counts = _has_leaves(contest, prepared.ends)
+    if entries is not None:
+        counts &= entries[prepared.entry]
     usage = result.usage[prepared.entry]
     group = sweep.sibling_sum(contest, usage)[np.maximum(contest.parent, 0)]
     after = (usage + job_usage) / (group + job_usage)
@@ -78,7 +83,7 @@ def bits_now(result: PriorityResult, operator: Operator, job_usage: float) -> Tr
     needed = np.zeros(contest.n_entries, dtype=np.int64)
     for bits in range(_FINEST_BITS, 0, -1):
         needed[codecs.scalar(now, 2**bits) != codecs.scalar(then, 2**bits)] = bits
-    return _by_level(contest, needed, _has_leaves(contest, prepared.ends), prepared.depth)
+    return _by_level(contest, needed, counts, prepared.depth)
 
 
 def bits_planned(

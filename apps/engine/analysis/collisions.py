@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from apps.engine import codecs, sweep
+from apps.engine.algorithms.aequus import puts_zero_shares_last
 from apps.engine.algorithms.base import PriorityResult
 from apps.engine.algorithms.inputs import prepare
-from apps.engine.arrays import FloatArray, IntArray
+from apps.engine.analysis.rank_pairs import changed_pairs
+from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.operators import ON_TARGET_TOLERANCE
 
 _MOST_BITS = 31
@@ -19,12 +22,13 @@ _CLOSEST_PAIRS = 256
 
 @dataclass(frozen=True)
 class Collisions:
-    """What a resolution does to the ranked leaves of a tree.
+    """What a resolution does to the ranked leaves of a tree, or to the chosen ones among themselves.
 
     n_distinct: different vectors. n_sharing: leaves whose vector another leaf has, too; largest: most leaves on one.
     n_lost: leaves that share a vector with one whose unrounded priorities differ: distinctions that were lost.
     n_misplaced: leaves whose rank is another one than that of unrounded priorities. A lost distinction high up hands
-    the decision to the level below, so leaves may be misplaced though all vectors are distinct.
+    the decision to the level below, so leaves may be misplaced though all vectors are distinct. n_pairs: pairs of
+    leaves with another order; n_tied_pairs of them tie only by rounding, n_turned_pairs change places.
     """
 
     resolution: int
@@ -34,25 +38,59 @@ class Collisions:
     largest: int
     n_lost: int
     n_misplaced: int
+    n_tied_pairs: int
+    n_turned_pairs: int
+
+    @property
+    def n_pairs(self) -> int:
+        return self.n_tied_pairs + self.n_turned_pairs
 
 
-def collisions(result: PriorityResult, resolution: int) -> Collisions:
-    """Count what priorities −1..1 of `result` lose at a resolution, 2..2^31. O(n log n).
+def collisions(result: PriorityResult, resolution: int, *, leaves: BoolArray | None = None) -> Collisions:
+    """Count what priorities −1..1 of `result` lose at a resolution, 2..2^31. O(n log² n).
 
+    leaves: (n,) entries of the tree; ranked leaves beyond them are left out, and ranks are those among the rest.
     Source: operators paper, §2.2 and figure 5.
     """
-    exact, rounded = _exact_ahead(result), _rounded_ahead(result, resolution)
+    return collisions_at(result, [resolution], leaves=leaves)[0]
+
+
+def collisions_at(
+    result: PriorityResult, resolutions: Iterable[int], *, leaves: BoolArray | None = None
+) -> list[Collisions]:
+    """The same at several resolutions, in their order; what is exact is computed once."""
+    chosen = _chosen(result, leaves)
+    exact = ranks_among(exact_ahead(result)[chosen])
+    return [_count(exact, ranks_among(rounded_ahead(result, each)[chosen]), each) for each in resolutions]
+
+
+def _count(exact: IntArray, rounded: IntArray, resolution: int) -> Collisions:
     _, vector, size = np.unique(rounded, return_inverse=True, return_counts=True)
-    n_lost = int(_is_lost(exact, rounded).sum())
+    is_misplaced = exact != rounded
+    n_tied, n_turned = changed_pairs(exact, rounded) if is_misplaced.any() else (0, 0)
     return Collisions(
         resolution=resolution,
         n_leaves=len(rounded),
         n_distinct=len(size),
         n_sharing=int((size[vector] > 1).sum()),
         largest=int(size.max(initial=0)),
-        n_lost=n_lost,
-        n_misplaced=int((exact != rounded).sum()),
+        n_lost=int(_is_lost(exact, rounded).sum()),
+        n_misplaced=int(is_misplaced.sum()),
+        n_tied_pairs=n_tied,
+        n_turned_pairs=n_turned,
     )
+
+
+def ranks_among(ahead: IntArray) -> IntArray:
+    """1 + how many of these leaves are strictly ahead of each, from counts over a larger set."""
+    ranks: IntArray = np.searchsorted(np.sort(ahead), ahead, side="left").astype(np.int64) + 1
+    return ranks
+
+
+def _chosen(result: PriorityResult, leaves: BoolArray | None) -> BoolArray:
+    """Of the ranked leaves, in the order of the tree, those that are among `leaves`."""
+    ranked = result.tree.is_ranked
+    return np.ones(int(ranked.sum()), dtype=np.bool_) if leaves is None else leaves[ranked]
 
 
 @dataclass(frozen=True)
@@ -67,56 +105,93 @@ class LeastResolution:
     resolution: int | None
 
 
-def least_resolution(result: PriorityResult) -> LeastResolution:
-    """The least resolution at which no two leaves share a vector unless their unrounded priorities tie throughout."""
-    exact = _exact_ahead(result)
+def least_resolution(result: PriorityResult, *, leaves: BoolArray | None = None) -> LeastResolution:
+    """The least resolution at which no two leaves share a vector unless their unrounded priorities tie throughout.
+
+    leaves: (n,) entries of the tree; ranked leaves beyond them are left out.
+    """
+    chosen = _chosen(result, leaves)
+    exact = exact_ahead(result)[chosen]
 
     def is_enough(resolution: int) -> bool:
-        return not _is_lost(exact, _rounded_ahead(result, resolution)).any()
+        return not _is_lost(exact, rounded_ahead(result, resolution)[chosen]).any()
 
     bits = next((bits for bits in range(1, _MOST_BITS + 1) if is_enough(2**bits)), None)
     if bits is None:
         return LeastResolution(None, None)
     candidates = np.arange(2, min(2**bits, _SCANNED + 1))
-    for resolution in candidates[_tell_apart(_closest_siblings(result), candidates)].tolist():
+    for resolution in candidates[_tell_apart(_closest_siblings(result, chosen), candidates)].tolist():
         if is_enough(resolution):
             return LeastResolution(bits, resolution)
     return LeastResolution(bits, 2**bits)
 
 
-def _exact_ahead(result: PriorityResult) -> IntArray:
+@dataclass(frozen=True)
+class SafeBits:
+    """Fewest bits 1..31 of a component; None where even 31 aren't enough.
+
+    distinct: 2^bits loses no distinction. same_ranks: from here on every 2^bits gives each leaf its exact rank.
+    """
+
+    distinct: int | None
+    same_ranks: int | None
+
+
+def safe_bits(result: PriorityResult, *, leaves: BoolArray | None = None) -> SafeBits:
+    """From which power of two on nothing is lost, and nobody is misplaced. leaves: (n,) entries that count."""
+    chosen = _chosen(result, leaves)
+    exact = ranks_among(exact_ahead(result)[chosen])
+    distinct: int | None = None
+    same_ranks: int | None = None
+    is_same = True
+    for bits in range(_MOST_BITS, 0, -1):
+        rounded = ranks_among(rounded_ahead(result, 2**bits)[chosen])
+        is_same = is_same and bool((exact == rounded).all())
+        same_ranks = bits if is_same else same_ranks
+        if _is_lost(exact, rounded).any():
+            break  # fewer bits lose it, too: their components hold whole ones of these
+        distinct = bits
+    return SafeBits(distinct, same_ranks)
+
+
+def exact_ahead(result: PriorityResult) -> IntArray:
     """Leaves ahead of each ranked leaf by unrounded priorities, level by level, ties within the tolerance."""
     prepared = prepare(result.tree)
     classify = sweep.classes_of_numbers(result.priority[prepared.entry], ON_TARGET_TOLERANCE)
     return sweep.count_ahead(prepared.contest, classify, prepared.ends)[prepared.seat[result.tree.is_ranked]]
 
 
-def _rounded_ahead(result: PriorityResult, resolution: int) -> IntArray:
+def rounded_ahead(result: PriorityResult, resolution: int) -> IntArray:
+    """Leaves ahead of each ranked leaf by components at this resolution."""
     prepared = prepare(result.tree)
     scalars = codecs.scalar(result.priority[prepared.entry], resolution)
+    if puts_zero_shares_last(result.settings):
+        scalars = np.where(prepared.target == 0, 0, np.maximum(scalars, 1))
     classify = sweep.classes_of_scalars(scalars, resolution)
     return sweep.count_ahead(prepared.contest, classify, prepared.ends)[prepared.seat[result.tree.is_ranked]]
 
 
-def _is_lost(exact: IntArray, rounded: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _is_lost(exact: IntArray, rounded: IntArray) -> BoolArray:
     """Leaves in a class of `rounded` that holds more than one class of `exact`."""
     _, vector = np.unique(rounded, return_inverse=True)
     least = np.full(int(vector.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     most = np.full_like(least, -1)
     np.minimum.at(least, vector, exact)
     np.maximum.at(most, vector, exact)
-    is_mixed: np.ndarray[tuple[int], np.dtype[np.bool_]] = (least != most)[vector]
+    is_mixed: BoolArray = (least != most)[vector]
     return is_mixed
 
 
-def _closest_siblings(result: PriorityResult) -> FloatArray:
-    """Pairs of priorities of leaves in one group that stand nearest to each other without a tie, (pairs, 2).
+def _closest_siblings(result: PriorityResult, chosen: BoolArray) -> FloatArray:
+    """Pairs of priorities of chosen leaves in one group that are nearest to each other without a tie, (pairs, 2).
 
     Siblings without children on both sides differ in this component alone, so it must tell them apart.
     """
     prepared = prepare(result.tree)
     contest = prepared.contest
-    leaves = np.flatnonzero(contest.is_ranked & (prepared.ends == 1))
+    is_chosen = np.zeros(contest.n_entries, dtype=np.bool_)
+    is_chosen[prepared.seat[result.tree.is_ranked][chosen]] = True
+    leaves = np.flatnonzero(contest.is_ranked & (prepared.ends == 1) & is_chosen)
     priority = result.priority[prepared.entry]
     order = leaves[np.lexsort((priority[leaves], contest.parent[leaves]))]
     gap = np.diff(priority[order])
@@ -126,7 +201,7 @@ def _closest_siblings(result: PriorityResult) -> FloatArray:
     return np.stack([priority[order[at]], priority[order[at + 1]]], axis=1)
 
 
-def _tell_apart(pairs: FloatArray, resolutions: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _tell_apart(pairs: FloatArray, resolutions: IntArray) -> BoolArray:
     """For each resolution: does it tell all pairs apart?"""
     is_apart = np.ones(len(resolutions), dtype=np.bool_)
     for low, high in pairs:

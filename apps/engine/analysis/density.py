@@ -17,15 +17,24 @@ def effective_priorities(resolution: int) -> FloatArray:
     return codecs.effective_priority(np.arange(resolution), resolution)
 
 
-def highest_actual(operator: Operator, priority: FloatArray, target: float) -> FloatArray:
+def highest_actual(operator: Operator, priority: FloatArray, target: float | FloatArray) -> FloatArray:
     """The largest actual in 0..1 whose priority is still at least this: 0 where none is, shape of `priority`.
 
-    By the operator's inverse; by halving where it has none, and at target 0, where no inverse exists.
+    target: one for all, or one each. By the operator's inverse; by halving where it has none, and at target 0, where
+    no inverse exists.
     """
-    if operator.inverse is not None and target > 0:
-        return operator.state(priority, np.full_like(priority, target))
+    targets = np.broadcast_to(np.asarray(target, dtype=np.float64), priority.shape)
+    if operator.inverse is None:
+        return _halved(operator, priority, targets)
+    has_inverse = targets > 0
+    actual = operator.state(priority, np.where(has_inverse, targets, 1.0))
+    if not has_inverse.all():
+        actual[~has_inverse] = _halved(operator, priority[~has_inverse], targets[~has_inverse])
+    return actual
+
+
+def _halved(operator: Operator, priority: FloatArray, targets: FloatArray) -> FloatArray:
     low, high = np.zeros_like(priority), np.ones_like(priority)
-    targets = np.full_like(priority, target)
     is_all = operator(targets, high) >= priority
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

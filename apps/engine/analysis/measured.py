@@ -1,4 +1,4 @@
-"""What operators of packages are found to keep, to be shown beside what they declare."""
+"""What operators and algorithms of packages are found to keep, to be shown beside what they declare."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from apps.engine import operator_trial
+from apps.engine.algorithms import brought_algorithms, read_algorithm
+from apps.engine.algorithms.property_trial import measure_properties
 from apps.engine.errors import PackageFailed
 from apps.engine.operators import Operator, Properties, brought_operators, get_operator
 
@@ -52,4 +54,14 @@ def measured_operators() -> Mapping[str, Measured]:
     for name, operator in brought_operators().found.items():
         with suppress(PackageFailed):
             found[name] = measure(operator)
+    return found
+
+
+@cache
+def measured_algorithms() -> Mapping[str, Properties]:
+    """Of the algorithms that packages bring, with their defaults, by name; nothing of one that fails on these trees."""
+    found = {}
+    for name, algorithm in brought_algorithms().found.items():
+        with suppress(PackageFailed):
+            found[name] = measure_properties(algorithm, read_algorithm(name))
     return found

@@ -73,7 +73,7 @@ def instants_passed(age_s: FloatArray, as_of_s: float, period_s: float, phase_s:
 
 
 def left_in_gridengine(age_s: FloatArray, half_life_s: float) -> FloatArray:
-    """k^(age / 60), k = 1 − 60 · ln 2 / half-life: a straight line through each minute; 1 for a half-life ≤ 0."""
+    """k^(age / 60), k = 1 − 60 · ln 2 / half-life; 1 for a half-life ≤ 0."""
     if half_life_s <= 0:
         return np.ones_like(age_s)
     return power_of_age(1.0 - 60.0 * math.log(2.0) / half_life_s, age_s / 60.0)

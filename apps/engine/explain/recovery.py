@@ -133,19 +133,25 @@ class RecoveryRange:
     latest: Recovery
 
 
-def recovery_range(
-    balance: Balance, *, daily_group_usage: Sequence[float], share: float, half_life_s: float | None
-) -> RecoveryRange:
-    """At the 25th, 50th and 75th percentile of the group's usage on recent days (the last 28, say).
+def quartile_rates(daily_usage: Sequence[float] | FloatArray) -> tuple[float, float, float]:
+    """Usage a second on a quiet, a middle and a busy day: the 25th, 50th and 75th percentile of recent days.
 
-    What never ends is later than all that does. Daily usage is in the unit of the balance.
+    In the unit of the days a second; BadParameter without a day.
     """
-    if not daily_group_usage:
-        raise BadParameter("at least one day is needed", place="daily_group_usage")
-    rates = np.percentile(np.asarray(daily_group_usage, dtype=np.float64), [25, 50, 75]) / 86_400.0
-    slow, middle, fast = (
-        recovery(balance, group_rate=float(rate), share=share, half_life_s=half_life_s) for rate in rates
-    )
+    if not len(daily_usage):
+        raise BadParameter("at least one day is needed", place="daily_usage")
+    slow, middle, fast = (np.percentile(np.asarray(daily_usage, dtype=np.float64), [25, 50, 75]) / 86_400.0).tolist()
+    return slow, middle, fast
+
+
+def recovery_range(
+    balance: Balance, *, rates: Sequence[float], share: float, half_life_s: float | None
+) -> RecoveryRange:
+    """At three paces of the group, slowest first, as `quartile_rates` gives them, in the unit of the balance a second.
+
+    What never ends is later than all that does.
+    """
+    slow, middle, fast = (recovery(balance, group_rate=rate, share=share, half_life_s=half_life_s) for rate in rates)
     first, last = sorted((slow, fast), key=lambda one: math.inf if one.in_s is None else one.in_s)
     return RecoveryRange(first, middle, last)
 

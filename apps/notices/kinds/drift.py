@@ -1,23 +1,31 @@
-"""Groups outside their band for days, with demand: starved, or over while others are."""
+"""Groups outside their band for days, with demand: starved, or over while others are.
+
+Sibling groups off their targets are reported together (a *family*): where one is over, another is under. The managers
+of the parent get one notice for all of them; people of one group alone get the notice of that group.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from django.utils import formats
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from apps.notices.daily import last_days, newest_day
 from apps.notices.drifting import drift_of
-from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
+from apps.notices.kinds.base import Finding, Kind, Level, PolicyPlace, Sentence, Term
 from apps.policies.change_sets import settings_of
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
     from apps.notices.sight import Reader
 
+_LEAST_FAMILY = 2  # groups beside each other
+_NAMED = 3
 _LEAST_DAYS = 30  # are looked back, so that a sentence can say for how long
 
 
@@ -36,11 +44,24 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
             continue
         found = drift_of(series, tolerance=tolerance)
         at = {uid: n for n, uid in enumerate(series.uids)}
+        away: list[Finding] = []
         for i, terms in groups.items():
             n = at.get(place.tree.uuid(i))
             if n is not None:
                 days = int(found.starved_days[n]), int(found.pushing_days[n])
-                yield from _finding(place, i, int(terms["days"]), days, float(found.deviation[n]))
+                away += _finding(place, i, int(terms["days"]), days, float(found.deviation[n]))
+        yield from away if len(away) < _LEAST_FAMILY else _as_family(place, parent, away)
+
+
+def _as_family(place: PolicyPlace, parent: int, away: list[Finding]) -> Iterator[Finding]:
+    """One finding about all of them, at their parent; and one for each, for readers who don't get the family's."""
+    groups = sorted((dict(finding.facts) for finding in away), key=lambda facts: -abs(facts["deviation"]))
+    level: Level = "bad" if any(finding.level == "bad" for finding in away) else "warn"
+    uid = place.tree.uuid(parent)
+    facts = {"name": place.tree.name[parent], "path": place.tree.path(parent), "groups": groups}
+    yield Finding(f"{place.policy.pk}:{uid}:family", level, facts, uid)
+    for finding in away:
+        yield replace(finding, facts={**finding.facts, "family": str(uid)})
 
 
 def _families(place: PolicyPlace) -> Iterator[tuple[int, dict[int, Mapping[str, float]]]]:
@@ -71,7 +92,14 @@ def is_for(reader: Reader, notice: Notice) -> bool:
     """Whoever has to do with the entry and is told its numbers; that it pushes others aside says something of these
     too, so for that all of them must be told."""
     sight, uid = reader.of(notice.policy), notice.entry_uid
-    if sight is None or uid is None or not sight.concerns(uid) or not sight.is_told_outright(uid):
+    if sight is None or uid is None:
+        return False
+    if "groups" in notice.facts:
+        return sight.is_told_all_children(uid)
+    if not sight.concerns(uid) or not sight.is_told_outright(uid):
+        return False
+    family = notice.facts.get("family")
+    if family is not None and sight.is_told_all_children(UUID(family)):
         return False
     if notice.facts["is_starved"]:
         return True
@@ -81,13 +109,36 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 
 
 def tell(facts: Mapping[str, Any]) -> Sentence:
-    points = formats.number_format(abs(facts["deviation"]) * 100, 1)
-    given = {"path": facts["path"], "n": facts["days"], "points": points}
+    if "groups" in facts:
+        return _tell_family(facts)
+    given = {"path": facts["path"], "n": facts["days"], "points": _points(facts)}
     if facts["is_starved"]:
         text = _("%(path)s wants to run and has been under its share for %(n)s days, by %(points)s points now.")
         return Sentence("drift.starved", facts, text % given)
     text = _("%(path)s has been over its share for %(n)s days while others wait, by %(points)s points now.")
     return Sentence("drift.pushing", facts, text % given)
+
+
+def _tell_family(facts: Mapping[str, Any]) -> Sentence:
+    """The groups that are away furthest, by name; the others by number."""
+    groups = facts["groups"]
+    under = _("%(name)s under by %(points)s points for %(n)s days")
+    over = _("%(name)s over by %(points)s points for %(n)s days")
+    named = [
+        (under if one["is_starved"] else over) % {"name": one["name"], "points": _points(one), "n": one["days"]}
+        for one in groups[:_NAMED]
+    ]
+    more = len(groups) - len(named)
+    if more:
+        named.append(ngettext("%(n)s more", "%(n)s more", more) % {"n": more})
+    text = _("%(n)s groups of %(path)s are away from their share: %(groups)s.")
+    place = facts["path"] if facts["path"] != "/" else facts["name"]
+    given = {"n": len(groups), "path": place, "groups": ", ".join(named)}
+    return Sentence("drift.family", facts, text % given)
+
+
+def _points(facts: Mapping[str, Any]) -> str:
+    return str(formats.number_format(abs(facts["deviation"]) * 100, 1))
 
 
 KIND = Kind(

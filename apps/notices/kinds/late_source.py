@@ -10,12 +10,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.notices.kinds.base import Finding, Kind, Sentence, SourcePlace, Term
+from apps.usage.lateness import LATE_INTERVALS
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
     from apps.notices.sight import Reader
 
-_INTERVALS = 2  # as the page of sources counts: one may be missed
 _HOUR = timedelta(hours=1)
 
 
@@ -25,7 +25,7 @@ def find(place: SourcePlace) -> Iterable[Finding]:
     if not source.expected_every_s or source.is_paused:
         return
     last_at = source.last_record_end_at or source.created_at
-    patience = timedelta(seconds=_INTERVALS * source.expected_every_s) + place.terms["grace_h"] * _HOUR
+    patience = timedelta(seconds=LATE_INTERVALS * source.expected_every_s) + place.terms["grace_h"] * _HOUR
     age = place.at - last_at
     if age <= patience:
         return

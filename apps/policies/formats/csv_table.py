@@ -245,8 +245,9 @@ class _Taken(Declaration):
 
 def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
     yield ",".join(COLUMNS) + "\r\n"
-    paths = _paths(tree)
-    for path, node in zip(paths, tree.nodes(), strict=True):
+    paths, nodes = _paths(tree), list(tree.nodes())
+    for i in tree.listed.tolist():
+        path, node = paths[i], nodes[i]
         shares = "" if path == "/" else PARENT if node.shares is None else json.dumps(plain(node.shares))
         sources = ";".join(node.scope_sources)
         cells = [_quoted(path), _quoted(node.kind), shares, node.scope, _quoted(sources), "yes" if node.locked else ""]

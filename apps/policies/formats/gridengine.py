@@ -147,7 +147,7 @@ def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
     """The tree is a fitted one."""
     shares = tree.shares.tolist()
     for i, kind in enumerate(tree.kind):
-        below = ",".join(map(str, tree.children(i))) or "NONE"
+        below = ",".join(map(str, tree.listed_children(i))) or "NONE"
         name = tree.name[i] if i else "Root"
         yield f"id={i}\nname={name}\ntype={int(kind == PROJECT)}\nshares={plain(shares[i])}\nchildnodes={below}\n"
 

@@ -183,7 +183,7 @@ def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
     shares, inherit, accounts = tree.shares.tolist(), tree.inherit.tolist(), tree.is_group.tolist()
     for parent in np.flatnonzero(tree.n_children).tolist():
         yield f"Parent - '{tree.name[parent] if parent else ROOT}'\n"
-        for i in sorted(tree.children(parent), key=lambda i: accounts[i]):
+        for i in sorted(tree.listed_children(parent), key=lambda i: accounts[i]):
             fairshare = USE_PARENT if inherit[i] else plain(shares[i])
             if accounts[i]:
                 yield f"Account - '{tree.name[i]}':Description='{tree.name[i]}':Fairshare={fairshare}\n"

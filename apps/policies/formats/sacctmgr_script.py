@@ -143,7 +143,7 @@ def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
     shares, inherit, accounts = tree.shares.tolist(), tree.inherit.tolist(), tree.is_group.tolist()
     for parent in np.flatnonzero(tree.n_children).tolist():
         above = tree.name[parent] if parent else ROOT
-        for i in tree.children(parent):
+        for i in tree.listed_children(parent):
             fairshare = PARENT if inherit[i] else plain(shares[i])
             if accounts[i]:
                 yield f"add account Name={tree.name[i]} Parent={above} Fairshare={fairshare}\n"

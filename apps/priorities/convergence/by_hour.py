@@ -17,10 +17,11 @@ from apps.priorities.convergence.before_entry import days_before_entry
 from apps.priorities.convergence.counting import WINDOWED, Counting, actual_share, target_share
 from apps.priorities.convergence.local_only import local_only
 from apps.priorities.convergence.measuring import Figures, slack_of, states_of
-from apps.priorities.convergence.members import find_members_by_hour
+from apps.priorities.convergence.members import Found, find_members_by_hour
 from apps.priorities.convergence.period import Period, today_of
 from apps.priorities.convergence.reading import Convergence, compared_in, open_entry, published_in, way_to
 from apps.priorities.convergence.verdict import Shares, verdict, verdict_of_one
+from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.series.reading import series_state
 
 
@@ -40,7 +41,11 @@ def get_convergence_by_hour(
     """
     refuse_windowed(counting)
     view, at, alone = open_entry(policy_slug=policy_slug, actor=actor, uid=uid, itself=itself, scope=scope)
-    found = find_members_by_hour(view, at, itself=alone)
+    return convergence_by_hour(view, at, alone, find_members_by_hour(view, at, itself=alone), counting)
+
+
+def convergence_by_hour(view: PolicyView, at: int, alone: bool, found: Found, counting: Counting) -> Convergence:
+    """What is known of the members that were found. at: the entry that the page is about."""
     series, days = found.series, found.series.days
     target = target_share(series, counting.of)
     actual = np.where(found.told, actual_share(series, counting), np.nan)

@@ -81,6 +81,18 @@ def _against_today(view: PolicyView, at: int, period: Period, *, itself: bool) -
     )
 
 
+def find_picked(view: PolicyView, rows: Sequence[int], period: Period) -> Found:
+    """These entries of the head, in their order."""
+    uids = [view.tree.uuid(i) for i in rows]
+    return _found(view, load_series(view.policy, uids, from_on=period.from_on, to_on=period.to_on), len(uids))
+
+
+def find_picked_by_hour(view: PolicyView, rows: Sequence[int]) -> Found:
+    """The same by the hour."""
+    shown = list(rows)
+    return _outright(view, shown, len(shown), load_hours(view.policy, [view.tree.uuid(i) for i in shown]))
+
+
 def find_members_by_hour(view: PolicyView, at: int, *, itself: bool = False) -> Found:
     """The same by the hour. Who sees sums only doesn't see hours: two sums an hour apart differ by one person's use."""
     shown, n_all = _shown(view, at, itself=itself)

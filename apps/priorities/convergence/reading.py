@@ -77,6 +77,7 @@ class Convergence:
     gaps: Mapping[date, Sequence[str]] = field(default_factory=dict)
     local_only: list[Sentence] = field(default_factory=list)  # days compared by this site's usage alone
     measured_against: int | None = None  # the head, where all days are measured against it; None: each against its own
+    latest_at: datetime | None = None  # of the snapshot that the last point is of; None: all points are of days
 
     @property
     def before_entry(self) -> Mask:
@@ -135,6 +136,14 @@ def get_convergence(
     view, at, alone = open_entry(policy_slug=policy_slug, actor=actor, uid=uid, itself=itself, scope=scope)
     whole = period.starting_earlier(counting.days_before)
     found = find_members(view, at, whole, itself=alone, against_today=against_today)
+    return make_convergence(view, at, alone, found, period, counting, actor, against_today=against_today)
+
+
+def make_convergence(
+    view: PolicyView, at: int, alone: bool, found: Found, period: Period, counting: Counting, actor: Actor, *,
+    against_today: bool = False,
+) -> Convergence:  # fmt: skip
+    """What is known of the members that were found. at: the entry that the page is about."""
     shares, told = _shares(found, period, counting, view)
     shown = counts.cut(found.series, _within(found.series.days.on, period))
     days = shown.days

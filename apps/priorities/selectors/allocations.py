@@ -60,6 +60,7 @@ class AllocationRow:
     pace_part: float | None  # delivered / due − 1
     hands_out: bool
     may_give: bool
+    sees_all_children: bool  # without that its promises aren't turned into shares
     suppressed: bool = False  # delivered, and what follows from it, isn't told to this person
 
 
@@ -95,8 +96,8 @@ def get_allocation_table(
     """Of the root's group, or of an entry's. Everything follows from one tree, the promises, and the buckets."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     group = view.require(view.tree.uuid(0) if of is None else of)
-    sums = _Sums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
-    entries = list(_entries(sums, group))
+    sums = PromiseSums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
+    entries = list(listed_entries(sums, group))
     start = offset(cursor)
     shown = entries[start : None if limit is None else start + limit]
     used = load_delivered(
@@ -135,7 +136,7 @@ class _Told:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
+class PromiseSums:
     """The promises of a period over a tree, to its end and up to now."""
 
     view: PolicyView
@@ -232,7 +233,7 @@ class _Sums:
         return bool((self.whole.is_promised[group] & ~self.view.visibility.mask[group]).any())
 
 
-def _entries(sums: _Sums, group: int) -> Iterator[tuple[int, int]]:
+def listed_entries(sums: PromiseSums, group: int) -> Iterator[tuple[int, int]]:
     """(entry, level) depth first: each visible child of the group, below them only what was promised something."""
     tree, mask, whole = sums.view.tree, sums.view.visibility.mask, sums.whole
     waiting = [(i, 0) for i in reversed(tree.children(group)) if mask[i]]
@@ -244,7 +245,7 @@ def _entries(sums: _Sums, group: int) -> Iterator[tuple[int, int]]:
             waiting += [(j, level + 1) for j in below if whole.is_promised[j]]
 
 
-def _row(sums: _Sums, used: Delivered, i: int, level: int) -> AllocationRow:
+def _row(sums: PromiseSums, used: Delivered, i: int, level: int) -> AllocationRow:
     view, whole = sums.view, sums.whole
     tree, parent = view.tree, int(view.tree.parent[i])
     hidden = sums.hides_promises(i)
@@ -276,7 +277,8 @@ def _row(sums: _Sums, used: Delivered, i: int, level: int) -> AllocationRow:
         due_core_h=due, delivered_core_h=delivered,
         remaining_core_h=None if own is None or delivered is None else own - delivered,
         pace=pace, pace_part=part, hands_out=bool(whole.hands_out[i]),
-        may_give=sums.may_give(i), suppressed=suppressed,
+        may_give=sums.may_give(i),
+        sees_all_children=all(view.visibility.may_see(child) for child in view.tree.children(i)), suppressed=suppressed,
     )  # fmt: skip
 
 

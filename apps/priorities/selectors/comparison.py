@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from apps.accounts.actor import Actor
 from apps.engine.algorithms import PriorityResult, all_algorithms, read_algorithm
+from apps.engine.analysis.collisions import exact_ahead
 from apps.engine.errors import BadParameter
 from apps.errors import FieldProblem, Invalid
 from apps.policies.algorithm_fit import refuse_misfit
@@ -41,11 +42,19 @@ class PolicyAlgorithm:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One algorithm of the comparison; `refused` says why it can't be used on this tree."""
+    """One algorithm of the comparison; `refused` says why it can't be used on this tree.
+
+    Against the first one, of the leaves that are compared and that both rank: n_moved have another rank; n_by_operator
+    have another one also by exact numbers, n_by_rounding only because components are rounded, or otherwise than they
+    would by exact numbers. A leaf that moves by both counts in both.
+    """
 
     algorithm: Mapping[str, Any]
     n_ranked: int
     refused: str = ""
+    n_moved: int = 0
+    n_by_operator: int = 0
+    n_by_rounding: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +123,7 @@ def compare_algorithms(
     tried = [_tried(view, settings) for settings in wanted]
     results = [result for result, _refused in tried]
     leaves, spread = _leaves(view, results)
+    parts = _parted(results, leaves)
     order = np.argsort(-spread, kind="stable")
     if by_rank or not spread.any():
         order = np.argsort(_ranks(results, leaves)[0], kind="stable")
@@ -125,8 +135,8 @@ def compare_algorithms(
         as_of=view.as_of,
         settings=view.settings,
         sides=tuple(
-            Side(settings, 0 if result is None else result.n_ranked, refused)
-            for settings, (result, refused) in zip(wanted, tried, strict=True)
+            Side(settings, 0 if result is None else result.n_ranked, refused, *part)
+            for settings, (result, refused), part in zip(wanted, tried, parts, strict=True)
         ),
         leaves=tuple(_leaf(view, results, int(leaves[at]), int(spread[at])) for at in shown.tolist()),
         n_leaves=len(leaves),
@@ -184,6 +194,30 @@ def _leaves(view: PolicyView, results: Sequence[PriorityResult | None]) -> tuple
     ranks = np.ma.masked_equal(_ranks(results, leaves, missing=0), 0)
     spread = (ranks.max(axis=0) - ranks.min(axis=0)).filled(0)
     return leaves, np.asarray(spread, dtype=np.int64)
+
+
+def _parted(results: Sequence[PriorityResult | None], leaves: I8) -> list[tuple[int, int, int]]:
+    """(moved, by the operator, by rounding) of each against the first one: rank = exact rank + what rounding adds."""
+    ranks, exact = _ranks(results, leaves, missing=0), _exact_ranks(results, leaves)
+    found = []
+    for at in range(len(results)):
+        both = (ranks[0] > 0) & (ranks[at] > 0)
+        by_operator = both & (exact[at] != exact[0])
+        by_rounding = both & (ranks[at] - exact[at] != ranks[0] - exact[0])
+        found.append((int((both & (ranks[at] != ranks[0])).sum()), int(by_operator.sum()), int(by_rounding.sum())))
+    return found
+
+
+def _exact_ranks(results: Sequence[PriorityResult | None], leaves: I8) -> I8:
+    """(algorithms, leaves); the rank itself where nothing is rounded, 0 where there is none."""
+    rows = []
+    for result, rank in zip(results, _ranks(results, leaves, missing=0), strict=True):
+        if result is not None and result.settings["name"] == "aequus":
+            of_all = np.zeros(result.tree.n_entries, dtype=np.int64)
+            of_all[result.tree.is_ranked] = exact_ahead(result) + 1
+            rank = np.where(of_all[leaves] > 0, of_all[leaves], rank)
+        rows.append(rank)
+    return np.array(rows, dtype=np.int64)
 
 
 def _ranks(results: Sequence[PriorityResult | None], leaves: I8, *, missing: int = np.iinfo(np.int64).max) -> I8:

@@ -267,10 +267,15 @@ class _Rows:
         return [(self.view.tree.node_at(p), (k, len(places)), level) for k, p in reversed(shown)]
 
 
-def open_draft_view(*, change_set_id: int, at: datetime, actor: Actor) -> DraftView:
-    """The draft of its author, or of whoever rules the policy; NotFound for everybody who may not see it."""
+def open_draft_view(
+    *, change_set_id: int, at: datetime, actor: Actor, more: Sequence[dict[str, Any]] = ()
+) -> DraftView:  # fmt: skip
+    """The draft of its author, or of whoever rules the policy; NotFound for everybody who may not see it.
+
+    more: edits that it is shown with as if they were its last ones; nothing is stored.
+    """
     draft = get_change_set(id=change_set_id, actor=actor, at=at)
-    return DraftView(draft, actor, at, check(draft, draft.operations, actor, at))
+    return DraftView(draft, actor, at, check(draft, [*draft.operations, *more], actor, at))
 
 
 def get_draft_page(

@@ -47,6 +47,8 @@ class EntryPage:
     next_cursor: str | None = None
     why_unranked: str = ""
     algorithm: dict[str, Any] = field(default_factory=dict)  # that the numbers were computed with
+    scope: str = "local"  # whose usage its children are compared by
+    scope_sources: tuple[str, ...] = ()  # of these sources alone; () for all of the scope
     moment: Moment | None = None  # of the past
     archived_in: int | None = None  # the revision with which it left, seen from the past
     local_only: list[LocalOnly] = field(default_factory=list)  # by whose usage it and its children are compared
@@ -63,6 +65,7 @@ def get_entry_page(
     siblings = view.visible_children(int(view.tree.parent[i])) if i else [0]
     start = offset(cursor)
     shown = _numbered(view, children, start)
+    scope, scope_sources = view.tree.effective_scope(i)
     return EntryPage(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
@@ -82,6 +85,8 @@ def get_entry_page(
         next_cursor=str(start + _MOST_ROWS) if len(children) > start + _MOST_ROWS else None,
         why_unranked=_why_unranked(view, i),
         algorithm=view.snapshot.algorithm if view.snapshot else view.settings.algorithm,
+        scope=scope,
+        scope_sources=scope_sources,
         moment=moment_of(view),
         archived_in=_archived_in(view, uid),
         local_only=local_only_among(view, [uid, *(row.uid for row in shown)]),

@@ -15,11 +15,11 @@ from apps.accounts.actor import Actor
 from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.served import SourceAge, State
+from apps.usage.lateness import LATE_INTERVALS
 
 Health = Literal["ok", "warn", "bad"]
 _LATE_TICKS = 3  # priorities older than this many ticks are worth a word
 _BAD_TICKS = 30
-_LATE_INTERVALS = 2
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _source_age(source: SourceAge, now: datetime) -> InputAge:
     if source.last_record_end_at is None:
         return InputAge(source.name, "warn" if source.expected_every_s else "ok", None, None)
     age_s = max((now - source.last_record_end_at) / timedelta(seconds=1), 0.0)
-    is_late = source.expected_every_s is not None and age_s > _LATE_INTERVALS * source.expected_every_s
+    is_late = source.expected_every_s is not None and age_s > LATE_INTERVALS * source.expected_every_s
     return InputAge(source.name, "warn" if is_late else "ok", source.last_record_end_at, age_s)
 
 

@@ -70,6 +70,11 @@ class GroupPage:
     at: datetime
     local_only: list[LocalOnly]  # by whose usage the group and its members are compared
 
+    @property
+    def algorithm(self) -> Mapping[str, object]:
+        """That the numbers were computed with."""
+        return self.view.snapshot.algorithm if self.view.snapshot else self.settings.algorithm
+
     @cached_property
     def decides_own_shares(self) -> bool:
         """Then there is nobody to ask."""

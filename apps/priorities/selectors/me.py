@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -20,6 +20,8 @@ from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.lookup import AccountQuery
+from apps.priorities.operators.path_job import path_job
+from apps.priorities.operators.records import PathJob
 from apps.priorities.selectors.freshness import freshness
 from apps.priorities.selectors.looking import look_at, look_back
 from apps.priorities.selectors.moments import Moment, moment_of
@@ -64,6 +66,7 @@ class MyPriority:
     why_unranked: tuple[Said, ...] = ()
     problems: tuple[str, ...] = ()  # why these numbers may be behind
     moment: Moment | None = None  # of the past
+    smallest_job: PathJob | None = None  # that shows in the vector; None where nothing is rounded
 
     @property
     def n_ahead(self) -> int | None:
@@ -199,7 +202,13 @@ def _of_entry(
         explained_by=snapshot.order.explanation.kind,
         is_decided_above=walk.deciding is not None and walk.deciding not in shown,
         why_unranked=tuple(unranked_said(snapshot, result, entry)),
+        smallest_job=path_job(snapshot, entry) if _is_whole(steps, shown) else None,
     )
+
+
+def _is_whole(steps: Sequence[WalkStep], shown: Sequence[int]) -> bool:
+    """Whether all levels may be shown: the smallest job is a part of what the groups on the way used."""
+    return len(shown) == len(steps) and not any(step.is_suppressed for step in steps)
 
 
 def unranked_said(snapshot: ServedSnapshot, result: dict[str, Any], entry: int) -> list[Said]:

@@ -30,7 +30,7 @@ from apps.priorities.mapping import UNMAPPED
 from apps.priorities.member_facts import load_people
 from apps.priorities.membership import Census, plan_joining
 from apps.priorities.models import Attachment
-from apps.priorities.rulebook import Rulebook, load_rulebook, people_named
+from apps.priorities.rulebook import Rulebook, load_rulebook, member_rules, people_named
 from apps.priorities.rules import Rule
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
@@ -75,6 +75,7 @@ class MembersPage:
     view: PolicyView
     entry: EntryRow
     rules: Sequence[Members]
+    reaches: Sequence[int | None]  # of each rule: the entry below which it takes accounts, None: the whole policy
     members: Sequence[MemberLine]
     n_members: int
     next_cursor: str | None
@@ -115,6 +116,7 @@ def get_members_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str |
         view=view,
         entry=view.row(i),
         rules=view.tree.members.get(i, ()),
+        reaches=[reach for _rule, reach in member_rules(view.policy, view.tree, i)],
         members=[MemberLine(view.row(j, position=(1, 1)), accounts.get(j, [])) for j in shown] if may_name else [],
         n_members=len(leaves),
         next_cursor=str(start + _MOST_ROWS) if len(leaves) > start + _MOST_ROWS else None,

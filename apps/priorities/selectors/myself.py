@@ -10,6 +10,7 @@ from apps import clock
 from apps.accounts.actor import Actor
 from apps.priorities.advice import Outlook
 from apps.priorities.answers import instant
+from apps.priorities.operators.records import as_json
 from apps.priorities.ordering import json_number
 from apps.priorities.selectors.explained import moment_json, rank_said
 from apps.priorities.selectors.me import MyPriority, get_my_priority
@@ -94,6 +95,7 @@ def _explained(mine: MyPriority, story: Story) -> dict[str, Any]:
         "usage_s": mine.usage_core_s,
         "steps": steps,
         "number": story.number.json() if story.number else None,
+        "smallest_job": as_json(mine.smallest_job) if mine.smallest_job else None,
     }
 
 

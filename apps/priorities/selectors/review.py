@@ -20,8 +20,10 @@ from apps.policies.columns import Mask, Node, TreeColumns
 from apps.policies.review import Review, open_review
 from apps.policies.scope import Visibility
 from apps.policies.target_moves import TargetMoves
+from apps.priorities.answers import ServedSnapshot
 from apps.priorities.effect_runs import Effect, effect_ahead
 from apps.priorities.group_check import check_groups
+from apps.priorities.operators.review_check import check_resolution
 from apps.priorities.projection import Projection
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sight import see
@@ -163,8 +165,17 @@ class ReviewPage:
             snapshot = newest_or_none(self.review.policy.slug)
             if snapshot is not None:
                 found.append(check_groups(self.review, snapshot, sees=self.sees))
+                found += self._resolution(snapshot)
             found.append(_simulation(self.effect))
         return found
+
+    def _resolution(self, snapshot: ServedSnapshot) -> list[Check]:
+        """Nothing for an algorithm that does not round. Counts leaves whose numbers this person may see."""
+        place = self.review.moves.place
+        told = self.sees_before & self._sight_before.outright
+        told_after = np.where(place >= 0, told[place], self.sees)
+        check = check_resolution(self.review, snapshot, told_before=told, told_after=told_after)
+        return [] if check is None else [check]
 
     @cached_property
     def effect(self) -> Effect:

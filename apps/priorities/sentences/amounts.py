@@ -20,7 +20,8 @@ def adjustment_sentence(resource: str, amount_s: float, at: datetime, note: str)
         sentence = _("Includes %(amount)s %(unit)s given back on %(day)s") % words
     else:
         sentence = _("Includes %(amount)s %(unit)s added on %(day)s") % words
-    return f"{sentence}: {note}." if note else f"{sentence}."
+    said = f"{sentence}: {note}" if note else sentence
+    return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
 def unit_of(resource: str) -> str:

@@ -30,6 +30,7 @@ TEXTS = {
     "verdict.newcomer": _("Being worked out"),
     "verdict.unmapped": _("No entry in %(policy)s"),
     "verdict.no_snapshot": _("No priorities yet"),
+    "verdict.nothing_kept": _("No priorities are kept from then"),
     "reason.you": _("Main reason: you used %(actual)s of %(parent)s against a target of %(target)s."),
     "reason.group": _("Main reason: %(name)s as a whole used %(actual)s of %(parent)s against a target of %(target)s."),
     "reason.you_under": _(

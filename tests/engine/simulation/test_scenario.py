@@ -41,7 +41,7 @@ REFUSED: list[tuple[Change, str]] = [
     ({"sites": [{"name": "a", "cpus": 1.5}]}, "sites[0].cpus"),
     ({"sites": [{"name": "a", "cpus": NAN}]}, "sites[0].cpus"),
     ({"sites": [{"name": "a", "cpus": 1}] * 2}, "sites[1].name"),
-    ({"sites": [{"name": f"s{i}", "cpus": 1} for i in range(1_000_000)]}, "sites"),
+    ({"sites": [{"name": "s", "cpus": 1}] * 1_000_000}, "sites"),
     ({"hours": 0}, "hours"),
     ({"hours": -1}, "hours"),
     ({"hours": None}, "hours"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +10,7 @@ from apps.errors import Invalid
 from apps.policies.columns import Node, TreeColumns
 from apps.policies.formats.csv_table import neutral, restored
 from apps.policies.reshape import columns_of
+from apps.policies.uids import new_uid
 from tests.policies.formats.round_trip import asked, read, said, text_of_tree
 
 
@@ -93,9 +92,9 @@ def test_a_formula_cell_is_refused_with_its_line_and_what_to_do() -> None:
 
 
 def test_no_cell_of_an_export_begins_like_a_formula() -> None:
-    root = Node(uuid4(), None, "=root", "=site")
+    root = Node(new_uid(), None, "=root", "=site")
     names = ("=1+1", "@x", "+1", "-1", "'=1")
-    below = [Node(uuid4(), root.uid, name, name, scope="local", scope_sources=(name,)) for name in names]
+    below = [Node(new_uid(), root.uid, name, name, scope="local", scope_sources=(name,)) for name in names]
     lines = text_of_tree("csv", columns_of([root, *below])).splitlines()
     cells = [cell.strip('"') for line in lines for cell in line.split(",")]
     assert [cell for cell in cells if cell.startswith(("=", "@", "+", "-"))] == []
@@ -145,10 +144,10 @@ def test_wrong_rows_are_told_at_once_up_to_fifty() -> None:
 
 @pytest.fixture
 def tree() -> TreeColumns:
-    root = Node(uuid4(), None, "grid")
-    physics = Node(uuid4(), root.uid, "physics", "vo", 30, locked=True)
-    alice = Node(uuid4(), physics.uid, "alice", "user", None, is_group=False)
-    return columns_of([root, physics, alice, Node(uuid4(), root.uid, "bio", "vo", 20, scope="global")])
+    root = Node(new_uid(), None, "grid")
+    physics = Node(new_uid(), root.uid, "physics", "vo", 30, locked=True)
+    alice = Node(new_uid(), physics.uid, "alice", "user", None, is_group=False)
+    return columns_of([root, physics, alice, Node(new_uid(), root.uid, "bio", "vo", 20, scope="global")])
 
 
 def test_columns_that_a_table_lacks_leave_their_values_alone(tree: TreeColumns) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from hypothesis import given
@@ -15,6 +14,7 @@ from apps.policies.formats import __path__ as where_formats_are
 from apps.policies.formats.registry import FORMATS, dropped, get_format, guess_format, list_formats, read_file
 from apps.policies.names import MAX_DEPTH
 from apps.policies.reshape import columns_of
+from apps.policies.uids import new_uid
 from tests.examples import examples
 from tests.policies.formats.round_trip import asked, read, text_of_tree
 from tests.policies.share_trees import NASTY, trees
@@ -39,9 +39,9 @@ def test_our_own_documents_are_read_as_the_tree_they_were(name: str, tree: TreeC
 
 @every
 def test_every_nasty_name_survives_beside_the_others(name: str) -> None:
-    root = Node(uuid4(), None, "grid")
+    root = Node(new_uid(), None, "grid")
     called = [*NASTY, "<b>", "a>b"]  # the last two are names from before markup was refused
-    tree = columns_of([root, *(Node(uuid4(), root.uid, each, "user", 1.0, is_group=False) for each in called)])
+    tree = columns_of([root, *(Node(new_uid(), root.uid, each, "user", 1.0, is_group=False) for each in called)])
     assert asked(name, text_of_tree(name, tree), tree) == []
     assert len(read(name, text_of_tree(name, tree)).tree) == len(called) + 1
 
@@ -89,9 +89,9 @@ def test_other_encodings_are_refused_with_line_and_remedy(name: str) -> None:
 @every
 def test_depth_over_64_is_refused_with_its_place(name: str) -> None:
     def chain(levels: int) -> TreeColumns:
-        nodes = [Node(uuid4(), None, "root")]
+        nodes = [Node(new_uid(), None, "root")]
         for level in range(levels):
-            nodes.append(Node(uuid4(), nodes[-1].uid, f"l{level}"))
+            nodes.append(Node(new_uid(), nodes[-1].uid, f"l{level}"))
         return columns_of(nodes)
 
     assert len(read(name, text_of_tree(name, chain(MAX_DEPTH))).tree) == MAX_DEPTH + 1
@@ -133,10 +133,10 @@ def test_an_unknown_format_is_refused_with_those_there_are() -> None:
 
 
 def test_what_an_export_drops_is_said_with_how_many_entries() -> None:
-    root = Node(uuid4(), None, "grid")
-    locked = [Node(uuid4(), root.uid, f"g{i}", "vo", 0.5, locked=True) for i in range(5)]
+    root = Node(new_uid(), None, "grid")
+    locked = [Node(new_uid(), root.uid, f"g{i}", "vo", 0.5, locked=True) for i in range(5)]
     reserve = dataclasses.replace(
-        locked[0], uid=uuid4(), name="left over", kind="reserve", is_group=False, locked=False
+        locked[0], uid=new_uid(), name="left over", kind="reserve", is_group=False, locked=False
     )
     tree = columns_of([root, *locked, reserve])
     assert dropped(get_format("sacctmgr"), tree) == [

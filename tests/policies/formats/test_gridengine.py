@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from apps.errors import Invalid
 from apps.policies.columns import Node, TreeColumns
 from apps.policies.reshape import columns_of
+from apps.policies.uids import new_uid
 from tests.policies.formats.round_trip import asked, read, said, text_of_tree
 
 
@@ -72,10 +72,15 @@ def test_what_is_no_share_tree_at_all_says_so() -> None:
 
 @pytest.fixture
 def tree() -> TreeColumns:
-    root = Node(uuid4(), None, "grid")
-    p = Node(uuid4(), root.uid, "p", "project", 2)
+    root = Node(new_uid(), None, "grid")
+    p = Node(new_uid(), root.uid, "p", "project", 2)
     return columns_of(
-        [root, p, Node(uuid4(), p.uid, "a b", "person", None, is_group=False), Node(uuid4(), root.uid, "q", "vo", 3)]
+        [
+            root,
+            p,
+            Node(new_uid(), p.uid, "a b", "person", None, is_group=False),
+            Node(new_uid(), root.uid, "q", "vo", 3),
+        ]
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from apps.errors import Invalid
 from apps.policies.columns import Node, TreeColumns
 from apps.policies.reshape import columns_of
+from apps.policies.uids import new_uid
 from tests.policies.formats.round_trip import asked, read, said, text_of_tree
 
 HEAD = "# comment\nCluster - 'demo':Fairshare=1:QOS='normal'\nParent - 'root'\n"
@@ -81,14 +81,14 @@ def test_what_is_no_dump_says_so(text: str) -> None:
 @pytest.fixture
 def tree() -> TreeColumns:
     """Two groups of one name, names that Slurm writes differently, a reserve, fractions, and shares passed on."""
-    root = Node(uuid4(), None, "grid")
-    physics, bio = Node(uuid4(), root.uid, "Physics", "vo", 0.5), Node(uuid4(), root.uid, "bio", "vo", 0.25)
+    root = Node(new_uid(), None, "grid")
+    physics, bio = Node(new_uid(), root.uid, "Physics", "vo", 0.5), Node(new_uid(), root.uid, "bio", "vo", 0.25)
     return columns_of([
         root, physics, bio,
-        Node(uuid4(), root.uid, "left over", "reserve", 0.25, is_group=False),
-        Node(uuid4(), physics.uid, "students", "group", 1),
-        Node(uuid4(), bio.uid, "students", "group", None),
-        Node(uuid4(), bio.uid, "O'Neil", "person", 3, is_group=False),
+        Node(new_uid(), root.uid, "left over", "reserve", 0.25, is_group=False),
+        Node(new_uid(), physics.uid, "students", "group", 1),
+        Node(new_uid(), bio.uid, "students", "group", None),
+        Node(new_uid(), bio.uid, "O'Neil", "person", 3, is_group=False),
     ], policy_slug="grid", number=7)  # fmt: skip
 
 

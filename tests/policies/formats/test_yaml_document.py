@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import yaml
 from hypothesis import given
@@ -18,11 +20,16 @@ from tests.policies.share_trees import NASTY, trees
 def test_others_read_what_is_written_alike(tree: TreeColumns) -> None:
     data = yaml.safe_load(text_of_tree("yaml", tree))
     assert data["revision"] == 7
-    names, level = [data["root"]["name"]], [data["root"]]
+    entries, level = [data["root"]], [(0, data["root"])]
     while level:
-        level = [child for entry in level for child in entry.get("children", ())]
-        names += [child["name"] for child in level]
-    assert names == list(tree.name)
+        below: list[tuple[int, Any]] = []
+        for i, entry in level:
+            listed = tree.listed_children(i)
+            assert [child["name"] for child in entry.get("children", ())] == [tree.name[child] for child in listed]
+            below += zip(listed, entry.get("children", ()), strict=True)
+        entries += [entry for _, entry in below]
+        level = below
+    assert len(entries) == len(tree)
 
 
 @given(st.sampled_from(NASTY) | st.floats(0, 1e15) | st.integers(0, 10**15) | st.booleans())

@@ -11,7 +11,7 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.clock import now
 from apps.errors import FieldProblem, Invalid
-from apps.policies.comparison import TargetChange
+from apps.policies.comparison import EntryChange
 from apps.policies.formats.registry import FORMATS
 from apps.policies.imports import ImportPlan, PolicyImport, import_policy, plan_import
 from apps.policies.models import Policy
@@ -20,7 +20,7 @@ from apps.policies.services import make_policy
 from apps.policies.trees import load_tree
 from apps.priorities.import_mapping import count_mapped, map_by_names
 
-_MOST_LINES = 20
+_MOST_LINES = 50
 
 
 class Command(OperatorCommand):
@@ -97,11 +97,11 @@ class Command(OperatorCommand):
             return
         what = "dry run" if done.change_set is None else f"change set {done.change_set.pk}"
         self.stdout.write(f"{what} on {base}: {counts_in_words(plan)}")
-        for change in plan.comparison.targets[:_MOST_LINES]:
-            self.stdout.write(f"  {change.path}: {_percent(change, before=True)} → {_percent(change, before=False)}")
-        more = plan.comparison.n_targets - min(len(plan.comparison.targets), _MOST_LINES)
+        for change in plan.comparison.entries[:_MOST_LINES]:
+            self.stdout.write(f"  {_line(change)}")
+        more = plan.comparison.n_entries - _MOST_LINES
         if more > 0:
-            self.stdout.write(f"  and {more:,} more targets")
+            self.stdout.write(f"  and {more:,} more {'entry' if more == 1 else 'entries'}")
         if done.revision is not None:
             self.stdout.write(f"published as revision {done.revision.number}")
         elif done.change_set is not None:
@@ -115,8 +115,14 @@ def counts_in_words(plan: ImportPlan) -> str:
     return "; ".join(part for part in (words, settings) if part)
 
 
-def _percent(change: TargetChange, *, before: bool) -> str:
-    value = change.before if before else change.after
+def _line(change: EntryChange) -> str:
+    """`/physics/carl: added, target none → 33.33 %`."""
+    before, after = _percent(change.before), _percent(change.after)
+    target = f"target {before} → {after}" if before != after else f"target {after}"
+    return f"{change.path}: {', '.join(change.changes)}, {target}"
+
+
+def _percent(value: float | None) -> str:
     return "none" if value is None else f"{100 * value:.4g} %"
 
 

@@ -1,0 +1,97 @@
+"""`manage.py analyse SLUG [FIGURE]`: what an operator and a resolution do to a policy's tree, as the page shows it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import orjson
+
+from apps import tables
+from apps.accounts.actor import COMMAND
+from apps.cli.commands import OperatorCommand
+from apps.priorities import served
+from apps.priorities.operators.asking import BOUNDS, NAMES, read_query
+from apps.priorities.operators.figures import FIGURES
+from apps.priorities.operators.records import FigureTable, OperatorChoice, as_json, columns_of
+from apps.priorities.operators.selectors import OperatorsPage, get_figure, get_operators_page
+
+
+class Command(OperatorCommand):
+    help = "Prints what an operator and a resolution do to the tree of a policy, or the numbers of one figure."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("policy", help="its slug")
+        parser.add_argument("figure", nargs="?", choices=list(FIGURES), help="left out: the check and the operators")
+        for name in NAMES:
+            says = f"{BOUNDS[name][0]:g} to {BOUNDS[name][1]:g}" if name in BOUNDS else "a name"
+            says = "a path" if name == "entry" else says
+            parser.add_argument(f"--{name.replace('_', '-')}", default="", metavar=name.upper(), help=says)
+        how = parser.add_mutually_exclusive_group()
+        how.add_argument("--json", action="store_true", help="the object that REST gives")
+        how.add_argument("--csv", action="store_true", help="the rows alone")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        query = read_query({name: options[name] for name in NAMES})
+        served.look()
+        asked: dict[str, Any] = {"policy_slug": options["policy"], "query": query, "actor": COMMAND}
+        if options["figure"]:
+            self._figure(get_figure(figure=options["figure"], **asked), options)
+        else:
+            self._page(get_operators_page(**asked), options)
+
+    def _figure(self, found: FigureTable, options: dict[str, Any]) -> None:
+        if options["json"]:
+            self._json(found.json())
+            return
+        names = [column.name for column in found.columns]
+        rows = [[getattr(row, name) for name in names] for row in found.rows]
+        if options["csv"]:
+            self._csv(names, rows)
+            return
+        self.stdout.write(f"{found.title}, {found.unit}\n{found.sentence}\n\n{_aligned(names, rows)}")
+
+    def _page(self, found: OperatorsPage, options: dict[str, Any]) -> None:
+        choices = [as_json(choice) for choice in found.choices]
+        names = [column.name for column in columns_of(OperatorChoice)]
+        if options["json"]:
+            self._json(found.json())
+            return
+        if options["csv"]:
+            self._csv(names, [[choice[name] for name in names] for choice in choices])
+            return
+        self.stdout.write(f"{found.check.sentence}\n{found.verdict}\n")
+        width = max(len(choice.name) for choice in found.choices)
+        for choice in found.choices:
+            mark = "*" if choice.is_current else " "
+            self.stdout.write(f"{mark} {choice.name:<{width}}  {choice.sentence}")
+        self.stdout.write(f"Figures: {', '.join(FIGURES)}")
+
+    def _json(self, found: dict[str, Any]) -> None:
+        self.stdout.write(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+
+    def _csv(self, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        columns = [tables.Column(name) for name in names]
+        for piece in tables.pieces(columns, rows, "csv"):
+            self.stdout.write(piece.decode(), ending="")
+
+
+def _aligned(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Columns as wide as what is in them: text on the left, numbers on the right."""
+    cells = [list(names), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(names))]
+    is_text = [bool(rows) and isinstance(rows[0][at], str) for at in range(len(names))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if text else cell.rjust(width)
+            for cell, width, text in zip(row, widths, is_text, strict=True)
+        ).rstrip()
+        for row in cells
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

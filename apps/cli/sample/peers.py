@@ -1,0 +1,175 @@
+"""Two authorities that the sample grid follows: the neutrino VO, whose policy is mounted, and the site Turku, whose
+usage is subscribed to. This installation publishes the documents of both to itself (`federation.inline`).
+
+A document depends on its address, the clock and SECRET_KEY alone, so it needs neither a table nor the network, and is
+issued anew for ever: signatures, versions and expiry are those of any other authority.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+import numpy as np
+from django.conf import settings
+
+from apps.cli.sample.grid import MOUNTED, SEED, Grid
+from apps.cli.sample.jobs import DAYS
+from apps.errors import NotFound
+from apps.federation import inline
+from apps.federation.wire import FORMAT, instant_text
+from apps.federation.wire_usage import Enforced, State, UsageDocument, UsageHead, write_usage
+from apps.signing import SigningKey, digest_of, sign_document
+from apps.usage.buckets import AMOUNTS
+
+VO = MOUNTED
+VO_ISSUER, SITE_ISSUER = "neutrinos.example", "turku.example"
+SITE_NAME = "turku"
+SITE_CORES = 96
+_SITE_LOAD = 11.0  # cores that are busy on average
+_RENEWED_EVERY = timedelta(days=3)
+_EXPIRES_AFTER = timedelta(days=7)
+_FEED_EXPIRES_AFTER = timedelta(days=1)
+_NEW_SHARES_AFTER = timedelta(days=DAYS - 20)  # from the first day on: more for the simulation
+_HOUR = timedelta(hours=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PATH = re.compile(r"/since/(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)/neutrinos(\.fairshare|/usage)")
+
+
+def policy_url(begins_at: datetime) -> str:
+    """Where the VO's document is; begins_at: when its first version was issued."""
+    return f"https://{VO_ISSUER}/since/{instant_text(begins_at)}/{VO}.fairshare"
+
+
+def usage_url(begins_at: datetime) -> str:
+    """Where the site's feed is; begins_at: of its first hour."""
+    return f"https://{SITE_ISSUER}/since/{instant_text(begins_at)}/{VO}/usage"
+
+
+def key_of(issuer: str) -> SigningKey:
+    """Its own in each installation. The oldest known SECRET_KEY, so that a new one with fallbacks changes no key."""
+    secret = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS][-1]
+    return SigningKey(hmac.new(secret.encode(), f"sample authority {issuer}".encode(), hashlib.sha256).digest())
+
+
+def register_publishers() -> None:
+    inline.register(VO_ISSUER, _publish_policy)
+    inline.register(SITE_ISSUER, _publish_usage)
+
+
+def uid_of(path: str) -> UUID:
+    """Of an entry of the VO; "" is its root."""
+    return uuid5(NAMESPACE_URL, f"https://{VO_ISSUER}/{path}")
+
+
+def _publish_policy(url: str, at: datetime) -> bytes:
+    begins_at, _query = _asked(url, ".fairshare")
+    return sign_document(_policy_document(begins_at, _version(begins_at, at)), key_of(VO_ISSUER))
+
+
+def _publish_usage(url: str, at: datetime) -> bytes:
+    begins_at, query = _asked(url, "/usage")
+    since = int(query.get("since", "0"))
+    feed = _Feed(begins_at, at)
+    return sign_document(write_usage(feed.document(since, int(query.get("seen", since)))), key_of(SITE_ISSUER))
+
+
+def _asked(url: str, what: str) -> tuple[datetime, dict[str, str]]:
+    parts = urlsplit(url)
+    found = _PATH.fullmatch(parts.path)
+    if found is None or found[2] != what:
+        raise NotFound("The sample publishes nothing at this address.")
+    begins_at = datetime.strptime(found[1], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    return begins_at, {name: values[-1] for name, values in parse_qs(parts.query).items()}
+
+
+def _version(begins_at: datetime, at: datetime) -> int:
+    """From 1; a new one every few days, as `federation publish` renews a file."""
+    return 1 + max(0, (at - begins_at) // _RENEWED_EVERY)
+
+
+def _policy_document(begins_at: datetime, version: int) -> dict[str, Any]:
+    """Each version names the one before, so all of them are made."""
+    previous: str | None = None
+    document: dict[str, Any] = {}
+    for number in range(1, version + 1):
+        issued_at = begins_at + (number - 1) * _RENEWED_EVERY
+        document = {
+            "format": FORMAT, "issuer": VO_ISSUER, "publication": VO, "version": number, "previous": previous,
+            "issued_at": instant_text(issued_at), "expires_at": instant_text(issued_at + _EXPIRES_AFTER),
+            "issuers": [], "root": _root(is_new=issued_at - begins_at >= _NEW_SHARES_AFTER),
+        }  # fmt: skip
+        previous = digest_of(document)
+    return document
+
+
+def _root(*, is_new: bool) -> dict[str, Any]:
+    """The VO's projects and people; is_new: after it gave the simulation more."""
+    shares = Grid().project_shares(VO) | ({"simulation": 12} if is_new else {})
+    projects = []
+    for project, n in shares.items():
+        path = f"{VO}/{project}"
+        users = [
+            {"uid": str(uid_of(f"{path}/{one.user}")), "name": one.user, "kind": "user", "shares": one.shares}
+            for one in Grid().members
+            if (one.vo, one.project) == (VO, project)
+        ]
+        projects.append({"uid": str(uid_of(path)), "name": project, "kind": "project", "shares": n, "children": users})
+    return {"uid": str(uid_of("")), "name": VO, "kind": "vo", "scope": "global", "children": projects}
+
+
+@dataclass(frozen=True)
+class _Feed:
+    """Hours of the site up to the last full one. Its number is how many there are; the same at every call."""
+
+    begins_at: datetime
+    at: datetime
+    entries: Sequence[UUID] = field(default_factory=lambda: _people())
+
+    @property
+    def number(self) -> int:
+        return max(1, (self.at - self.begins_at) // _HOUR)
+
+    def document(self, since: int, seen: int) -> UsageDocument:
+        """What a reader of number `since` hasn't been told yet."""
+        since, seen = min(since, self.number), min(max(since, seen), self.number)
+        first = (self.begins_at - _EPOCH) // _HOUR
+        cores = self._cores()[since:]
+        hour, entry = np.nonzero(cores)
+        amounts = np.zeros((len(hour), len(AMOUNTS)))
+        amounts[:, AMOUNTS.index("cpu_s")] = 3600.0 * cores[hour, entry]
+        amounts[:, AMOUNTS.index("jobs")] = 1.0
+        return UsageDocument(
+            head=self._head(since, seen), entries=self.entries, hours=np.arange(since, self.number) + first,
+            row_hour=hour + since + first, row_entry=entry, amounts=amounts,
+        )  # fmt: skip
+
+    def _cores(self) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+        """Whole cores by hour and entry. Rows are drawn one after the other: later hours change no earlier one."""
+        drawn = np.random.default_rng(SEED).random((self.number, len(self.entries)))
+        is_busy, size = drawn > 0.6, np.floor(drawn * 1000) % 7 + 1
+        return np.where(is_busy, np.ceil(size * _SITE_LOAD / (0.4 * 4 * len(self.entries))), 0.0)
+
+    def _head(self, since: int, seen: int) -> UsageHead:
+        return UsageHead(
+            issuer=SITE_ISSUER, feed=VO, root=uid_of(""), number=self.number, since=since, more=False,
+            newest=self._state(self.number), seen=self._state(seen) if since else None,
+            issued_at=self.at.replace(microsecond=0), expires_at=self.at.replace(microsecond=0) + _FEED_EXPIRES_AFTER,
+            site=SITE_NAME, capacity_cores=float(SITE_CORES),
+            enforces=Enforced(VO_ISSUER, VO, _version(self.begins_at, self.at)),
+        )  # fmt: skip
+
+    def _state(self, number: int) -> State:
+        return State(number, hashlib.md5(f"{SITE_ISSUER} {number}".encode(), usedforsecurity=False).hexdigest())
+
+
+def _people() -> list[UUID]:
+    members = (one for one in Grid().members if one.vo == VO)
+    return sorted((uid_of(f"{VO}/{one.project}/{one.user}") for one in members), key=str)

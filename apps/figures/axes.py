@@ -1,0 +1,110 @@
+"""Axes: ranges that hold the data, few round ticks, words in place of signs. Plain dicts of plotly.js layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, datetime, timedelta
+from math import ceil, floor, isfinite, log10
+from typing import Any, Literal
+
+from django.utils.translation import gettext as _
+
+Left = Literal[8, 26, 34, 44, 58, 96, 156]
+Right = Literal[8, 12, 78, 96, 158, 206]
+Top = Literal[4, 8, 26]
+Bottom = Literal[18, 24, 40]
+_MOST_TICKS = 60
+
+
+def margin(left: Left = 34, right: Right = 12, top: Top = 8, bottom: Bottom = 24) -> dict[str, int]:
+    """Pixels around the picture; the stylesheet has the same steps for the first drawing."""
+    return {"l": left, "r": right, "t": top, "b": bottom}
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Round values within low..high, at most `most` + 1 of them: steps of 1, 2 or 5 times a power of ten."""
+    span = high - low
+    if not span > 0:
+        return [low]
+    power = 10.0 ** floor(log10(span / most))
+    step = next(power * factor for factor in (1, 2, 5, 10) if span / (power * factor) <= most)
+    n_first, n_last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
+    return [round(n * step, 12) + 0.0 for n in range(n_first, n_last + 1)]
+
+
+def share_axis(values: Iterable[float | None], *, whole: bool = False, most: int = 5) -> dict[str, Any]:
+    """Percent from zero. values: percents; whole: up to 100."""
+    high = 100.0 if whole else max([1.0, *_known(values)]) * 1.06
+    marks = ticks(0.0, min(high, 100.0), most)
+    texts = [f"{one:g}" for one in marks[:-1]] + [f"{marks[-1]:g}\u00a0%"]
+    return {"range": [0, high], "tickvals": marks, "ticktext": texts}
+
+
+def points_axis(values: Iterable[float | None], *, most: int = 5) -> dict[str, Any]:
+    """Points from target: over and under in words, target in the middle."""
+    known = [0.0, *_known(values)]
+    low, high = min(known), max(known)
+    pad = max((high - low) * 0.06, 0.5)
+    low, high = low - pad, high + pad
+    marks = ticks(low, high, most)
+    return {"range": [low, high], "tickvals": marks, "ticktext": [points_words(one) for one in marks]}
+
+
+def more_ticks(axis: dict[str, Any], values: Iterable[float | None], words: Callable[[float], str]) -> dict[str, Any]:
+    """The ticks of an axis, with its step, as far as all values reach: for a picture that can be zoomed out."""
+    marks = axis["tickvals"]
+    step = marks[1] - marks[0] if len(marks) > 1 else 1.0
+    known = [*axis["range"], *_known(values)]
+    low, high = min(known), max(known)
+    step *= max(1, ceil((high - low) / step / _MOST_TICKS))
+    more = [round(n * step, 12) + 0.0 for n in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
+    return {"tickvals": more, "ticktext": [words(one) for one in more]}
+
+
+def points_words(value: float) -> str:
+    if value == 0:
+        return _("target")
+    return (_("%(n)s over") if value > 0 else _("%(n)s under")) % {"n": f"{abs(value):g}"}
+
+
+def amount_axis(values: Iterable[float | None], *, most: int = 5) -> dict[str, Any]:
+    """Amounts from zero: 390 k, 1.7 M."""
+    high = max([1.0, *_known(values)]) * 1.06
+    marks = ticks(0.0, high, most)
+    return {"range": [0, high], "tickvals": marks, "ticktext": [short_amount(one) for one in marks]}
+
+
+def short_amount(value: float) -> str:
+    for size, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}\u00a0{sign}"
+    return f"{value:g}"
+
+
+def number_axis(low: float, high: float, *, most: int = 5, suffix: str = "") -> dict[str, Any]:
+    marks = ticks(low, high, most)
+    return {"range": [low, high], "tickvals": marks, "ticktext": [f"{one:g}{suffix}" for one in marks]}
+
+
+def day_axis(first: date, last: date, *, few: bool = False) -> dict[str, Any]:
+    """Days or hours; one day more at the right so that the last point stands clear of the edge."""
+    step = timedelta(hours=1) if isinstance(last, datetime) else timedelta(days=1)
+    return {
+        "type": "date", "range": [moment(first), moment(last + step)], "tickformat": "%-d %b",
+        "hoverformat": "%a %-d %b %Y, %H:%M" if isinstance(last, datetime) else "%a %-d %b %Y",
+        "nticks": 4 if few else 7,
+    }  # fmt: skip
+
+
+def moment(at: date) -> str:
+    """A place on a time axis: a day, or an instant in UTC without its zone, as plotly.js reads it."""
+    return at.strftime("%Y-%m-%d %H:%M") if isinstance(at, datetime) else at.isoformat()
+
+
+def rounded(values: Sequence[float | None], digits: int) -> list[float | None]:
+    """What isn't known is None: a gap in the line."""
+    return [None if one is None or not isfinite(one) else round(float(one), digits) for one in values]
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [one for one in values if one is not None and isfinite(one)]

@@ -1,0 +1,1 @@
+"""Figures of convergence: shares of subgroups beside their targets, over days or hours."""

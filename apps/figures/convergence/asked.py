@@ -1,0 +1,119 @@
+"""What the query of a page asks of the figures of convergence: period, way to count, picks, unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal, cast
+
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from apps.errors import FieldProblem, Invalid
+from apps.figures.traces import MOST_SERIES
+from apps.priorities.convergence.by_hour import refuse_windowed
+from apps.priorities.convergence.counting import DAY_S, Counting, read_counting
+from apps.priorities.convergence.period import (
+    LAST_DAYS,
+    USUAL_DAYS,
+    Period,
+    read_period,
+    usual_period,
+    whole_period,
+)
+from apps.priorities.series.columns import SeriesState
+
+ALL = "all"
+HOUR = "hour"  # of `step`: the last seven days by the hour
+TODAY = "today"  # of `measure`: all days against the head revision
+RANGES = (*map(str, LAST_DAYS), ALL)
+Unit = Literal["points", "ratio", "percent"]
+UNITS: tuple[Unit, ...] = ("points", "ratio", "percent")
+NAMES = ("range", "show", "pick", "slots", "hide")  # of the picture of picks; the others are of the whole page
+_MOST_TEXT = 8_400  # of a path
+
+
+@dataclass(frozen=True, slots=True)
+class FocusAsked:
+    """picks: uids or paths, in the order in which they were picked; none: the usual ones. slots: the series number of
+    each, 0..7. hidden: picks that are not drawn. range_: a preset, or "" for the period of the page."""
+
+    period: Period
+    whole: Period
+    counting: Counting
+    range_: str
+    unit: Unit
+    picks: tuple[str, ...]
+    slots: tuple[int, ...]
+    hidden: frozenset[str]
+    by_hour: bool = False
+
+
+def read_focus(query: QueryDict, state: SeriesState, today: date) -> FocusAsked:
+    """Raises Invalid, with the name in the address, for what can't be drawn."""
+    counting = read_counting_asked(query)
+    by_hour = is_by_hour(query, state)
+    if by_hour:
+        refuse_windowed(counting)
+    range_ = query.get("range", "")
+    if range_ and range_ not in RANGES:
+        raise _refused("range", _("“%(text)s” is no range; there are %(known)s."), range_, RANGES)
+    period = read_period_asked(query if not range_ else QueryDict(f"days={range_}"), state, today)[0]
+    unit = query.get("show", UNITS[0])
+    if unit not in UNITS:
+        raise _refused("show", _("“%(text)s” is nothing to show; there are %(known)s."), unit, UNITS)
+    picks = tuple(dict.fromkeys(text[:_MOST_TEXT] for text in query.getlist("pick") if text.strip()))
+    every = whole_period(state, today)
+    whole = Period(min(every.from_on, period.from_on), max(every.to_on, period.to_on))
+    slots = _slots(query.get("slots", ""), len(picks))
+    hidden = frozenset(query.getlist("hide"))
+    return FocusAsked(
+        period, whole if (whole.to_on - whole.from_on).days < _MOST_DAYS else period, counting, range_,
+        cast("Unit", unit), picks, slots, hidden, by_hour,
+    )  # fmt: skip
+
+
+_MOST_DAYS = 3_660
+
+
+def is_by_hour(query: QueryDict, state: SeriesState) -> bool:
+    """By choice, and while no day is over."""
+    return query.get("step") == HOUR or (state.through_on is None and state.hours_through_at is not None)
+
+
+def read_counting_asked(query: QueryDict) -> Counting:
+    window = query.get("window", "")
+    try:
+        days = float(window) if window else None
+    except ValueError:
+        message = _("“%(text)s” is no number of days for a window.") % {"text": window[:40]}
+        raise Invalid(message, fields=[FieldProblem("window", message)]) from None
+    return read_counting(query.get("view", ""), query.get("of", ""), None if days is None else days * DAY_S)
+
+
+def read_period_asked(query: QueryDict, state: SeriesState, today: date) -> tuple[Period, str]:
+    """The period, and the preset that was chosen, or "" for two days."""
+    first, last, days = query.get("from", ""), query.get("to", ""), query.get("days", "")
+    if first or last:
+        return read_period(first, last, state=state, today=today), ""
+    if days == ALL:
+        return whole_period(state, today), ALL
+    if days in {"", *RANGES}:
+        return usual_period(state, today, int(days or USUAL_DAYS)), days or str(USUAL_DAYS)
+    raise _refused("days", _("“%(text)s” is no period; there are %(known)s, or two days of your own."), days, RANGES)
+
+
+def _slots(text: str, n: int) -> tuple[int, ...]:
+    """One digit 1..8 a pick; each other one gets the lowest that is free, so that no series ever changes its colour."""
+    stated = [int(one) - 1 if one in "12345678" else -1 for one in text[:n]]
+    taken: list[int] = []
+    for slot in stated:
+        taken.append(slot if slot not in taken else -1)
+    taken += [-1] * (n - len(taken))
+    free = iter([slot for slot in range(max(n, MOST_SERIES)) if slot not in taken])
+    return tuple(next(free) if slot < 0 else slot for slot in taken)
+
+
+def _refused(where: str, message: str, text: str, known: tuple[str, ...]) -> Invalid:
+    said = message % {"text": text[:40], "known": ", ".join(known)}
+    return Invalid(said, fields=[FieldProblem(where, said)])

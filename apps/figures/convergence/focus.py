@@ -1,0 +1,325 @@
+"""Up to eight subgroups in one picture: how far each is from its target, as points, as part of it, or as shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from apps.figures import axes, traces
+from apps.figures.controls import Choice, Control, changed
+from apps.figures.convergence.asked import RANGES, UNITS, FocusAsked
+from apps.figures.convergence.words import (
+    Links,
+    caption,
+    day_words,
+    file_name,
+    revision_marks,
+    short_balance,
+    used_words,
+)
+from apps.figures.figure import Column, EndLabel, Figure, Table
+from apps.figures.traces import MOST_SERIES
+from apps.priorities.convergence.picked import Picked
+from apps.priorities.convergence.reading import Convergence
+from apps.priorities.sentences.numbers import points_phrase
+from apps.priorities.series.columns import F8
+
+_DAILY_UP_TO = 731  # days; of longer series the days before the last year are drawn by weeks
+_SLIDER = 0.09  # of the height
+Layout = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Series:
+    """One pick. at: its place in the numbers; values: what is drawn."""
+
+    uid: str
+    label: str
+    color: str
+    at: int
+    is_shown: bool
+    values: F8
+    balance: str
+
+
+def focus_figure(picked: Picked, asked: FocusAsked, query: QueryDict, links: Links) -> Figure:
+    """The picks in their order. Days before the range are there as well: the slider shows them."""
+    found = picked.found
+    if not found.members:
+        return _without_numbers(_("Pick up to eight entries to compare."), found)
+    series = [_series(picked, asked, at) for at in range(len(found.members))]
+    inside = _inside(found, asked)
+    if not inside.any():
+        said = {"first": day_words(asked.period.from_on), "last": day_words(asked.period.to_on)}
+        return _without_numbers(
+            _("There are no numbers between %(first)s and %(last)s. Choose a longer range.") % said, found,
+            _controls(series, asked, query),
+        )  # fmt: skip
+    if not any(np.isfinite(one.values[inside]).any() for one in series):
+        message = _("There are no numbers of these subgroups that can be shown.")
+        return _without_numbers(message, found, _controls(series, asked, query))
+    return _drawn(picked, asked, query, links, series, inside)
+
+
+def too_many_picks(asked: FocusAsked, query: QueryDict, names: Sequence[tuple[str, str]]) -> Figure:
+    """In place of the picture: which of the picks to drop. names: key and label of nine picks."""
+    n = len(asked.picks)
+    message = _("Eight subgroups fit in one picture, and %(n)s are picked. Choose which one to drop.") % {"n": n}
+    choices = []
+    if n == MOST_SERIES + 1:
+        for key, label in names:
+            left = [(pick, slot) for pick, slot in zip(asked.picks, asked.slots, strict=True) if pick != key]
+            dropped = asked.slots[asked.picks.index(key)]
+            slots = "".join(str((slot if slot < MOST_SERIES else dropped) + 1) for _pick, slot in left)
+            choices.append(
+                Choice(f"drop-{key}", _("Drop %(name)s") % {"name": label},
+                       changed(query, pick=[pick for pick, _slot in left], slots=slots), False)
+            )  # fmt: skip
+    else:
+        message = _("Eight subgroups fit in one picture, and %(n)s are picked.") % {"n": n}
+        first = changed(query, pick=list(asked.picks[:MOST_SERIES]), slots=None, hide=None)
+        choices = [
+            Choice("drop-rest", _("Show the first eight"), first, False),
+            Choice("drop-all", _("Show the usual four"), changed(query, pick=None, slots=None, hide=None), False),
+        ]
+    controls = [Control(_("Which one to drop"), choices, kind="chips")]
+    return Figure(
+        "focus", _title(), message, (), {}, Table((), (), ()), size="xl", empty=message, controls=controls, reads=False,
+    )  # fmt: skip
+
+
+def _title() -> str:
+    return _("Up to eight subgroups in one picture")
+
+
+def _without_numbers(message: str, found: Convergence, controls: Sequence[Control] = ()) -> Figure:
+    return Figure(
+        "focus", _title(), message, (), {}, Table((), (), ()), size="xl", empty=message, controls=controls, reads=False,
+        extra={"picks": [str(member.uid) for member in found.members], "slots": ""},
+    )  # fmt: skip
+
+
+def _series(picked: Picked, asked: FocusAsked, at: int) -> _Series:
+    found = picked.found
+    member = found.members[at]
+    slot = asked.slots[at] if at < len(asked.slots) else at
+    names = [one.name for one in found.members]
+    label = picked.paths[at].replace("/", " / ") if names.count(member.name) > 1 else member.name
+    actual, target, state = found.actual[at], found.target[at], found.states[at]
+    known = np.flatnonzero(np.isfinite(actual) & np.isfinite(target))
+    last = int(known[-1]) if known.size else -1
+    numbers = (float(actual[last]), float(target[last]), str(state[last])) if known.size else (np.nan, np.nan, "")
+    balance = short_balance(*numbers)
+    uid = str(member.uid)
+    shown = len(asked.hidden & {uid, *asked.picks[at : at + 1]}) == 0
+    return _Series(uid, label, traces.series_color(slot), at, shown, _values(actual, target, asked.unit), balance)
+
+
+def _values(actual: F8, target: F8, unit: str) -> F8:
+    """points: from target; ratio: percent of the target; percent: the share."""
+    if unit == "points":
+        return (actual - target) * 100
+    if unit == "ratio":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(target > 0, 100 * actual / target, np.nan)
+    return actual * 100
+
+
+def _inside(found: Convergence, asked: FocusAsked) -> Any:
+    """Which points lie in the range; the newest snapshot lies in every range that ends with the last day."""
+    if found.is_by_hour:
+        return np.ones(len(found.on), np.bool_)
+    last = found.on[-1] if found.on and found.latest_at is not None else asked.period.to_on
+    ends = last if asked.period.to_on >= (found.state.through_on or last) else asked.period.to_on
+    return np.array([asked.period.from_on <= on <= ends for on in found.on], np.bool_)
+
+
+def _kept(found: Convergence) -> Any:
+    """Places of the points that are drawn: all, of long series those before the last year by weeks."""
+    n = len(found.on)
+    if n <= _DAILY_UP_TO:
+        return np.arange(n)
+    return np.concatenate([np.arange((n - 366) % 7, n - 366, 7), np.arange(n - 366, n)])
+
+
+def _drawn(
+    picked: Picked, asked: FocusAsked, query: QueryDict, links: Links, series: list[_Series], inside: Any
+) -> Figure:
+    found, kept = picked.found, _kept(picked.found)
+    x = [axes.moment(found.on[at]) for at in kept]
+    shown = [one for one in series if one.is_shown]
+    goal = {"points": 0.0, "ratio": 100.0, "percent": None}[asked.unit]
+    drawn: list[dict[str, Any]] = []
+    if goal is not None:
+        drawn.append(traces.target([x[0], x[-1]], [goal, goal]))
+    elif len(shown) == 1:
+        drawn += _own_target(found, shown[0].at, x, kept)
+    labels = []
+    for one in shown:
+        y = axes.rounded(one.values[kept].tolist(), 2)
+        words = [
+            used_words(*numbers)
+            for numbers in zip(found.actual[one.at, kept], found.target[one.at, kept], found.states[one.at, kept],
+                               strict=True)
+        ]  # fmt: skip
+        drawn.append(
+            traces.line(x, y, name=one.label, color=one.color, words=words, width=2.25 if len(shown) == 1 else 1.75)
+        )
+        last = next((at for at in reversed(range(len(y))) if y[at] is not None), None)
+        if last is not None and y[last] is not None:
+            drawn.append(traces.end_dot(x[last], float(y[last] or 0), color=one.color))
+            labels.append(EndLabel(float(y[last] or 0), f"{one.label} {one.balance}", one.color))
+    is_alone = asked.unit == "percent" and len(shown) == 1
+    more = (found.target[shown[0].at][inside] * 100).tolist() if is_alone else []
+    return Figure(
+        name="focus",
+        title=_title(),
+        note=_note(asked),
+        sentence=_sentence(found, shown),
+        traces=drawn,
+        layout=_layout(found, asked, inside, shown, more),
+        table=_table(found, shown, inside),
+        size="xl",
+        file=file_name(found, "convergence"),
+        caption=caption(found),
+        labels=labels,
+        marks=revision_marks(found, links),
+        controls=_controls(series, asked, query),
+        moment_url=links.moment if found.is_by_hour else links.moment.replace("{at}", "{at}T23:59"),
+        extra={
+            "picks": [one.uid for one in series], "slots": _slots_text(series),
+            "fits": {"always": [] if goal is None else [goal], "from_zero": asked.unit != "points"},
+        },
+    )  # fmt: skip
+
+
+def _own_target(found: Convergence, at: int, x: list[str], kept: Any) -> list[dict[str, Any]]:
+    target, slack = found.target[at, kept] * 100, found.slack[at, kept] * 100
+    low = axes.rounded(np.maximum(target - slack, 0).tolist(), 2)
+    high, middle = axes.rounded((target + slack).tolist(), 2), axes.rounded(target.tolist(), 2)
+    return [*traces.tolerance(x, low, high), traces.target(x, middle)]
+
+
+def _layout(found: Convergence, asked: FocusAsked, inside: Any, shown: list[_Series], extra: list[float]) -> Layout:
+    """The axes for the range; ticks of y reach as far as anything that can be zoomed to."""
+    values = [value for one in shown for value in one.values[inside].tolist()] + extra
+    every = [value for one in shown for value in one.values.tolist()]
+    if asked.unit == "points":
+        y = axes.points_axis(values)
+        y |= axes.more_ticks(y, every, axes.points_words)
+    else:
+        y = axes.share_axis(values) if asked.unit == "percent" else axes.amount_axis([100.0, *values])
+        y |= axes.more_ticks(y, every, lambda value: f"{value:g}\u00a0%")
+    places = np.flatnonzero(inside)
+    first, last = found.on[places[0]], found.on[places[-1]]
+    x = axes.day_axis(first, last)
+    x["range"] = [axes.moment(first), axes.moment(last + _clear(first, last))]
+    whole = [axes.moment(found.on[0]), axes.moment(found.on[-1] + _clear(found.on[0], found.on[-1]))]
+    x["rangeslider"] = {"visible": True, "range": whole, "thickness": _SLIDER, "yaxis": {"rangemode": "auto"}}
+    left: axes.Left = 58 if asked.unit == "points" else 44
+    return {"margin": axes.margin(left, 206, 26, 24), "xaxis": x, "yaxis": y}
+
+
+def _clear(first: date, last: date) -> timedelta:
+    """Room at the right end, so that the last point stands clear of the edge."""
+    if isinstance(last, datetime):
+        return timedelta(hours=1)
+    return timedelta(days=max(1, round((last - first).days / 160)))
+
+
+def _note(asked: FocusAsked) -> str:
+    return {
+        "points": _("points from target"), "ratio": _("percent of the target"), "percent": _("share, percent"),
+    }[asked.unit]  # fmt: skip
+
+
+def _sentence(found: Convergence, shown: list[_Series]) -> str:
+    """The two that are farthest from their targets now."""
+    now = []
+    for one in shown:
+        known = np.flatnonzero(np.isfinite(found.actual[one.at]) & np.isfinite(found.target[one.at]))
+        if known.size:
+            now.append((one, int(known[-1])))
+    if not now:
+        return _("No numbers are known of these subgroups.")
+
+    def off(pair: tuple[_Series, int]) -> float:
+        return float(found.actual[pair[0].at, pair[1]] - found.target[pair[0].at, pair[1]])
+
+    now.sort(key=lambda pair: -abs(off(pair)))
+    first, place = now[0]
+    numbers = (float(found.actual[first.at, place]), float(found.target[first.at, place]))
+    words = used_words(*numbers, str(found.states[first.at, place]))
+    text = _("%(name)s %(words)s.") % {"name": first.label, "words": words}
+    if len(now) > 1 and str(found.states[now[1][0].at, now[1][1]]) not in {"on", "no_demand"}:
+        second = off(now[1])
+        form = _("%(name)s is %(points)s over.") if second > 0 else _("%(name)s is %(points)s under.")
+        text += " " + form % {"name": now[1][0].label, "points": points_phrase(second)}
+    return text
+
+
+def _table(found: Convergence, shown: list[_Series], inside: Any) -> Table:
+    """Newest first."""
+    places = np.flatnonzero(inside)[::-1]
+    pairs = [column for one in shown for column in (found.actual[one.at], found.target[one.at])]
+    raw = [
+        [axes.moment(found.on[at]), *(round(float(c[at]) * 100, 4) if np.isfinite(c[at]) else "" for c in pairs)]
+        for at in places
+    ]
+    rows = [
+        [day_words(found.on[at]), *(f"{c[at] * 100:.1f}" if np.isfinite(c[at]) else "–" for c in pairs)]
+        for at in places
+    ]
+    titles = [title for one in shown for title in (_("%(name)s, actual %%"), _("%(name)s, target %%"))]
+    names = [one.label for one in shown for _twice in range(2)]
+    columns = [Column(title % {"name": name}) for title, name in zip(titles, names, strict=True)]
+    kinds = [f"{one.label} {kind}" for one in shown for kind in ("actual_percent", "target_percent")]
+    step = "hour" if found.is_by_hour else "day"
+    first = Column(_("Hour") if found.is_by_hour else _("Day"), is_number=False)
+    return Table((first, *columns), rows, raw, header=(step, *kinds))
+
+
+def _controls(series: list[_Series], asked: FocusAsked, query: QueryDict) -> list[Control]:
+    labels = {"7": _("7 d"), "30": _("30 d"), "90": _("90 d"), "365": _("1 y"), "all": _("all")}
+    ranges = [Choice(f"range-{one}", labels[one], changed(query, range=one), _is_range(asked, one)) for one in RANGES]
+    names = {"points": _("Points from target"), "ratio": _("Percent of target"), "percent": _("Share")}
+    units = [Choice(f"show-{one}", names[one], changed(query, show=one), asked.unit == one) for one in UNITS]
+    uids = [one.uid for one in series]
+    stated = {"pick": uids, "slots": _slots_text(series)}
+    hidden = [one.uid for one in series if not one.is_shown]
+    chips = []
+    for one in series:
+        others = [uid for uid in hidden if uid != one.uid]
+        hide = others if not one.is_shown else [*hidden, one.uid]
+        left = [each for each in series if each is not one]
+        alone = [uid for uid in uids if uid != one.uid]
+        is_alone = one.is_shown and len(hidden) == len(uids) - 1
+        chips.append(
+            Choice(
+                f"pick-{one.uid}", one.label,
+                changed(query, **stated, hide=None if len(hide) == len(uids) else hide or None), one.is_shown,
+                swatch=one.color, note=one.balance,
+                alone=changed(query, **stated, hide=None if is_alone or not alone else alone),
+                drop=changed(query, pick=[each.uid for each in left] or None, slots=_slots_text(left) or None,
+                             hide=others or None) if len(series) > 1 else "",
+            )
+        )  # fmt: skip
+    known = [] if asked.by_hour else [Control(_("Range"), ranges)]
+    picks = Control(_("Subgroups in the picture"), chips, kind="chips", drop_label=_("Drop"))
+    return [*known, Control(_("Shown"), units), picks]
+
+
+def _is_range(asked: FocusAsked, one: str) -> bool:
+    if asked.range_:
+        return asked.range_ == one
+    return asked.period == asked.whole if one == "all" else asked.period.n_days == int(one)
+
+
+def _slots_text(series: Sequence[_Series]) -> str:
+    return "".join(one.color.rpartition("-")[2] for one in series)

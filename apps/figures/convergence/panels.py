@@ -1,0 +1,180 @@
+"""Small multiples: one panel a subgroup, its share beside its target, on the scale of its section."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.figures import axes, traces
+from apps.figures.convergence.sections import scale_of, sections_of
+from apps.figures.convergence.words import Links, caption, file_name, mark_of, revision_marks, short_balance, used_words
+from apps.figures.figure import Column, Figure, Table, Trace
+from apps.priorities.convergence.before_entry import BEFORE_ENTRY
+from apps.priorities.convergence.period import DAILY_UP_TO
+from apps.priorities.convergence.reading import Convergence, by_weeks
+from apps.priorities.series.columns import F8
+
+OVERLAYS = ("band", "changes", "demand", "gaps")
+
+
+def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str = "panels") -> Figure:
+    """`panels` of the answer has the traces and the layout of each subgroup on this page; `data` is empty."""
+    page = _page(query)
+    shown = by_weeks(found) if found.period.n_days > DAILY_UP_TO else found
+    chosen = set(query.getlist("overlay")) or set(OVERLAYS)
+    marks = revision_marks(shown, links) if "changes" in chosen else []
+    rules = [{"at": one.at, "label": "", "text": one.text, "url": one.url} for one in marks]
+    panels = [
+        {
+            "uid": str(shown.members[row].uid), "name": shown.members[row].name, "marks": rules,
+            "data": _panel(shown, row, top, chosen), "layout": _layout(shown, top), "balance": _balance(shown, row),
+        }
+        for row, top in _tops(shown, page)
+    ]  # fmt: skip
+    return Figure(
+        name=name,
+        title=_("Shares beside their targets"),
+        note=_("share, percent"),
+        sentence=_sentence(shown),
+        traces=(),
+        layout={},
+        table=_table(shown),
+        size="xs",
+        file=file_name(shown, name),
+        caption=caption(shown),
+        moment_url=links.moment if shown.is_by_hour else links.moment.replace("{at}", "{at}T23:59"),
+        empty="" if shown.on else _("There are no days in this period."),
+        extra={"panels": panels},
+    )
+
+
+def _tops(found: Convergence, page: int) -> list[tuple[int, float]]:
+    """The rows of a page with the top of their axis. Their order is that of the days, which the newest point leaves."""
+    days = found
+    if found.latest_at is not None:
+        columns = ("actual", "target", "slack", "states", "told")
+        days = replace(found, **{name: getattr(found, name)[:, :-1] for name in columns})
+    tops = []
+    for section in sections_of(days, page):
+        common = max([section.common, *(scale_of(found, row) for row, top in section.shown if top == section.common)])
+        tops += [(row, common if top == section.common else max(top, scale_of(found, row)))
+                 for row, top in section.shown]  # fmt: skip
+    return tops
+
+
+def _page(query: QueryDict) -> int:
+    text = query.get("page", "1")
+    return max(int(text), 1) if text.isdecimal() and len(text) < 9 else 1
+
+
+def _panel(found: Convergence, row: int, scale: float, chosen: set[str]) -> list[Trace]:
+    x = [axes.moment(on) for on in found.on]
+    target, slack = found.target[row] * 100, found.slack[row] * 100
+    y = axes.rounded((found.actual[row] * 100).tolist(), 2)
+    drawn: list[Trace] = []
+    if "demand" in chosen:
+        for begins, ends in _stretches(found, found.idle[row] | found.idle_inferred[row]):
+            drawn.append(traces.no_demand(begins, ends, scale * 100))
+        drawn += [_starved(begins, ends) for begins, ends in _stretches(found, found.states[row] == "starved")]
+    if "gaps" in chosen:
+        missing = np.array([on in found.gaps for on in found.on], np.bool_)
+        drawn += [_shade(begins, ends, scale * 100, "$line-strong/0.35") for begins, ends in _stretches(found, missing)]
+    early = found.days.is_before_first | (found.states[row] == BEFORE_ENTRY)
+    drawn += [_shade(begins, ends, scale * 100, "$surface-3/0.55") for begins, ends in _stretches(found, early)]
+    if "band" in chosen:
+        low = axes.rounded(np.maximum(target - slack, 0).tolist(), 2)
+        drawn += traces.tolerance(x, low, axes.rounded((target + slack).tolist(), 2))
+    drawn.append(traces.target(x, axes.rounded(target.tolist(), 2)))
+    states = found.states[row].tolist()
+    last = next((at for at in reversed(range(len(y))) if y[at] is not None), None)
+    color = "$level-mark" if last is None else mark_of(states[last], float(found.deviation[row, last]))
+    words = [used_words(*numbers) for numbers in zip(found.actual[row], found.target[row], states, strict=True)]
+    drawn.append(traces.line(x, y, name=found.members[row].name, color=color, words=words))
+    if last is not None:
+        drawn.append(traces.end_dot(x[last], y[last] or 0.0, color=color))
+    return drawn
+
+
+def _stretches(found: Convergence, mask: Any) -> list[tuple[str, str]]:
+    """First and last moment of each run of days; a day is as wide as the step to the next one."""
+    runs = []
+    for is_on, group in groupby(range(len(found.on)), key=lambda at: bool(mask[at])):
+        places = list(group)
+        if is_on:
+            runs.append((axes.moment(found.on[places[0]]), axes.moment(found.on[min(places[-1] + 1, len(mask) - 1)])))
+    return runs
+
+
+def _shade(begins: str, ends: str, top: float, color: str) -> Trace:
+    return {
+        "type": "scatter", "mode": "lines", "line": {"width": 0}, "fill": "toself", "fillcolor": color,
+        "x": [begins, begins, ends, ends, begins], "y": [0, top, top, 0, 0], **traces.NO_HOVER,
+    }  # fmt: skip
+
+
+def _starved(begins: str, ends: str) -> Trace:
+    """Jobs waited below the target: a bar on the axis."""
+    pen = {"color": "$under-mark", "width": 4}
+    return {"type": "scatter", "mode": "lines", "x": [begins, ends], "y": [0, 0], "line": pen, **traces.NO_HOVER}
+
+
+def _layout(found: Convergence, scale: float) -> dict[str, Any]:
+    top = scale * 100
+    marks = [0.0, top / 2, top]
+    x = axes.day_axis(found.on[0], found.on[-1], few=True) | {"fixedrange": True, "nticks": 3}
+    return {
+        "margin": axes.margin(26, 8, 8, 18),
+        "hovermode": "x",
+        "dragmode": False,
+        "xaxis": x,
+        "yaxis": {"range": [0, top * 1.02], "tickvals": marks, "ticktext": [f"{one:g}" for one in marks]},
+    }
+
+
+def _balance(found: Convergence, row: int) -> str:
+    known = np.flatnonzero(np.isfinite(found.deviation[row]))
+    if not known.size:
+        return ""
+    at = int(known[-1])
+    return short_balance(float(found.actual[row, at]), float(found.target[row, at]), str(found.states[row, at]))
+
+
+def _sentence(found: Convergence) -> str:
+    """How many are off their targets now."""
+    now = found.states[:, -1].tolist() if found.on else []
+    off = sum(state not in {"on", "no_demand", "met", ""} for state in now)
+    text = ngettext(
+        "%(off)s of %(n)s subgroup is off its target.", "%(off)s of %(n)s subgroups are off their targets.", len(now)
+    )
+    return text % {"off": off, "n": len(now)}
+
+
+class _Rows(Sequence[Sequence[Any]]):
+    """The rows of the CSV, written when one asks for it: the JSON has none of them."""
+
+    def __init__(self, found: Convergence, columns: list[F8]) -> None:
+        self._on, self._columns = found.on[::-1], [column[::-1] * 100 for column in columns]
+
+    def __len__(self) -> int:
+        return len(self._on)
+
+    def __getitem__(self, at: Any) -> Any:
+        numbers = (float(column[at]) for column in self._columns)
+        return [axes.moment(self._on[at]), *(round(one, 4) if isfinite(one) else "" for one in numbers)]
+
+
+def _table(found: Convergence) -> Table:
+    """A row a day, newest first, two columns a subgroup."""
+    pairs = [column for row in range(len(found.members)) for column in (found.actual[row], found.target[row])]
+    forms = (_("%(name)s, actual %%"), _("%(name)s, target %%"))
+    titles = [title % {"name": member.name} for member in found.members for title in forms]
+    raw = _Rows(found, pairs)
+    return Table((Column(_("Day"), is_number=False), *map(Column, titles)), (), raw)

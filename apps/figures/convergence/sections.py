@@ -1,0 +1,66 @@
+"""Which panels stand on a page of small multiples, in which section, and the scale that a section shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from apps.priorities.convergence.reading import Convergence
+from apps.priorities.series.columns import F8
+
+PAGE = 12  # panels
+SMALL = 0.05  # of the parent: smaller ones have a section of their own
+STEPS = (0.01, 0.02, 0.04, 0.06, 0.10, 0.20, 0.40, 0.60, 1.0)  # whose halves are short to write
+_OUTLIER = 2.5  # a panel that needs so much more than the next one gets a scale of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """rows: of all its members; scales: the top of each one's axis, 0..1; common: the one that is shared; shown: the
+    rows on this page, with their scales."""
+
+    is_small: bool
+    rows: list[int]
+    scales: list[float]
+    common: float
+    shown: list[tuple[int, float]]
+
+
+def sections_of(found: Convergence, page: int) -> list[Section]:
+    """The panels of a page, twelve of them: large shares first, each section by how far off its members are."""
+    order = found.order()
+    small = {row for row in order if _peak_target(found, row) < SMALL}
+    large = [row for row in order if row not in small]
+    tail = [row for row in order if row in small]
+    here = set([*large, *tail][(page - 1) * PAGE : page * PAGE])
+    sections = []
+    for rows, is_small in ((large, False), (tail, True)):
+        scales, common = shared_scales([scale_of(found, row) for row in rows])
+        shown = [(row, scale) for row, scale in zip(rows, scales, strict=True) if row in here]
+        if shown:
+            sections.append(Section(is_small, rows, scales, common, shown))
+    return sections
+
+
+def scale_of(found: Convergence, row: int) -> float:
+    """The smallest step that holds all of one panel."""
+    needed = [0.0, *_known(found.actual[row]), *_known(found.target[row] + found.slack[row])]
+    return next((step for step in STEPS if step >= max(needed) - 1e-12), 1.0)
+
+
+def shared_scales(steps: Sequence[float]) -> tuple[list[float], float]:
+    """The scale of each panel of a section, and the one that is shared: a single giant doesn't flatten the others."""
+    ordered = [*sorted(steps, reverse=True), 0.0, 0.0]
+    common = ordered[1] if 0 < _OUTLIER * ordered[1] < ordered[0] else ordered[0]
+    return [step if step > common else common for step in steps], common
+
+
+def _peak_target(found: Convergence, row: int) -> float:
+    return max(_known(found.target[row]), default=0.0)
+
+
+def _known(values: F8) -> list[float]:
+    known: list[float] = values[np.isfinite(values)].tolist()
+    return known

@@ -1,0 +1,122 @@
+"""How a group is divided over time: the shares of its subgroups stacked, with the borders between their targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from django.utils.translation import gettext as _
+
+from apps.figures import axes, traces
+from apps.figures.convergence.words import Links, caption, day_words, file_name, revision_marks, used_words
+from apps.figures.figure import Column, EndLabel, Figure, Table, Trace
+from apps.priorities.convergence.reading import Convergence
+from apps.priorities.sentences.numbers import percent
+from apps.priorities.series.columns import F8
+
+_MOST = 8  # series; of more the largest seven and the rest
+
+
+def stack_figure(found: Convergence, links: Links) -> Figure:
+    """Shares in percent of the parent (or of everything), the largest target lowest.
+
+    A subgroup with a day that may not be shown is left out whole, and so is a sum that would reveal it.
+    """
+    title = _("Subgroups against their targets")
+    layers = _layers(found)
+    if not found.on or not layers:
+        message = (
+            _("There are no days of subgroups in this period.") if not found.on else _("There is nothing to stack.")
+        )
+        return Figure("stack", title, message, (), {}, Table((), (), ()), empty=message, reads=False)
+    x = [axes.moment(on) for on in found.on]
+    drawn, labels = _drawn(found, layers, x)
+    of = found.entry.name if found.counting.of == "parent" else found.policy_name
+    first, last = found.on[0], found.on[-1]
+    return Figure(
+        name="stack",
+        title=title,
+        note=_("share of %(name)s") % {"name": of},
+        sentence=_sentence(layers),
+        traces=drawn,
+        layout={
+            "margin": axes.margin(34, 158, 26, 24),
+            "xaxis": axes.day_axis(first, last, few=True) | {"range": [axes.moment(first), axes.moment(last)]},
+            "yaxis": axes.share_axis([], whole=True) | {"range": [0, 100]},
+        },
+        table=_table(found, layers),
+        file=file_name(found, "stack"),
+        caption=caption(found),
+        labels=labels,
+        marks=revision_marks(found, links),
+        moment_url=links.moment if found.is_by_hour else links.moment.replace("{at}", "{at}T23:59"),
+    )  # fmt: skip
+
+
+Layer = tuple[str, F8, F8]  # label, actual and target by days
+
+
+def _layers(found: Convergence) -> list[Layer]:
+    """Entries of which every known day may be shown; of more than eight the smallest are one layer."""
+    rows = [row for row in range(len(found.members)) if found.told[row].all() and np.isfinite(found.target[row]).any()]
+    target, actual = np.nan_to_num(found.target[:, -1]), np.nan_to_num(found.actual[:, -1])
+    rows.sort(key=lambda row: -max(float(target[row]), float(actual[row])))
+    shown, rest = (rows, []) if len(rows) <= _MOST else (rows[: _MOST - 1], rows[_MOST - 1 :])
+    shown.sort(key=lambda row: -float(target[row]))
+    layers = [
+        (found.members[row].name, np.nan_to_num(found.actual[row]), np.nan_to_num(found.target[row])) for row in shown
+    ]
+    if rest:
+        used, wanted = (np.nan_to_num(column[rest]).sum(axis=0) for column in (found.actual, found.target))
+        layers.append((_("%(n)s more, together") % {"n": len(rest)}, used, wanted))
+    return layers
+
+
+def _drawn(found: Convergence, layers: list[Layer], x: list[str]) -> tuple[list[Trace], list[EndLabel]]:
+    areas: list[Trace] = []
+    borders: list[Trace] = []
+    labels = []
+    used, wanted = np.zeros(len(x)), np.zeros(len(x))
+    for number, (name, actual, target) in enumerate(layers):
+        color = traces.series_color(number)
+        states = ["on" if abs(a - t) < 5e-4 else "off" for a, t in zip(actual, target, strict=True)]
+        words = [used_words(*numbers) for numbers in zip(actual.tolist(), target.tolist(), states, strict=True)]
+        y = axes.rounded((actual * 100).tolist(), 2)
+        area = traces.line(x, y, name=name, color=color, words=words, width=1.25)
+        areas.append(area | {"stackgroup": "shares", "fillcolor": f"{color}/0.26"})
+        middle = float(used[-1] + actual[-1] / 2) * 100
+        numbers = {"actual": f"{actual[-1] * 100:.1f}", "target": percent(float(target[-1]))}
+        labels.append(EndLabel(middle, f"{name}<br>{_('%(actual)s of %(target)s') % numbers}", color))
+        used, wanted = used + actual, wanted + target
+        if number < len(layers) - 1:
+            borders += traces.target_on_area(x, axes.rounded((wanted * 100).tolist(), 2))
+    return [*areas, *borders], labels
+
+
+def _sentence(layers: list[Layer]) -> str:
+    """Who uses most beyond its target, and who leaves most."""
+    off = sorted(((float(actual[-1] - target[-1]), name, actual, target) for name, actual, target in layers),
+                 key=lambda one: one[0])  # fmt: skip
+    least, most = off[0], off[-1]
+    if most[0] < 5e-4:
+        return _("All subgroups are at their targets.")
+    form = _("%(name)s used %(actual)s, target %(target)s.")
+    sentences = [
+        form % {"name": name, "actual": percent(float(actual[-1])), "target": percent(float(target[-1]))}
+        for _off, name, actual, target in (most, least)
+    ]
+    return " ".join(sentences)
+
+
+def _table(found: Convergence, layers: list[Layer]) -> Table:
+    forms = (_("%(name)s, actual %%"), _("%(name)s, target %%"))
+    columns = [Column(form % {"name": name}) for name, _actual, _target in layers for form in forms]
+    kinds = [f"{name} {kind}" for name, _a, _t in layers for kind in ("actual_percent", "target_percent")]
+    pairs: list[Any] = [column * 100 for _name, actual, target in layers for column in (actual, target)]
+    places = range(len(found.on) - 1, -1, -1)
+    return Table(
+        (Column(_("Day"), is_number=False), *columns),
+        [[day_words(found.on[at]), *(f"{column[at]:.1f}" for column in pairs)] for at in places],
+        [[axes.moment(found.on[at]), *(round(float(column[at]), 4) for column in pairs)] for at in places],
+        header=("day", *kinds),
+    )

@@ -1,0 +1,1 @@
+"""Figures of the allocations pages: core-hours by week, and what is left of promises."""

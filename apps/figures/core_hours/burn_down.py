@@ -1,0 +1,170 @@
+"""What is left of allocated core-hours over a period, in percent of each allocation, beside an even pace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.figures import axes, traces
+from apps.figures.controls import Control
+from apps.figures.core_hours import words
+from apps.figures.figure import Column, EndLabel, Figure, Table
+from apps.policies.allocations.periods import DAY, begins_at
+from apps.priorities.selectors.core_hour_weeks import AllocationLeft, CoreHourWeeks
+from apps.priorities.sentences.numbers import percent
+
+HIDE = "left_hide"  # a name in the query of the page
+
+
+def burn_down(found: CoreHourWeeks, query: QueryDict) -> Figure:
+    """`?left_hide=<uid>`. Raises Invalid for more names than a picture can have."""
+    hidden = words.read_hidden(query, HIDE)
+    colors = words.colors_of([one.place for one in found.promises])
+    color_of = {one.uid: color for one, color in zip(found.promises, colors, strict=True)}
+    shown = [one for one in found.promises if str(one.uid) not in hidden] or list(found.promises)
+    title = _("Core-hours left")
+    if not shown:
+        return words.empty_figure("burn-down", title, found, _("No core-hours are allocated for days that have begun."))
+    not_shown = {str(one.uid) for one in found.promises if one not in shown}
+    chips = [(str(one.uid), one.name, color_of[one.uid]) for one in found.promises]
+    return Figure(
+        name="burn-down",
+        title=title,
+        note=_note(found),
+        sentence=_sentence(found, shown),
+        traces=[*_pace(found, shown), *(_line(found, one, color_of[one.uid]) for one in shown)],
+        layout=_layout(found, shown),
+        table=_table(found, shown),
+        labels=[
+            EndLabel(_part(one, -1), _label(one), color_of[one.uid]) for one in shown
+        ],
+        controls=[Control(_("Shown"), words.chips(query, HIDE, chips, not_shown), kind="chips")],
+        file=words.file_of(found, "burn-down"),
+        caption=words.caption_of(found),
+    )  # fmt: skip
+
+
+def _part(one: AllocationLeft, at: int) -> float:
+    return round(100 * one.left_core_h[at] / one.promised_core_h, 2)
+
+
+def _line(found: CoreHourWeeks, one: AllocationLeft, color: str) -> dict[str, Any]:
+    x = [words.place(at, found) for at in one.at]
+    y = [_part(one, at) for at in range(len(x))]
+    said = [_left_words(left, one.promised_core_h) for left in one.left_core_h]
+    return traces.line(x, y, name=one.name, color=color, words=said)
+
+
+def _left_words(left: float, promised: float) -> str:
+    said = {"n": words.hours(abs(left)), "part": percent(abs(left) / promised)}
+    if left < 0:
+        return _("used %(n)s core-hours more than allocated, %(part)s over") % said
+    return _("has %(n)s core-hours left, %(part)s") % said
+
+
+def _pace(found: CoreHourWeeks, shown: Sequence[AllocationLeft]) -> list[dict[str, Any]]:
+    """An even pace, where all that are shown have the same days."""
+    days = {one.days for one in shown}
+    if len(days) > 1:
+        return []
+    (only,) = days
+    begin, end = begins_at(only.starts_on, found.zone), begins_at(only.ends_on + DAY, found.zone)
+    dashed = traces.target([words.place(begin, found), words.place(end, found)], [100, 0])
+    return [dashed | {"line": {**dashed["line"], "shape": "linear"}}]
+
+
+def _layout(found: CoreHourWeeks, shown: Sequence[AllocationLeft]) -> dict[str, Any]:
+    lowest = min(_part(one, -1) for one in shown)
+    low = -4.0 if lowest >= 0 else max(lowest * 1.08, -1000.0)
+    shapes, notes = _today(found)
+    if lowest < 0:
+        box = {"xref": "paper", "x0": 0, "x1": 1, "y0": low, "y1": 0, "layer": "below"}
+        shapes.append({"type": "rect", **box, "fillcolor": "$warn-tint/0.55", "line": {"width": 0}})
+    return {
+        "margin": axes.margin(44, 206, 26, 24),
+        "xaxis": axes.day_axis(found.period.starts_on, found.period.ends_on),
+        "yaxis": axes.number_axis(low, 104.0, suffix="\u00a0%") | {"zeroline": True},
+        "shapes": shapes, "annotations": notes,
+    }  # fmt: skip
+
+
+def _today(found: CoreHourWeeks) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """A rule at now, where the period isn't over."""
+    today: date = found.now.astimezone(found.zone).date()
+    if today not in found.period:
+        return [], []
+    at = words.place(found.now, found)
+    line = {"color": "$line-strong", "width": 1, "dash": "1.5px,2px"}
+    text = {"text": _("today"), "font": {"color": "$ink-3"}, "showarrow": False}
+    shape = {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "layer": "below", "line": line}
+    return [shape], [{"x": at, "yref": "paper", "y": 1, "yanchor": "bottom", "yshift": 3, **text}]
+
+
+def _label(one: AllocationLeft) -> str:
+    name = one.name if len(one.name) <= 18 else f"{one.name[:17]}…"
+    left = one.left_core_h[-1]
+    amount = axes.short_amount(float(f"{abs(left):.3g}"))
+    return _("%(name)s %(n)s over") % {"name": name, "n": amount} if left < 0 else f"{name} {amount}"
+
+
+def _note(found: CoreHourWeeks) -> str:
+    period = words.period_words(found.period)
+    if found.n_promises > len(found.promises):
+        counted = {"n": len(found.promises), "all": found.n_promises, "period": period}
+        return _("percent of the allocation, the %(n)s largest of %(all)s, %(period)s") % counted
+    return _("percent of the allocation, %(period)s") % {"period": period}
+
+
+def _sentence(found: CoreHourWeeks, shown: Sequence[AllocationLeft]) -> str:
+    """The one that is farthest ahead of an even pace, in percent of its allocation."""
+    one = max(shown, key=lambda each: (each.delivered_core_h - each.due_core_h) / each.promised_core_h)
+    left, even = one.left_core_h[-1], one.promised_core_h - one.due_core_h
+    said = {
+        "name": one.name, "n": words.hours(abs(left)), "of": words.hours(one.promised_core_h),
+        "even": words.hours(even), "part": percent(abs(left) / one.promised_core_h),
+    }  # fmt: skip
+    if left < 0:
+        return _("%(name)s used %(n)s core-hours more than the %(of)s allocated, %(part)s over.") % said
+    ends = _ends_early(found, one)
+    if ends is not None:
+        early = (one.days.ends_on - ends).days
+        return ngettext(
+            "%(name)s has %(n)s of %(of)s core-hours left. At this pace they end on %(day)s, %(early)s day early.",
+            "%(name)s has %(n)s of %(of)s core-hours left. At this pace they end on %(day)s, %(early)s days early.",
+            early,
+        ) % {**said, "day": words.day(ends), "early": early}
+    return _("%(name)s has %(n)s of %(of)s core-hours left (%(part)s); an even pace leaves %(even)s.") % said
+
+
+def _ends_early(found: CoreHourWeeks, one: AllocationLeft) -> date | None:
+    """The day on which nothing is left at the pace so far; None where something is left on its last day."""
+    if found.now >= begins_at(one.days.ends_on + DAY, found.zone) or one.delivered_core_h <= 0:
+        return None
+    passed = one.at[-1] - one.at[0]
+    seconds = passed.total_seconds() * one.promised_core_h / one.delivered_core_h
+    if seconds > 200 * 366 * 86_400:
+        return None
+    ends = date.fromordinal(one.at[0].astimezone(found.zone).date().toordinal() + int(seconds // 86_400))
+    return ends if ends < one.days.ends_on else None
+
+
+def _table(found: CoreHourWeeks, shown: Sequence[AllocationLeft]) -> Table:
+    every = sorted({at for one in shown for at in one.at}, reverse=True)
+    left = [dict(zip(one.at, one.left_core_h, strict=True)) for one in shown]
+    days = [at.astimezone(found.zone).strftime("%Y-%m-%d") for at in every]
+    return Table(
+        columns=(Column(_("Before")), *(Column(one.name) for one in shown)),
+        rows=[
+            [words.day(at.astimezone(found.zone)), *(words.hours(of[at]) if at in of else "\u2013" for of in left)]
+            for at in every
+        ],
+        raw=[
+            [day, *(round(of[at], 6) if at in of else "" for of in left)] for day, at in zip(days, every, strict=True)
+        ],
+        header=("before", *(f"{one.name} left_core_h" for one in shown)),
+    )

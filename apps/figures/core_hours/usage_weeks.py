@@ -1,0 +1,199 @@
+"""Core-hours by week as stacked bars: of the children of an entry, or by the site that delivered them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.figures import axes, traces
+from apps.figures.controls import Choice, Control, changed
+from apps.figures.core_hours import words
+from apps.figures.figure import Column, EndLabel, Figure, Table
+from apps.priorities.selectors.core_hour_weeks import CoreHourWeeks, WeekAmounts
+from apps.priorities.sentences.numbers import percent
+
+BY, UNIT, HIDE = "usage_by", "usage_unit", "usage_hide"  # names in the query of the page
+SPLITS = ("group", "site")
+UNITS = ("core-hours", "percent")
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """shown: the series that aren't hidden; y: (series, weeks) as drawn."""
+
+    found: CoreHourWeeks
+    shown: Sequence[WeekAmounts]
+    colors: dict[str, str]
+    totals: Sequence[float]
+    is_percent: bool
+
+    def y(self, one: WeekAmounts) -> list[float]:
+        if not self.is_percent:
+            return [round(core_h, 2) for core_h in one.core_h]
+        return [round(100 * n / of, 2) if of else 0.0 for n, of in zip(one.core_h, self.totals, strict=True)]
+
+
+def usage_weeks(found: CoreHourWeeks, query: QueryDict) -> Figure:
+    """`?usage_by=site&usage_unit=percent&usage_hide=<key>`. Raises Invalid for what can't be drawn."""
+    by, unit = words.read_choice(query, BY, SPLITS), words.read_choice(query, UNIT, UNITS)
+    hidden = words.read_hidden(query, HIDE)
+    series = _series(found, by)
+    named = [one for one in series if one.key != "rest"]
+    of_named = words.colors_of([(0, one.place) for one in named])
+    colors = {"rest": "$level-mark"} | dict(zip((one.key for one in named), of_named, strict=True))
+    shown = [one for one in series if one.key not in hidden] or series
+    controls = _controls(query, by, unit, series, colors, {one.key for one in series if one not in shown})
+    title = _("Core-hours by week")
+    if not any(one.total_core_h for one in shown):
+        return words.empty_figure("usage", title, found, _nothing(found), controls)
+    totals = [sum(week) for week in zip(*(one.core_h for one in shown), strict=True)]
+    drawn = _Drawn(found, shown, colors, totals, unit == "percent")
+    return Figure(
+        name="usage",
+        title=title,
+        note=_note(found, drawn.is_percent),
+        sentence=_sentence(drawn, by),
+        traces=_bars(drawn),
+        layout=_layout(drawn),
+        table=_table(drawn),
+        labels=_labels(drawn),
+        controls=controls,
+        file=words.file_of(found, f"usage_by-{by}"),
+        caption=words.caption_of(found),
+    )
+
+
+def _series(found: CoreHourWeeks, by: str) -> list[WeekAmounts]:
+    if by == "site":
+        return list(found.sites)
+    return [*found.entries, *([found.rest] if found.rest else [])]
+
+
+def _bars(drawn: _Drawn) -> list[dict[str, Any]]:
+    """The largest at the bottom."""
+    x = _mondays(drawn.found)
+    return [
+        traces.bars(x, drawn.y(one), name=one.name, color=f"{drawn.colors[one.key]}/0.5", words=_words(drawn, one))
+        | {"hovertemplate": f"{one.name} %{{customdata}}<extra></extra>"}
+        for one in _ordered(drawn)
+    ]
+
+
+def _ordered(drawn: _Drawn) -> list[WeekAmounts]:
+    return sorted(drawn.shown, key=lambda one: (one.key == "rest", -one.total_core_h))
+
+
+def _mondays(found: CoreHourWeeks) -> list[str]:
+    """The Monday of each week, also where the period begins after it, so that all bars are as wide."""
+    days = [edge.astimezone(found.zone).date() for edge in found.edges[:-1]]
+    return [axes.moment(day - timedelta(days=day.weekday())) for day in days]
+
+
+def _words(drawn: _Drawn, one: WeekAmounts) -> list[str]:
+    return [
+        _("%(n)s core-hours, %(part)s") % {"n": words.hours(n), "part": percent(n / of if of else 0.0)}
+        for n, of in zip(one.core_h, drawn.totals, strict=True)
+    ]
+
+
+def _layout(drawn: _Drawn) -> dict[str, Any]:
+    days = [edge.astimezone(drawn.found.zone).date() for edge in drawn.found.edges[:-1]]
+    first, last = (day - timedelta(days=day.weekday()) for day in (days[0], days[-1]))
+    x = axes.day_axis(first - timedelta(days=4), last + timedelta(days=3))
+    y = axes.share_axis([100.0], whole=True) if drawn.is_percent else axes.amount_axis(drawn.totals)
+    return {
+        "margin": axes.margin(44, 206, 8, 24), "barmode": "stack", "bargap": 0.22,
+        "xaxis": {**x, "showspikes": False, "unifiedhovertitle": {"text": _("Week of %{x|%-d %b %Y}")}}, "yaxis": y,
+    }  # fmt: skip
+
+
+def _labels(drawn: _Drawn) -> list[EndLabel]:
+    """In the middle of each part of the last bar; for none that has nothing there."""
+    base, found = 0.0, []
+    for one in _ordered(drawn):
+        y = drawn.y(one)[-1]
+        if y > 0:
+            amount = percent(y / 100) if drawn.is_percent else axes.short_amount(float(f"{y:.3g}"))
+            found.append(EndLabel(base + y / 2, f"{_short(one.name)} {amount}", drawn.colors[one.key]))
+        base += y
+    return found
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 20 else f"{name[:19]}…"
+
+
+def _note(found: CoreHourWeeks, is_percent: bool) -> str:
+    unit = _("percent of the core-hours shown") if is_percent else _("core-hours")
+    return f"{unit}, {words.period_words(found.period)}"
+
+
+def _sentence(drawn: _Drawn, by: str) -> str:
+    largest, total = max(drawn.shown, key=lambda one: one.total_core_h), sum(drawn.totals)
+    n = len(drawn.totals)
+    text = ngettext(
+        "%(name)s %(did)s %(n)s of %(total)s core-hours in %(weeks)s week, %(part)s.",
+        "%(name)s %(did)s %(n)s of %(total)s core-hours in %(weeks)s weeks, %(part)s.",
+        n,
+    ) % {
+        "name": largest.name, "did": _("delivered") if by == "site" else _("used"),
+        "n": words.hours(largest.total_core_h), "total": words.hours(total), "weeks": n,
+        "part": percent(largest.total_core_h / total),
+    }  # fmt: skip
+    return f"{text} {_not_shown(drawn.found)}".strip() if by == "group" else text
+
+
+def _not_shown(found: CoreHourWeeks) -> str:
+    if not found.n_hidden:
+        return ""
+    return ngettext(
+        "Amounts of one more entry are not shown.", "Amounts of %(n)s more entries are not shown.", found.n_hidden
+    ) % {"n": found.n_hidden}
+
+
+def _nothing(found: CoreHourWeeks) -> str:
+    if not found.edges:
+        return _("This period has not begun.")
+    text = _("No core-hours that can be shown here in this period.")
+    return f"{text} {_not_shown(found)}".strip()
+
+
+def _table(drawn: _Drawn) -> Table:
+    days = [edge.astimezone(drawn.found.zone).date() for edge in drawn.found.edges[:-1]]
+    at = range(len(days) - 1, -1, -1)
+    shown = _ordered(drawn)
+    return Table(
+        columns=(Column(_("Week from")), *(Column(one.name) for one in shown), Column(_("Sum"))),
+        rows=[
+            [words.day(days[i]), *(words.hours(one.core_h[i]) for one in shown), words.hours(drawn.totals[i])]
+            for i in at
+        ],
+        raw=[[days[i].isoformat(), *(round(one.core_h[i], 6) for one in shown), round(drawn.totals[i], 6)] for i in at],
+        header=("week_from", *(f"{one.name} core_h" for one in shown), "sum_core_h"),
+    )
+
+
+def _controls(
+    query: QueryDict, by: str, unit: str, series: Sequence[WeekAmounts], colors: dict[str, str], hidden: set[str]
+) -> list[Control]:
+    splits = {"group": _("By group"), "site": _("By site")}
+    units = {"core-hours": _("Core-hours"), "percent": _("Percent")}
+    return [
+        Control(
+            _("Split"),
+            [Choice(f"by-{one}", splits[one], changed(query, **{BY: one, HIDE: None}), one == by) for one in SPLITS],
+        ),
+        Control(
+            _("Unit"), [Choice(f"unit-{one}", units[one], changed(query, **{UNIT: one}), one == unit) for one in UNITS]
+        ),
+        Control(
+            _("Shown"), words.chips(query, HIDE, [(one.key, one.name, colors[one.key]) for one in series], hidden),
+            kind="chips",
+        ),
+    ]  # fmt: skip

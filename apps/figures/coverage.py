@@ -1,0 +1,218 @@
+"""Coverage calendar: a row a source, a cell a day; complete, in part, without usage that was expected."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+from django.http import QueryDict
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.errors import FieldProblem, Invalid
+from apps.figures import axes
+from apps.figures.controls import Choice, Control, changed
+from apps.figures.figure import Column, EndLabel, Figure, Size, Table
+from apps.usage.coverage import Coverage, Day, SourceDays
+
+DAYS = "coverage_days"  # a name in the query of the page
+PERIODS_DAYS = (60, 28, 180)
+MOST_ROWS = 25  # sources in the picture; the table and the CSV have all
+_DAY_MS = 86_400_000
+_WIDTH, _HEIGHT = 0.84, 0.72  # of a cell, in days and rows
+_NAME = 14
+_WITH_GAPS = (Coverage.HOLE, Coverage.PART)
+
+
+def read_days(query: QueryDict) -> int:
+    """`?coverage_days=60`. Raises Invalid, with the name in the address, for a number that can't be chosen."""
+    text = query.get(DAYS, str(PERIODS_DAYS[0]))
+    if text not in map(str, PERIODS_DAYS):
+        message = _("“%(text)s” is not one of %(known)s days.")
+        message %= {"text": text[:40], "known": ", ".join(map(str, sorted(PERIODS_DAYS)))}
+        raise Invalid(message, fields=[FieldProblem(DAYS, message)])
+    return int(text)
+
+
+def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
+    """Those with most gaps first."""
+    n_days = read_days(query)
+    rows = sorted(sources, key=lambda one: -one.count(Coverage.HOLE) * 1000 - one.count(Coverage.PART))
+    drawn = rows[:MOST_ROWS]
+    empty = "" if rows else _("No source of usage is set up.")
+    return Figure(
+        name="coverage",
+        title=_("Coverage"),
+        note=_note(n_days, len(drawn), len(rows)),
+        sentence=_sentence(rows, n_days),
+        traces=_cells(drawn) if drawn else [],
+        layout=_layout(drawn),
+        table=_table(rows),
+        size=_size(len(drawn)),
+        labels=[EndLabel(_row(drawn, at), _complete(one)) for at, one in enumerate(drawn)],
+        controls=[Control(_("Period"), _periods(query, n_days))],
+        file=f"fairshare_coverage_{n_days}d",
+        empty=empty,
+        reads=bool(rows),
+    )
+
+
+def _periods(query: QueryDict, n_days: int) -> list[Choice]:
+    return [
+        Choice(f"days-{n}", _("%(n)s d") % {"n": n}, changed(query, **{DAYS: str(n)}), n == n_days)
+        for n in sorted(PERIODS_DAYS)
+    ]
+
+
+def _row(drawn: Sequence[SourceDays], at: int) -> int:
+    """The first source on top."""
+    return len(drawn) - 1 - at
+
+
+def _cells(drawn: Sequence[SourceDays]) -> list[dict[str, Any]]:
+    """Bars, because plotly.js draws a heat map as an image, which the page's policy blocks; over them what is read."""
+    boxes: list[tuple[str, float, float, str]] = []
+    for at, source in enumerate(drawn):
+        for day in source.days:
+            boxes += [(axes.moment(day.on), *box) for box in _boxes(day, _row(drawn, at))]
+    no_outline = "rgba(0,0,0,0)"
+    cells: dict[str, Any] = {
+        "type": "bar", "x": [x for x, *_rest in boxes], "base": [low for _x, low, _high, _color in boxes],
+        "y": [high for _x, _low, high, _color in boxes], "width": _WIDTH * _DAY_MS, "hoverinfo": "skip",
+        "marker": {
+            "color": [no_outline if color == "$bad" else color for *_box, color in boxes],
+            "line": {
+                "width": [1.5 if color == "$bad" else 0 for *_box, color in boxes],
+                "color": [color if color == "$bad" else no_outline for *_box, color in boxes],
+            },
+        },
+    }  # fmt: skip
+    return [cells, *(_read(source, _row(drawn, at)) for at, source in enumerate(drawn))]
+
+
+def _boxes(day: Day, row: int) -> list[tuple[float, float, str]]:
+    """(base, height, colour): in part, the lower half; nothing expected, a thin line."""
+    low = row - _HEIGHT / 2
+    match day.state:
+        case Coverage.FULL:
+            return [(low, _HEIGHT, "$level-mark/0.55")]
+        case Coverage.PART:
+            return [(low, _HEIGHT / 2, "$warn-mark"), (row, _HEIGHT / 2, "$surface-3")]
+        case Coverage.HOLE:
+            return [(low, _HEIGHT, "$bad")]
+        case Coverage.OFF:
+            return [(row - 0.03, 0.06, "$line-strong")]
+
+
+def _read(source: SourceDays, row: int) -> dict[str, Any]:
+    """Without a mark of its own: the words of each day, for hover and keys."""
+    return {
+        "type": "scatter", "mode": "lines", "line": {"width": 0}, "name": source.name, "meta": {"read": True},
+        "x": [axes.moment(day.on) for day in source.days], "y": [row] * len(source.days),
+        "customdata": [_words(day) for day in source.days],
+        "hovertemplate": f"{source.name} %{{customdata}}<extra></extra>",
+    }  # fmt: skip
+
+
+def _words(day: Day) -> str:
+    if day.state is Coverage.PART:
+        return ngettext("without %(n)s hour of usage", "without %(n)s hours of usage", day.n_missing) % {
+            "n": day.n_missing
+        }
+    return {
+        Coverage.FULL: _("complete"), Coverage.HOLE: _("without usage all day"), Coverage.OFF: _("nothing expected"),
+    }[day.state]  # fmt: skip
+
+
+def _layout(drawn: Sequence[SourceDays]) -> dict[str, Any]:
+    n = max(len(drawn), 1)
+    days = [day.on for day in drawn[0].days] if drawn else []
+    x: dict[str, Any] = {"range": [0, 1]}
+    if days:
+        half_s = _DAY_MS / 2000
+        edges = [_instant(days[0], -half_s), _instant(days[-1], half_s)]
+        x = axes.day_axis(days[0], days[-1]) | {"range": edges, "showspikes": False}
+    return {
+        "margin": axes.margin(96, 96, 4, 24), "barmode": "overlay", "xaxis": x,
+        "yaxis": {
+            "range": [-0.5, n - 0.5], "showgrid": False, "tickvals": [_row(drawn, at) for at in range(len(drawn))],
+            "ticktext": [_short(one.name) for one in drawn],
+        },
+    }  # fmt: skip
+
+
+def _instant(day: date, seconds: float) -> str:
+    return axes.moment(datetime.combine(day, time()) + timedelta(seconds=seconds))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
+
+
+def _size(n: int) -> Size:
+    return "xs" if n <= 3 else "s" if n <= 7 else "m" if n <= 11 else "l" if n <= 15 else "xl"
+
+
+def _expected(one: SourceDays) -> int:
+    return len(one.days) - one.count(Coverage.OFF)
+
+
+def _complete(one: SourceDays) -> str:
+    full, expected = one.count(Coverage.FULL), _expected(one)
+    return _("complete") if full == expected else _("%(n)s of %(all)s") % {"n": full, "all": expected}
+
+
+def _note(n_days: int, n_drawn: int, n_all: int) -> str:
+    days = _("days of the last %(n)s with all expected usage") % {"n": n_days}
+    return days if n_drawn == n_all else f"{days}, {_('%(n)s of %(all)s sources') % {'n': n_drawn, 'all': n_all}}"
+
+
+def _sentence(rows: Sequence[SourceDays], n_days: int) -> str:
+    if not rows:
+        return _("No source of usage is set up.")
+    worst = rows[0]
+    gaps, parts = worst.count(Coverage.HOLE), worst.count(Coverage.PART)
+    if not gaps + parts:
+        return ngettext(
+            "%(name)s has all expected usage of the last %(days)s days.",
+            "All %(n)s sources have all expected usage of the last %(days)s days.",
+            len(rows),
+        ) % {"n": len(rows), "days": n_days, "name": worst.name}
+    last = max(day.on for day in worst.days if day.state in _WITH_GAPS)
+    text = ngettext(
+        "%(name)s has %(n)s day with a gap in the last %(days)s, the last on %(day)s.",
+        "%(name)s has %(n)s days with a gap in the last %(days)s, the last on %(day)s.",
+        gaps + parts,
+    ) % {"name": worst.name, "n": gaps + parts, "days": n_days, "day": formats.date_format(last, "j M")}
+    others = sum(one.count(*_WITH_GAPS) > 0 for one in rows[1:])
+    if not others:
+        return text
+    more = ngettext("%(n)s more source has gaps.", "%(n)s more sources have gaps.", others) % {"n": others}
+    return f"{text} {more}"
+
+
+def _table(rows: Sequence[SourceDays]) -> Table:
+    shown = []
+    for one in rows:
+        tally = Counter(day.state for day in one.days)
+        gaps = ", ".join(
+            f"{formats.date_format(day.on, 'j M')} {_words(day)}"
+            for day in reversed(one.days) if day.state in _WITH_GAPS
+        )  # fmt: skip
+        counts = (tally[Coverage.FULL], tally[Coverage.PART], tally[Coverage.HOLE], tally[Coverage.OFF])
+        shown.append([one.name, *map(str, counts), gaps or "\u2013"])
+    return Table(
+        columns=(
+            Column(_("Source"), is_number=False), Column(_("Complete")), Column(_("In part")),
+            Column(_("Without usage")), Column(_("Nothing expected")), Column(_("Days with gaps"), is_number=False),
+        ),
+        rows=shown,
+        raw=[
+            [one.name, day.on.isoformat(), day.n_hours, day.n_missing, day.state.value]
+            for one in rows for day in one.days
+        ],
+        header=("source", "day", "hours_with_usage", "hours_missing", "state"),
+    )  # fmt: skip

@@ -1,0 +1,180 @@
+"""Weight of usage over its age: the policy's own law of aging beside those of other schedulers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from apps.engine.decay import LAWS, Window, weights
+from apps.errors import FieldProblem, Invalid
+from apps.figures import axes, traces
+from apps.figures.controls import Choice, Control, changed
+from apps.figures.figure import Column, EndLabel, Figure, Table
+from apps.policies.settings import PolicySettings
+from apps.priorities.accrual import window_of
+
+DAY_S = 86_400
+HORIZONS_DAYS = (7, 30, 90, 365)
+USUAL_DAYS = 30
+_POINTS_A_DAY = {7: 24, 30: 8, 90: 3, 365: 1}
+_TABLE_STEP = {7: 6, 30: 8, 90: 9, 365: 7}  # points: six hours, a day, three days, a week
+_USUAL = ("slurm", "gridengine", "lsf")
+_OWN = "own"
+
+
+@dataclass(frozen=True, slots=True)
+class DecayAsked:
+    """days: how far back; laws: names beside the policy's own law."""
+
+    days: int
+    laws: tuple[str, ...]
+
+
+def read_decay(query: QueryDict) -> DecayAsked:
+    """`?age=30&law=slurm&law=lsf`; `law=none-but-own` shows the policy's own alone.
+
+    Raises Invalid, with the name in the address, for a law or an age that doesn't exist.
+    """
+    text = query.get("age", str(USUAL_DAYS))
+    if text not in {str(days) for days in HORIZONS_DAYS}:
+        message = _("“%(text)s” is no age of this figure; there are %(known)s days.")
+        message %= {"text": text[:40], "known": ", ".join(map(str, HORIZONS_DAYS))}
+        raise Invalid(message, fields=[FieldProblem("age", message)])
+    laws = tuple(dict.fromkeys(query.getlist("law"))) if "law" in query else _USUAL
+    for name in laws:
+        if name not in LAWS and name != _OWN:
+            message = _("There is no law of aging “%(name)s”.") % {"name": name[:40]}
+            raise Invalid(message, fields=[FieldProblem("law", message)])
+    return DecayAsked(int(text), tuple(name for name in laws if name != _OWN))
+
+
+def decay_of(settings: PolicySettings, policy: str, query: QueryDict, *, as_of_s: float) -> Figure:
+    """The figure for a policy with these settings: each law with the parameters stated for it, else the usual ones."""
+    stated = {name: PolicySettings.from_json({"window": {**settings.window, "aging": name}}) for name in LAWS}
+    windows = {name: window_of(one.window) for name, one in stated.items()}
+    asked = read_decay(query)
+    return decay_figure(window_of(settings.window), windows, asked, query, policy=policy, as_of_s=as_of_s)
+
+
+def decay_figure(
+    own: Window, windows: Mapping[str, Window], asked: DecayAsked, query: QueryDict, *, policy: str, as_of_s: float
+) -> Figure:
+    """own: the window of the policy; windows: one for each law of the registry, with the policy's or usual parameters.
+
+    Ages in days from now, weights in percent of what was used; laws that decay at fixed instants are as of `as_of_s`.
+    """
+    ages_s = np.linspace(0.0, asked.days * DAY_S, asked.days * _POINTS_A_DAY[asked.days] + 1)
+    days = [round(float(age) / DAY_S, 4) for age in ages_s]
+    shown = {_OWN: own, **{name: windows[name] for name in asked.laws if name != own.aging}}
+    labels = {name: _("this policy") if name == _OWN else LAWS[name].label for name in shown}
+    left = {name: weights(ages_s, window, as_of_s) * 100 for name, window in shown.items()}
+    colors = {name: _color(own, name) for name in shown}
+    drawn = [
+        traces.line(
+            days, [round(float(one), 2) for one in left[name]], name=labels[name], color=colors[name],
+            words=[_words(day, float(one)) for day, one in zip(days, left[name], strict=True)],
+            width=2.25 if name == _OWN else 1.75,
+        )
+        for name in reversed(shown)
+    ]  # fmt: skip
+    return Figure(
+        name="decay",
+        title=_("Weight of usage over its age"),
+        note=_("percent of what was used"),
+        sentence=_sentence(own, asked.days, float(left[_OWN][-1]), as_of_s),
+        traces=drawn,
+        layout={
+            "margin": axes.margin(44, 158, 26, 24),
+            **_window_end(own, asked.days),
+            "xaxis": {
+                "range": [0, asked.days],
+                **_ages(asked.days),
+                "unifiedhovertitle": {"text": _("%{x:.1f} days old")},
+            },
+            "yaxis": axes.share_axis([100.0], whole=True),
+        },
+        table=_table(days, left, labels, _TABLE_STEP[asked.days]),
+        labels=[EndLabel(float(left[name][-1]), labels[name], colors[name]) for name in shown],
+        controls=_controls(own, asked, query),
+        file=f"fairshare_{policy}_decay_{asked.days}d",
+        caption=policy,
+    )
+
+
+def _listed(own: Window) -> list[str]:
+    """Laws that can be beside the policy's own."""
+    return [name for name in LAWS if name != own.aging]
+
+
+def _color(own: Window, name: str) -> str:
+    """A law keeps its colour whatever else is shown; the policy's own is the accent, what is near to it comes last."""
+    return "$accent" if name == _OWN else traces.series_color(1 + _listed(own).index(name))
+
+
+def _window_end(own: Window, days: int) -> dict[str, Any]:
+    """A rule where the policy's window ends, if it does within the picture."""
+    if own.length_s is None or own.length_s > days * DAY_S:
+        return {}
+    at = own.length_s / DAY_S
+    line = {"color": "$line-strong", "width": 1, "dash": "1.5px,2px"}
+    text = {"text": _("window ends"), "font": {"color": "$ink-3"}, "showarrow": False}
+    return {
+        "shapes": [
+            {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "layer": "below", "line": line}
+        ],
+        "annotations": [{"x": at, "yref": "paper", "y": 1, "yanchor": "bottom", "yshift": 3, **text}],
+    }
+
+
+def _ages(days: int) -> dict[str, Any]:
+    marks = axes.ticks(0, days, 6)
+    return {
+        "tickvals": marks,
+        "ticktext": [_("now") if one == 0 else _("%(n)s d") % {"n": f"{one:g}"} for one in marks],
+    }
+
+
+def _words(day: float, left: float) -> str:
+    return _("%(left)s %% left") % {"left": f"{left:.1f}"}
+
+
+def _sentence(own: Window, days: int, left: float, as_of_s: float) -> str:
+    week = float(weights([7 * DAY_S], own, as_of_s)[0]) * 100
+    said = {"week": f"{week:.1f}", "left": f"{left:.1f}", "days": days}
+    if days == HORIZONS_DAYS[0]:
+        return _("Usage of 7 days ago counts %(week)s %% of what it was.") % said
+    return _("Usage of 7 days ago counts %(week)s %% of what it was, usage of %(days)s days ago %(left)s %%.") % said
+
+
+def _table(days: list[float], left: Mapping[str, Any], labels: Mapping[str, str], step: int) -> Table:
+    rows = range(0, len(days), step)
+    return Table(
+        columns=(Column(_("Age, days")), *(Column(f"{label}, %") for label in labels.values())),
+        rows=[[f"{days[at]:g}", *(f"{float(one[at]):.1f}" for one in left.values())] for at in rows],
+        raw=[[days[at], *(round(float(one[at]), 4) for one in left.values())] for at in range(len(days))],
+        header=("age_days", *(f"left_percent_{name}" for name in left)),
+    )
+
+
+def _controls(own: Window, asked: DecayAsked, query: QueryDict) -> list[Control]:
+    horizons = [
+        Choice(f"age-{days}", _("%(n)s d") % {"n": days} if days < 365 else _("1 y"), changed(query, age=str(days)),
+               asked.days == days)
+        for days in HORIZONS_DAYS
+    ]  # fmt: skip
+    laws = []
+    for name in _listed(own):
+        others = [one for one in asked.laws if one != name]
+        picked = others if name in asked.laws else [*others, name]
+        laws.append(
+            Choice(
+                f"law-{name}", LAWS[name].label, changed(query, law=picked or [_OWN]), name in asked.laws,
+                swatch=_color(own, name), alone=changed(query, law=name),
+            )
+        )  # fmt: skip
+    return [Control(_("Age"), horizons), Control(_("Laws beside this policy’s own"), laws, kind="chips")]

@@ -1,0 +1,98 @@
+"""What every figure consists of: a sentence, a picture, the same numbers as a table, and its controls.
+
+`traces` and `layout` are those of plotly.js (https://plotly.com/javascript/reference/); a colour is the name of a
+design token, `$series-1` or `$band/0.55`, which the browser resolves, so that one answer serves both themes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from apps.figures.controls import Control
+
+Trace = dict[str, Any]
+Size = Literal["xs", "s", "m", "l", "xl"]
+MOST_ROWS = 400  # of a table on a page; the rest stands in the CSV
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    title: str
+    is_number: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """The numbers of a picture. `rows` are formatted for people; `raw` are the same for CSV, as numbers.
+
+    Newest or first line first, as read from top to bottom.
+    """
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[str]]
+    raw: Sequence[Sequence[Any]]
+    header: tuple[str, ...] = ()  # of the CSV: names with units; the titles of the columns where empty
+
+    @property
+    def first_rows(self) -> Sequence[Sequence[str]]:
+        return self.rows[:MOST_ROWS]
+
+    @property
+    def n_more(self) -> int:
+        return max(len(self.rows) - MOST_ROWS, 0)
+
+    @property
+    def csv_header(self) -> tuple[str, ...]:
+        return self.header or tuple(column.title for column in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class EndLabel:
+    """A label at the right end of a line; `at` is a value of the y axis."""
+
+    at: float
+    text: str
+    swatch: str = ""  # a token: a short line of this colour before the text
+    color: str = "$ink-2"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A vertical rule, such as a revision: `at` on the x axis, `text` for its hover, `url` what a click opens."""
+
+    at: str
+    label: str
+    text: str
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure. `layout` has the ranges of both axes and a margin of `axes.margin`: the first drawing uses them.
+
+    name: part of the page's ids and of the file name. title: a noun phrase; note: unit, scale, period. sentence: the
+    finding with its number, at most two sentences. file: of a download, without its ending. caption: policy, revision
+    and moment, below a downloaded picture. reads: whether arrow keys move a read-out over the points of the traces
+    whose `meta.read` is true. moment_url: opens the page as it was; {at} is replaced by the value of x. empty: what is
+    shown in place of a picture without data.
+    """
+
+    name: str
+    title: str
+    sentence: str
+    traces: Sequence[Trace]
+    layout: dict[str, Any]
+    table: Table
+    note: str = ""
+    size: Size = "l"
+    file: str = ""
+    caption: str = ""
+    labels: Sequence[EndLabel] = ()
+    marks: Sequence[Mark] = ()
+    controls: Sequence[Control] = ()
+    moment_url: str = ""
+    reads: bool = True
+    empty: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)  # what a module of one figure alone needs

@@ -1,0 +1,162 @@
+"""Profiles of operators, the smallest jobs of leaves, and the depth-oblivious exponent, as lines."""
+
+from __future__ import annotations
+
+from math import log, log10
+
+from django.utils.translation import gettext as _
+
+from apps.figures import axes, traces
+from apps.figures.figure import EndLabel, Figure, Trace
+from apps.figures.operators.shown import Shown
+from apps.figures.operators.tables import table_of
+from apps.priorities.operators.records import ExponentPoint, LeafJob, ProfilePoint
+from apps.priorities.operators.words import hours
+from apps.priorities.sentences.numbers import number, percent, ratio, signed
+
+_LEAST_JOB_H = 0.01
+
+
+def profiles(shown: Shown) -> Figure:
+    """Priority by actual at one target: the operator asked about in ink, the others behind it."""
+    by_operator: dict[str, list[ProfilePoint]] = {}
+    for row in shown.of(ProfilePoint):
+        by_operator.setdefault(row.operator, []).append(row)
+    own = by_operator.get(shown.own, [])
+    drawn: list[Trace] = [
+        {
+            "type": "scatter", "mode": "lines", "name": name, "x": [row.actual for row in rows],
+            "y": [round(row.priority, 4) for row in rows], "line": {"color": "$level-mark/0.6", "width": 1},
+            **traces.NO_HOVER,
+        }
+        for name, rows in by_operator.items() if name != shown.own
+    ]  # fmt: skip
+    drawn.append(
+        traces.line(
+            [row.actual for row in own], [round(row.priority, 4) for row in own], name=shown.own, color="$ink",
+            words=[_profile_words(row) for row in own], width=2.25,
+        )
+    )  # fmt: skip
+    drawn.append(traces.target([shown.target, shown.target], [-1, 1]))
+    drawn.append(traces.end_dot(shown.target, 0.0, color="$ink"))
+    marks = [-1.0, -0.5, 0.0, 0.5, 1.0]
+    return Figure(
+        name=shown.found.name, title=shown.found.title, sentence=shown.found.sentence, note=shown.found.unit,
+        traces=drawn,
+        layout={
+            "margin": axes.margin(44, 96, 8, 24), "hovermode": "closest",
+            "xaxis": {
+                "range": [0, 1], "tickvals": [0, 0.25, 0.5, 0.75, 1], "ticktext": ["0", "25", "50", "75", "100\u00a0%"],
+            },
+            "yaxis": {"range": [-1.02, 1.02], "tickvals": marks, "ticktext": [signed(mark, 1) for mark in marks]},
+        },
+        table=table_of(shown.found, shown.found.rows),
+        labels=[EndLabel(own[-1].priority, shown.own, "$ink")] if own else [],
+        controls=[shown.operator_control(by_operator), shown.target_control()],
+        file=f"fairshare_{shown.policy}_profiles_{shown.own}", caption=shown.caption,
+    )  # fmt: skip
+
+
+def _profile_words(row: ProfilePoint) -> str:
+    return _("at actual %(actual)s: priority %(priority)s") % {
+        "actual": percent(row.actual, 0), "priority": signed(row.priority, 2),
+    }  # fmt: skip
+
+
+def leaf_jobs(shown: Shown) -> Figure:
+    """Of how many leaves a job of a size shows, in one component at least and on every level."""
+    rows = shown.of(LeafJob)
+    if not rows:
+        nothing = _("No usage yet: the numbers come with the first recompute.")
+        return _empty(shown, nothing)
+    known = [value for row in rows for value in (row.any_level_h, row.every_level_h) if value is not None]
+    high = log10(max([1.0, *known])) + 0.2
+    low = log10(max(min([one for one in known if one > 0], default=_LEAST_JOB_H), _LEAST_JOB_H)) - 0.2
+    drawn, labels = [], []
+    looks = ((_("in the vector"), "$series-1", "any_level_h"), (_("on every level"), "$series-2", "every_level_h"))
+    for label, color, name in looks:
+        x, y = _cumulative([getattr(row, name) for row in rows], len(rows), low, high)
+        words = [_part_words(10**at, part) for at, part in zip(x, y, strict=True)]
+        drawn.append(traces.line(x, y, name=label, color=color, words=words, width=2.0))
+        drawn[-1]["line"]["shape"] = "hv"
+        labels.append(EndLabel(y[-1], label, color))
+    ends = [power for power in range(int(low) - 1, int(high) + 2) if low <= power <= high]
+    return Figure(
+        name=shown.found.name, title=shown.found.title, sentence=shown.found.sentence,
+        note=_("percent of leaves, by the size of the job in %(unit)s") % {"unit": shown.found.unit}, traces=drawn,
+        layout={
+            "margin": axes.margin(44, 158, 8, 24), "hovermode": "closest",
+            "xaxis": {"range": [low, high], "tickvals": ends, "ticktext": [f"{10.0**power:,g}" for power in ends]},
+            "yaxis": axes.share_axis([100.0], whole=True),
+        },
+        table=table_of(shown.found, rows), labels=labels, file=f"fairshare_{shown.policy}_leaf-jobs",
+        caption=shown.caption,
+    )  # fmt: skip
+
+
+def _cumulative(values: list[float | None], n: int, low: float, high: float) -> tuple[list[float], list[float]]:
+    """Percent of leaves up to each size, in powers of ten, from the left edge to the right one."""
+    sizes = sorted(max(low, log10(max(value, 10**low))) for value in values if value is not None)
+    n_any = sum(size <= low for size in sizes)  # for which any job shows
+    x, y = [low], [100.0 * n_any / n]
+    for at, size in enumerate(sizes[n_any:], start=n_any + 1):
+        x.append(round(size, 6))
+        y.append(round(100.0 * at / n, 4))
+    return [*x, high], [*y, y[-1]]
+
+
+def _part_words(job_h: float, part: float) -> str:
+    return _("a job of %(job)s h shows for %(part)s of the leaves") % {"job": hours(job_h), "part": percent(part / 100)}
+
+
+def exponent(shown: Shown) -> Figure:
+    """k over the ratio of the parent; entries whose own ratio counts in part are on the curve, all others at 1."""
+    rows = shown.of(ExponentPoint)
+    curve = [row for row in rows if row.entry is None]
+    points = [row for row in rows if row.entry is not None]
+    low, high = log(curve[0].parent_ratio), log(curve[-1].parent_ratio)
+    drawn = [
+        traces.line(
+            [log(row.parent_ratio) for row in curve], [round(row.k, 4) for row in curve], name="k", color="$ink",
+            words=[_curve_words(row) for row in curve], width=2.0,
+        )
+    ]  # fmt: skip
+    drawn.append(
+        {
+            "type": "scatter", "mode": "markers", "x": [min(max(log(row.parent_ratio), low), high) for row in points],
+            "y": [row.k for row in points], "marker": {"color": "$accent", "size": 9 if shown.query.entry else 6},
+            "customdata": [_point_words(row) for row in points], "hovertemplate": "%{customdata}<extra></extra>",
+        }
+    )  # fmt: skip
+    drawn.append(traces.target([0.0, 0.0], [0.0, 1.04]))
+    ticks = (0.2, 0.5, 1.0, 2.0, 5.0)
+    return Figure(
+        name=shown.found.name, title=shown.found.title, sentence=shown.found.sentence, note=shown.found.unit,
+        traces=drawn,
+        layout={
+            "margin": axes.margin(44, 12, 8, 24), "hovermode": "closest",
+            "xaxis": {"range": [low, high], "tickvals": [log(one) for one in ticks],
+                      "ticktext": [number(one, 0 if one >= 1 else 1) for one in ticks]},
+            "yaxis": {"range": [0, 1.04], "tickvals": [0, 0.25, 0.5, 0.75, 1],
+                      "ticktext": ["0", "0.25", "0.5", "0.75", "1"]},
+        },
+        table=table_of(shown.found, [*points, *curve]), size="m",
+        file=f"fairshare_{shown.policy}_exponent", caption=shown.caption,
+    )  # fmt: skip
+
+
+def _curve_words(row: ExponentPoint) -> str:
+    return _("is %(k)s where the parent is at %(ratio)s") % {"k": number(row.k, 2), "ratio": ratio(row.parent_ratio)}
+
+
+def _point_words(row: ExponentPoint) -> str:
+    return _("%(entry)s: k %(k)s, parent at %(ratio)s, own ratio %(own)s") % {
+        "entry": row.entry, "k": number(row.k, 2), "ratio": ratio(row.parent_ratio), "own": ratio(row.local_ratio),
+    }  # fmt: skip
+
+
+def _empty(shown: Shown, text: str) -> Figure:
+    return Figure(
+        name=shown.found.name, title=shown.found.title, sentence=shown.found.sentence, note=shown.found.unit,
+        traces=(), layout={}, table=table_of(shown.found, ()), empty=text, reads=False,
+    )  # fmt: skip

@@ -1,0 +1,275 @@
+"""The first drawing of a figure, made by the server: shown at once, without scripts, in print and in mail.
+
+It has the margins, ranges and colours of the Plotly figure that replaces it. Lines and areas are stretched to the width
+of the page (places in thousandths); marks and texts stand at percents and keep their size. Kinds without
+axes have a drawing of their own or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby, pairwise
+from typing import Any
+
+from django.utils import formats
+from django.utils.safestring import SafeString
+
+from apps.figures.elements import WHOLE, element, ink, joined
+from apps.figures.figure import Figure, Trace
+from apps.figures.figure import Size as SizeName
+from apps.figures.paint_sankey import sankey_bands, sankey_names
+
+HEIGHTS: dict[SizeName, int] = {"xs": 118, "s": 190, "m": 280, "l": 360, "xl": 460}  # pixels, as in figures.css
+_LABEL_GAP = 17  # pixels between two labels at the right end
+_DAY_TICKS = 5
+Place = Callable[[Any], float | None]
+
+
+def first_drawing(figure: Figure) -> SafeString:
+    """`<div class="fig-first …">` with two pictures over each other; empty where no trace can be drawn."""
+    if figure.empty:
+        return joined([])
+    stretched, fixed = _sankey(figure) if _is_sankey(figure) else _on_axes(figure)
+    if not (stretched or fixed):
+        return joined([])
+    hidden = {"aria_hidden": "true", "focusable": "false"}
+    whole = {"viewBox": f"0 0 {WHOLE:g} {WHOLE:g}", "preserveAspectRatio": "none"}
+    lines = element("svg", joined(stretched), **{"class": "fig-lines"}, **whole, **hidden)
+    marks = element("svg", joined(fixed), **{"class": "fig-marks"}, **hidden)
+    margin = figure.layout["margin"]
+    places = " ".join(f"{side}{margin[side]}" for side in "lrtb")
+    if "rangeslider" in figure.layout.get("xaxis", {}):
+        places += " with-slider"
+    return element("div", lines + marks, **{"class": f"fig-first {places}"})
+
+
+def _is_sankey(figure: Figure) -> bool:
+    return bool(figure.traces) and figure.traces[0]["type"] == "sankey"
+
+
+def _sankey(figure: Figure) -> tuple[list[SafeString], list[SafeString]]:
+    return list(sankey_bands(figure.traces[0])), list(sankey_names(figure.traces[0]))
+
+
+def _on_axes(figure: Figure) -> tuple[list[SafeString], list[SafeString]]:
+    """What is stretched, and what keeps its size."""
+    layout = figure.layout
+    x, y = _place(layout["xaxis"], figure.traces, "x"), _place(layout["yaxis"], figure.traces, "y")
+    stretched = list(_stretched(figure.traces, x, y))
+    fixed = [*_fixed(figure.traces, x, y), *_marks(figure, x)]
+    if not (stretched or fixed):
+        return [], []
+    texts = [*_y_texts(layout["yaxis"], y), *_x_texts(layout["xaxis"], x), *_end_labels(figure, y)]
+    return [*_grid(layout["yaxis"], y), *stretched], [*fixed, *texts]
+
+
+def _place(axis: dict[str, Any], traces: Sequence[Trace], letter: str) -> Place:
+    """A value of an axis as a part 0..1 of its length; None outside of what it can show."""
+    if "range" in axis:
+        low, high = (_number(one) for one in axis["range"])
+
+        def along(value: Any) -> float | None:
+            number = None if value is None else _number(value)
+            return None if number is None or high == low else (number - low) / (high - low)
+
+        return along
+    names = list(dict.fromkeys(one for trace in traces for one in trace.get(letter, ())))
+    parts = {name: (at + 0.5) / len(names) for at, name in enumerate(names)}
+    return lambda value: parts.get(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str):
+        return datetime.fromisoformat(value).replace(tzinfo=UTC).timestamp()
+    return float(value)
+
+
+def _stretched(traces: Sequence[Trace], x: Place, y: Place) -> Iterator[SafeString]:
+    """Areas, bars, cells and lines."""
+    below: list[tuple[float, float]] = []
+    stack: dict[Any, float] = {}
+    for trace in traces:
+        kind = trace["type"]
+        if kind == "heatmap":
+            yield from _cells(trace, x, y)
+        elif kind == "bar" and "base" in trace:
+            yield from _based_bars(trace, x, y)
+        elif kind == "bar":
+            yield from _bars(trace, x, y, stack)
+        elif kind == "scatter" and "lines" in trace.get("mode", ""):
+            runs = [_stepped(run, trace) for run in _runs(trace, x, y, stack)]
+            yield from _areas(trace, runs, below, y)
+            below = [point for run in runs for point in run]
+            line = trace.get("line", {})
+            if line.get("width", 1):
+                pen = ink(line.get("color", "$ink"), "stroke") | {"stroke_width": str(line.get("width", 1.75))}
+                if "px" in line.get("dash", ""):
+                    pen["stroke_dasharray"] = line["dash"].replace("px", "")
+                for run in runs:
+                    yield element("polyline", fill="none", points=_points(run), **pen)
+
+
+def _runs(trace: Trace, x: Place, y: Place, stack: dict[Any, float]) -> list[list[tuple[float, float]]]:
+    """Stretches without gaps, in thousandths; of a stacked trace above what lies below."""
+    found: list[tuple[float, float] | None] = []
+    for at, value in zip(trace["x"], trace["y"], strict=True):
+        if "stackgroup" in trace and value is not None:
+            value = stack[at] = stack.get(at, 0.0) + value
+        left, up = x(at), y(value)
+        found.append(None if left is None or up is None else (left * WHOLE, (1 - up) * WHOLE))
+    return [[p for p in run if p] for is_known, run in groupby(found, key=lambda p: p is not None) if is_known]
+
+
+def _stepped(run: list[tuple[float, float]], trace: Trace) -> list[tuple[float, float]]:
+    if trace.get("line", {}).get("shape") != "hv":
+        return run
+    return [run[0], *(point for (_, y0), (x1, y1) in pairwise(run) for point in ((x1, y0), (x1, y1)))]
+
+
+def _areas(
+    trace: Trace, runs: list[list[tuple[float, float]]], below: list[tuple[float, float]], y: Place
+) -> Iterator[SafeString]:
+    fill, hatch = trace.get("fill"), trace.get("fillpattern")
+    paint = ink("$line-strong/0.12" if hatch else trace.get("fillcolor", "none"), "fill")
+    if "stackgroup" in trace or fill == "tozeroy":
+        floor = (1 - (y(0) or 0.0)) * WHOLE
+        for run in runs:
+            under = below[::-1] if "stackgroup" in trace and below else [(run[-1][0], floor), (run[0][0], floor)]
+            yield element("polygon", points=_points([*run, *under]), **paint)
+    elif fill == "tonexty" and below:
+        yield element("polygon", points=_points([*(p for run in runs for p in run), *below[::-1]]), **paint)
+    elif fill == "toself":
+        yield from (element("polygon", points=_points(run), **paint) for run in runs)
+
+
+def _bars(trace: Trace, x: Place, y: Place, stack: dict[Any, float]) -> Iterator[SafeString]:
+    places = [x(at) for at in trace["x"]]
+    known = sorted({one for one in places if one is not None})
+    width = 0.72 * min((b - a for a, b in pairwise(known)), default=0.5)
+    widths = _widths(trace, x, width)
+    colors = trace["marker"]["color"]
+    for at, (where, key, value) in enumerate(zip(places, trace["x"], trace["y"], strict=True)):
+        if where is None or value is None:
+            continue
+        start, stack[key] = stack.get(key, 0.0), stack.get(key, 0.0) + value
+        top, low = y(stack[key]) or 0.0, y(start) or 0.0
+        paint = ink(colors if isinstance(colors, str) else colors[at], "fill")
+        yield _box(paint, where - widths[at] / 2, 1 - max(top, low), widths[at], abs(top - low))
+
+
+def _widths(trace: Trace, x: Place, usual: float) -> list[float]:
+    """Of bars, as parts of the axis: their own, in its unit, where the trace has them."""
+    unit = (x(1.0) or 0.0) - (x(0.0) or 0.0) if "width" in trace else 0.0
+    return [one * unit for one in trace["width"]] if "width" in trace else [usual] * len(trace["x"])
+
+
+def _based_bars(trace: Trace, x: Place, y: Place) -> Iterator[SafeString]:
+    """Bars with a base and a width of their own, in units of the axes (of days: milliseconds): cells."""
+    is_time = any(isinstance(at, str) for at in trace["x"][:1])
+    half, colors = trace["width"] / (2000 if is_time else 2), trace["marker"]["color"]
+    outline = trace["marker"].get("line", {})
+    edges = outline["color"] if isinstance(outline.get("color"), list) else [""] * len(trace["x"])
+    bars = zip(trace["x"], trace["base"], trace["y"], colors, edges, strict=True)
+    for at, base, high, color, edge in bars:
+        middle = _number(at)
+        left, right, low, top = x(middle - half), x(middle + half), y(base), y(base + high)
+        if left is not None and right is not None and low is not None and top is not None:
+            paint = ink(color, "fill")
+            if edge.startswith("$"):
+                paint |= ink(edge, "stroke") | {"stroke_width": "1.5", "vector_effect": "non-scaling-stroke"}
+            yield _box(paint, left, 1 - top, right - left, top - low)
+
+
+def _cells(trace: Trace, x: Place, y: Place) -> Iterator[SafeString]:
+    colors = [color for _, color in trace["colorscale"][::2]]
+    columns = [x(at) for at in trace["x"]]
+    known = [one for one in columns if one is not None]
+    width = min((b - a for a, b in pairwise(known)), default=1.0)
+    height = 0.92 / max(len(trace["y"]), 1)
+    for name, cells in zip(trace["y"], trace["z"], strict=True):
+        middle = y(name) or 0.0
+        for where, step in zip(columns, cells, strict=True):
+            if where is not None and step is not None:
+                paint = ink(colors[min(int(step), len(colors) - 1)], "fill")
+                yield _box(paint, where - width / 2, 1 - middle - height / 2, width * 0.94, height)
+
+
+def _box(paint: dict[str, str], left: float, top: float, width: float, height: float) -> SafeString:
+    places = {"x": left, "y": top, "width": width, "height": height}
+    return element("rect", **paint, **{name: f"{value * WHOLE:.1f}" for name, value in places.items()})
+
+
+def _fixed(traces: Sequence[Trace], x: Place, y: Place) -> Iterator[SafeString]:
+    """Dots, which keep their shape."""
+    for trace in traces:
+        if trace["type"] != "scatter" or "markers" not in trace.get("mode", ""):
+            continue
+        marker = trace.get("marker", {})
+        colors, radius = marker.get("color", "$level-mark"), marker.get("size", 6) / 2
+        for at, (left, up) in enumerate(zip(map(x, trace["x"]), map(y, trace["y"]), strict=True)):
+            if left is not None and up is not None and 0 <= left <= 1:
+                paint = ink(colors if isinstance(colors, str) else colors[at], "fill")
+                yield element("circle", cx=f"{left:.2%}", cy=f"{1 - up:.2%}", r=f"{radius:g}", **paint)
+
+
+def _grid(axis: dict[str, Any], y: Place) -> Iterator[SafeString]:
+    if axis.get("showgrid", True):
+        for value in axis.get("tickvals", ()):
+            at = y(value)
+            if at is not None and 0 <= at <= 1:
+                yield element("path", d=f"M0 {(1 - at) * WHOLE:.1f}H{WHOLE:g}", **{"class": "grid"})
+
+
+def _marks(figure: Figure, x: Place) -> Iterator[SafeString]:
+    for mark in figure.marks:
+        at = x(mark.at)
+        if at is not None and 0 <= at <= 1:
+            yield element("line", **{"class": "rev"}, x1=f"{at:.2%}", x2=f"{at:.2%}", y1="0", y2="100%")
+            yield element("circle", **{"class": "rev"}, cx=f"{at:.2%}", r="3")
+
+
+def _y_texts(axis: dict[str, Any], y: Place) -> Iterator[SafeString]:
+    for value, text in zip(axis.get("tickvals", ()), axis.get("ticktext", ()), strict=True):
+        at = y(value)
+        if at is not None and 0 <= at <= 1:
+            yield element("text", text, x="-4", y=f"{1 - at:.2%}", dy="4", text_anchor="end")
+
+
+def _x_texts(axis: dict[str, Any], x: Place) -> Iterator[SafeString]:
+    for value, text in _x_ticks(axis):
+        at = x(value)
+        if at is not None and 0 <= at <= 1:
+            yield element("text", text, x=f"{at:.2%}", y="100%", dy="16", text_anchor="middle")
+
+
+def _x_ticks(axis: dict[str, Any]) -> list[tuple[Any, str]]:
+    if "tickvals" in axis:
+        return list(zip(axis["tickvals"], axis["ticktext"], strict=True))
+    if axis.get("type") != "date":
+        return []
+    low, high = (_number(one) for one in axis["range"])
+    days = [datetime.fromtimestamp(low + (high - low) * n / _DAY_TICKS, UTC) for n in range(_DAY_TICKS)]
+    return [(day.strftime("%Y-%m-%d"), formats.date_format(day, "j M")) for day in days]
+
+
+def _end_labels(figure: Figure, y: Place) -> Iterator[SafeString]:
+    """Pushed apart from above to below, so that none lies on another."""
+    margin = figure.layout["margin"]
+    inner = HEIGHTS[figure.size] - margin["t"] - margin["b"]
+    labels, places = sorted(figure.labels, key=lambda one: -one.at), list[float]()
+    for label in labels:
+        places.append(max(inner * (1 - (y(label.at) or 0.0)), places[-1] + _LABEL_GAP if places else 0.0))
+    below = max(places[-1] - inner, 0.0) if places else 0.0
+    for label, last in zip(labels, (place - below for place in places), strict=True):
+        if label.swatch:
+            swatch = element("rect", x="8", y=f"{last - 1.5:.1f}", width="12", height="3", **ink(label.swatch, "fill"))
+            yield element("svg", swatch, **{"class": "fig-end"}, x="100%", overflow="visible")
+        place: dict[str, str | float] = {"x": "100%", "y": f"{last:.1f}", "dx": 26 if label.swatch else 8, "dy": 4}
+        yield element(
+            "text", label.text.replace("<br>", " "), **{"class": "fig-end"}, **place, **ink(label.color, "fill")
+        )
+
+
+def _points(run: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{left:.1f},{top:.1f}" for left, top in run)

@@ -1,0 +1,119 @@
+"""Traces with the looks that mean the same in every figure: target, tolerance, forecast, no demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from apps.figures.figure import Trace
+
+NO_HOVER = {"hoverinfo": "skip"}
+BALANCE = ("$ice-u3", "$ice-u2", "$ice-u1", "$surface-3", "$ice-o1", "$ice-o2", "$ice-o3")
+AMOUNT = ("$seq-0", "$seq-1", "$seq-2", "$seq-3", "$seq-4", "$seq-5", "$seq-6")
+MOST_SERIES = 8
+
+Values = Sequence[float | None]
+Places = Sequence[Any]
+
+
+def series_color(number: int) -> str:
+    """The token of series 0..7; more than eight don't stand in one picture."""
+    return f"$series-{number % MOST_SERIES + 1}"
+
+
+def line(
+    x: Places, y: Values, *, name: str, color: str, words: Sequence[str], width: float = 1.75, **more: Any
+) -> Trace:
+    """A measured line. words: a sentence a point, for hover, keys and screen readers; a gap is None in y."""
+    return {
+        "type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y),
+        "line": {"color": color, "width": width}, "customdata": list(words),
+        "hovertemplate": f"{name} %{{customdata}}<extra></extra>", "meta": {"read": True},
+        "connectgaps": False, **more,
+    }  # fmt: skip
+
+
+def target(x: Places, y: Values) -> Trace:
+    """Dashed steps in ink: target, even pace, limit and the live variant."""
+    dashed = {"color": "$ink", "width": 1.25, "dash": "4px,3px", "shape": "hv"}
+    return {"type": "scatter", "mode": "lines", "x": list(x), "y": list(y), "line": dashed, **NO_HOVER}
+
+
+def target_on_area(x: Places, y: Values) -> list[Trace]:
+    """A target over a filled area: with a halo of the surface."""
+    halo = target(x, y) | {"line": {"color": "$surface", "width": 3.5, "shape": "hv"}}
+    return [halo, target(x, y)]
+
+
+def tolerance(x: Places, low: Values, high: Values) -> list[Trace]:
+    """The band around a target; only where one entry is in the picture."""
+    edge = {"type": "scatter", "mode": "lines", "x": list(x), "line": {"width": 0, "shape": "hv"}, **NO_HOVER}
+    return [edge | {"y": list(high)}, edge | {"y": list(low), "fill": "tonexty", "fillcolor": "$band/0.55"}]
+
+
+def fan(x: Places, low: Values, high: Values, *, is_half: bool = False) -> list[Trace]:
+    """Nine of ten outcomes of a forecast, or half of them."""
+    edge = {"type": "scatter", "mode": "lines", "x": list(x), "line": {"width": 0}, **NO_HOVER}
+    fill = f"$fan/{0.22 if is_half else 0.16}"
+    return [edge | {"y": list(high)}, edge | {"y": list(low), "fill": "tonexty", "fillcolor": fill}]
+
+
+def forecast(x: Places, y: Values, *, name: str, color: str, words: Sequence[str]) -> Trace:
+    drawn = line(x, y, name=name, color=color, words=words)
+    return drawn | {"line": {"color": color, "width": 1.75, "dash": "5px,3px"}}
+
+
+def end_dot(x: Any, y: float, *, color: str) -> Trace:
+    """The last value of a line."""
+    return {"type": "scatter", "mode": "markers", "x": [x], "y": [y], "marker": {"color": color, "size": 7}, **NO_HOVER}
+
+
+def no_demand(begins: Any, ends: Any, top: float) -> Trace:
+    """A stretch without demand: hatched over the whole height."""
+    pattern = {"shape": "/", "size": 6, "solidity": 0.12, "fgcolor": "$line-strong", "bgcolor": "rgba(0,0,0,0)"}
+    return {
+        "type": "scatter", "mode": "lines", "line": {"width": 0}, "fill": "toself", "fillpattern": pattern,
+        "x": [begins, begins, ends, ends, begins], "y": [0, top, top, 0, 0], **NO_HOVER,
+    }  # fmt: skip
+
+
+def bars(x: Places, y: Values, *, name: str, color: str, words: Sequence[str]) -> Trace:
+    return {
+        "type": "bar", "name": name, "x": list(x), "y": list(y), "marker": {"color": color},
+        "customdata": list(words), "hovertemplate": "%{customdata}<extra></extra>", "meta": {"read": True},
+    }  # fmt: skip
+
+
+def steps(
+    x: Places, y: Sequence[str], step: Sequence[Sequence[int | None]], words: Sequence[Sequence[str]],
+    colors: Sequence[str],
+) -> Trace:  # fmt: skip
+    """A heat map of named steps: `step` (rows, columns) is the place of a cell in `colors`, None is a gap."""
+    n = len(colors)
+    scale = [edge for at, color in enumerate(colors) for edge in ((at / n, color), ((at + 1) / n, color))]
+    z = [[None if one is None else one + 0.5 for one in row] for row in step]
+    return {
+        "type": "heatmap", "x": list(x), "y": list(y), "z": z, "zmin": 0, "zmax": n, "colorscale": scale,
+        "zsmooth": False, "xgap": 1, "ygap": 2, "customdata": [list(row) for row in words],
+        "hovertemplate": "%{y} %{customdata}<extra></extra>",
+    }  # fmt: skip
+
+
+def cells(
+    step: Sequence[Sequence[int | None]], words: Sequence[Sequence[str]], colors: Sequence[str], *,
+    gap: float = 0.06,
+) -> Trace:  # fmt: skip
+    """Few cells of named steps, drawn as bars: plotly.js draws a heat map as an image, which the page's policy blocks.
+
+    step: (rows, columns), the place of a cell in `colors`, None is a gap; the first row is the lowest. Cell (i, j) is
+    around x = j, y = i, so that the axes have the ranges −0.5..n − 0.5. gap: between two cells, in cells.
+    """
+    known = [(i, j, at) for i, row in enumerate(step) for j, at in enumerate(row) if at is not None]
+    side = 1.0 - gap
+    return {
+        "type": "bar", "x": [j for _, j, _ in known], "y": [side] * len(known),
+        "base": [i - side / 2 for i, _, _ in known], "width": side,
+        "marker": {"color": [colors[at] for _, _, at in known], "line": {"width": 0}},
+        "customdata": [words[i][j] for i, j, _ in known], "hovertemplate": "%{customdata}<extra></extra>",
+        "textposition": "none",
+    }  # fmt: skip

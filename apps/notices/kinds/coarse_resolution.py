@@ -1,0 +1,84 @@
+"""A resolution that gives many leaves another rank than exact numbers would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.errors import Invalid, Unavailable
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
+from apps.priorities import served
+from apps.priorities.operators.tree_check import CheckedTree
+from apps.priorities.operators.words import operator_text, resolution_text
+from apps.priorities.sentences.numbers import count
+
+if TYPE_CHECKING:
+    from apps.notices.models import Notice
+    from apps.notices.sight import Reader
+
+
+def find(place: PolicyPlace) -> Iterable[Finding]:
+    """As long as the newest snapshot has so many; nothing for algorithms that do not round."""
+    terms = place.terms_at(0)
+    if terms is None:
+        return
+    try:
+        snapshot = served.newest(place.policy.slug)
+    except Unavailable:
+        return
+    settings = snapshot.algorithm
+    leaves = snapshot.tree.engine_tree().is_ranked
+    if settings.get("name") != "aequus" or not leaves.any():
+        return
+    checked = CheckedTree(snapshot, snapshot.tree, settings, leaves)
+    try:
+        counted = checked.at([int(settings["resolution"])])[0]
+        if counted.n_misplaced * 100 < terms["percent"] * counted.n_leaves:
+            return
+        bits = checked.safe().same_ranks
+    except Invalid:  # a package fails: another kind says so
+        return
+    facts = {
+        "policy": place.policy.name, "operator": settings["operator"], "k": settings.get("k"),
+        "resolution": counted.resolution, "n": counted.n_misplaced, "of": counted.n_leaves, "bits": bits,
+    }  # fmt: skip
+    yield Finding(place.policy.slug, "warn", facts)
+
+
+def is_for(reader: Reader, _notice: Notice) -> bool:
+    """Only administrators change the resolution; the count is of all leaves."""
+    return reader.is_admin
+
+
+def tell(facts: Mapping[str, Any]) -> Sentence:
+    given = {
+        "policy": facts["policy"], "operator": operator_text(facts["operator"], facts["k"]),
+        "resolution": resolution_text(facts["resolution"]), "n": count(facts["n"]), "of": count(facts["of"]),
+    }  # fmt: skip
+    text = ngettext(
+        "%(policy)s: at resolution %(resolution)s %(operator)s gives %(n)s of %(of)s leaves another rank than exact "
+        "numbers.",
+        "%(policy)s: at resolution %(resolution)s %(operator)s gives %(n)s of %(of)s leaves another rank than exact "
+        "numbers.",
+        facts["n"],
+    )  # fmt: skip
+    if facts["bits"] is not None:
+        text = f"{text} {_('2^%(bits)s gives every leaf its exact rank.')}"
+        given["bits"] = facts["bits"]
+    return Sentence("coarse_resolution", facts, text % given)
+
+
+KIND = Kind(
+    name="coarse_resolution",
+    title=gettext_lazy("Coarse resolution"),
+    about=gettext_lazy("Rounding at the policy's resolution gives many leaves another rank than exact numbers."),
+    watches="policy",
+    find=find,
+    is_for=is_for,
+    tell=tell,
+    leads_to="operators",
+    terms=(Term("percent", gettext_lazy("From"), gettext_lazy("percent of the leaves"), 10, 1, 100),),
+)

@@ -1,0 +1,46 @@
+"""A document of another site that is refused as a whole, so that the last good one stays until somebody mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from apps.federation.looking import NOT_ASKED
+from apps.federation.models import Fetch
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
+from apps.notices.kinds.remotes import facts_of, is_for, key_of, watched, what
+
+_PASSES = "older_version"  # a cache that is behind: the next fetch brings the newer one
+_MOST_MESSAGE = 600
+
+
+def find(place: PolicyPlace) -> Iterable[Finding]:
+    """As long as the newest fetch was refused; `blocked_peer` is for those that aren't asked any more."""
+    for remote, _terms in watched(place):
+        if remote.error_code in ("", _PASSES) or remote.state in NOT_ASKED:
+            continue
+        newest = remote.fetches.order_by("-id").values_list("outcome", flat=True).first()
+        if newest == Fetch.Outcome.REFUSED:
+            facts = {**facts_of(remote), "code": remote.error_code, "error": remote.error[:_MOST_MESSAGE]}
+            yield Finding(key_of(remote), "warn", facts, remote.entry_uid)
+
+
+def tell(facts: Mapping[str, Any]) -> Sentence:
+    given = {"what": what(facts), "error": facts["error"]}
+    text = _("The newest document of %(what)s is refused; the last good one stays. %(error)s") % given
+    return Sentence("refused_document", facts, text)
+
+
+KIND = Kind(
+    name="refused_document",
+    title=gettext_lazy("Refused documents of peers"),
+    about=gettext_lazy("A mounted policy, or usage of another site, is refused as a whole; the last good one stays."),
+    watches="policy",
+    find=find,
+    is_for=is_for,
+    tell=tell,
+    leads_to="remote",
+)

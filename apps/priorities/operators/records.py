@@ -1,0 +1,222 @@
+"""What is known of operators and resolutions, as pages, REST, CSV and the command show it: one frozen record each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any, get_args, get_type_hints
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorChoice:
+    """One operator that a policy may have, in one sentence."""
+
+    name: Annotated[str, "As settings name it"]
+    label: Annotated[str, "As pages name it"]
+    formula: Annotated[str, "F(t, s) of target t and actual s"]
+    sentence: Annotated[str, "Who gets an idle share, where it is fine, which scheduler orders alike"]
+    is_proportional: Annotated[bool, "Idle share goes to active siblings in proportion to their shares"]
+    is_fixed_at_ends: Annotated[bool, "Zero shares give −1 and zero usage gives 1"]
+    orders_like_relative: Annotated[bool, "It orders entries as relative does and differs by rounding only"]
+    used_by: Annotated[str, "Schedulers that order alike"]
+    is_current: Annotated[bool, "The policy's own"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilePoint:
+    """Figures 10 and 11: one point of an operator's curve."""
+
+    operator: Annotated[str, "Operator"]
+    target: Annotated[float, "Target, 0 to 1"]
+    actual: Annotated[float, "Actual, 0 to 1"]
+    priority: Annotated[float, "Priority, −1 to 1"]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDensity:
+    """Figures 9 to 13: how wide a component is at one target."""
+
+    operator: Annotated[str, "Operator"]
+    target: Annotated[float, "Target, 0 to 1"]
+    component: Annotated[int, "Component, 0 is the lowest"]
+    priority: Annotated[float, "Lowest priority of the component"]
+    density: Annotated[float, "Part of all actuals on this component, 0 to 1; less is finer"]
+
+
+@dataclass(frozen=True, slots=True)
+class InputDensity:
+    """Figures 7 and 8: how much of all inputs is on a component."""
+
+    operator: Annotated[str, "Operator"]
+    component: Annotated[int, "Component, 0 is the lowest"]
+    priority: Annotated[float, "Lowest priority of the component"]
+    density: Annotated[float, "Part of all pairs of target and actual on this component, 0 to 1; less is finer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Figure 6: the component of one pair of target and actual."""
+
+    operator: Annotated[str, "Operator"]
+    target: Annotated[float, "Target, 0 to 1"]
+    actual: Annotated[float, "Actual, 0 to 1"]
+    component: Annotated[int, "Component, 0 is the lowest"]
+    priority: Annotated[float, "Lowest priority of the component"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSize:
+    """Figures 14 to 16: the job that changes a component."""
+
+    operator: Annotated[str, "Operator"]
+    region: Annotated[str, "balance, under or over"]
+    bits: Annotated[int, "Bits of one component"]
+    job_h: Annotated[float | None, "The job in hours of a node; empty where the region has no component"]
+
+
+@dataclass(frozen=True, slots=True)
+class BitsNeeded:
+    """Figure 17: the bits at which a job shows."""
+
+    operator: Annotated[str, "Operator"]
+    region: Annotated[str, "balance, over, under or overall"]
+    bits: Annotated[int | None, "Fewest bits of a component; empty where 20 are not enough"]
+    published: Annotated[int | None, "In the paper, for 600 nodes, one year and a job of 2,000 h"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolutionEffect:
+    """What one operator at one resolution does to the order of this tree's leaves."""
+
+    operator: Annotated[str, "Operator"]
+    resolution: Annotated[int, "Values of one component"]
+    n_leaves: Annotated[int, "Ranked leaves that you may see"]
+    n_misplaced: Annotated[int, "Leaves with another rank than by exact numbers"]
+    n_lost: Annotated[int, "Leaves that share a vector with one whose exact numbers differ"]
+    n_tied_pairs: Annotated[int, "Pairs of leaves that tie only by rounding"]
+    n_turned_pairs: Annotated[int, "Pairs of leaves that change places by rounding"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeafJob:
+    """The smallest job of one leaf that shows. A bound: a job of more than this changes the vector."""
+
+    entry: Annotated[str, "Path of the leaf"]
+    any_level_h: Annotated[float | None, "Hours of the metric that change the vector; empty where no job does"]
+    every_level_h: Annotated[float | None, "Hours of the metric that show on every level; empty where no job does"]
+
+
+@dataclass(frozen=True, slots=True)
+class PathJob:
+    """The smallest job that shows in one entry's vector. A bound: a job of more than this does."""
+
+    any_level_h: Annotated[float | None, "Hours of the metric that change the vector; empty where no job does"]
+    every_level_h: Annotated[float | None, "Hours of the metric that show on every level; empty where no job does"]
+    unit: Annotated[str, "Unit of the jobs: core-hours, where the metric counts cores alone"]
+    sentence: Annotated[str, "The finding in words"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentPoint:
+    """The depth-oblivious exponent k: a point of the curve, or an entry on it."""
+
+    parent_ratio: Annotated[float, "R of the parent, used / shares; 1 is on target"]
+    k: Annotated[float, "Exponent of the entry's own ratio where both are on different sides of 1, 0 to 1"]
+    entry: Annotated[str | None, "Path of the entry; empty for the curve"]
+    local_ratio: Annotated[float | None, "r_l of the entry: used of its part of its group"]
+    effective_ratio: Annotated[float | None, "R of the entry"]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeCheck:
+    """What an operator at a resolution does to one tree, at its newest usage. Counts are of leaves you may see."""
+
+    policy: Annotated[str, "Slug of the policy"]
+    revision: Annotated[int, "Revision of the tree"]
+    as_of: Annotated[datetime | None, "Instant of the usage; empty where there is none yet"]
+    operator: Annotated[str, "Operator"]
+    k: Annotated[float | None, "Part of absolute, of combined alone"]
+    resolution: Annotated[int, "Values of one component"]
+    is_current: Annotated[bool, "The policy ranks by this operator at this resolution"]
+    n_leaves: Annotated[int, "Ranked leaves"]
+    n_misplaced: Annotated[int, "Leaves with another rank than by exact numbers"]
+    n_lost: Annotated[int, "Leaves that share a vector with one whose exact numbers differ"]
+    n_tied_pairs: Annotated[int, "Pairs of leaves that tie only by rounding"]
+    n_turned_pairs: Annotated[int, "Pairs of leaves that change places by rounding"]
+    distinct_bits: Annotated[int | None, "Fewest bits that lose no distinction; empty where 31 are not enough"]
+    same_ranks_bits: Annotated[int | None, "Bits from which on every leaf has its exact rank; empty: 31 are not enough"]
+    job_h: Annotated[float, "The job asked about, in hours of the metric"]
+    job_bits: Annotated[int | None, "Fewest bits at which this job shows on every level; empty: it shows nowhere"]
+    n_unseen: Annotated[int, "Entries at which this job shows at no number of bits"]
+    smallest_job_h: Annotated[float | None, "A job of more than this shows for some leaf; empty: none does"]
+    median_job_h: Annotated[float | None, "A job of more than this shows for half of the leaves; empty: none does"]
+    unit: Annotated[str, "Unit of the jobs: core-hours, where the metric counts cores alone"]
+    sentence: Annotated[str, "The finding in words"]
+
+    @property
+    def n_pairs(self) -> int:
+        return self.n_tied_pairs + self.n_turned_pairs
+
+
+Row = (
+    ProfilePoint | LocalDensity | InputDensity | Step | JobSize | BitsNeeded | ResolutionEffect | LeafJob
+    | ExponentPoint
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One field of a record, with what it means."""
+
+    name: str
+    text: str
+
+
+@cache
+def columns_of(record: type) -> tuple[Column, ...]:
+    """The fields of a record in their order; every one says what it means."""
+    hints = get_type_hints(record, include_extras=True)
+    return tuple(Column(each.name, str(get_args(hints[each.name])[1])) for each in fields(record))
+
+
+def as_json(record: Any) -> dict[str, Any]:
+    """A record as the object that REST gives and the command prints."""
+    kind: type = type(record)
+    return {column.name: getattr(record, column.name) for column in columns_of(kind)}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a table is read: the field of its rows, the field of its columns, and the field in its cells."""
+
+    rows: str
+    columns: str
+    cells: str
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """One figure as numbers. layout: None shows the records as they are."""
+
+    name: str
+    title: str
+    unit: str
+    reference: str
+    sentence: str
+    record: type
+    rows: Sequence[Row]
+    layout: Layout | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return columns_of(self.record)
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "figure": self.name, "title": self.title, "unit": self.unit, "reference": self.reference,
+            "sentence": self.sentence,
+            "columns": [{"name": column.name, "text": column.text} for column in self.columns],
+            "rows": [as_json(row) for row in self.rows],
+        }  # fmt: skip

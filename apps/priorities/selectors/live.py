@@ -1,0 +1,47 @@
+"""What the figures of a policy are drawn from, as one short tag: pages ask every few seconds whether it has changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+
+from django.db import connection
+
+from apps.accounts.actor import Actor
+from apps.policies.scope import require_policy
+from apps.policies.selectors import READ, get_policy
+from apps.priorities import served
+
+_SERIES = """
+SELECT built_at, through_on, redo_from_on, hours_through_at FROM priorities_series WHERE policy_id = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveState:
+    """computed_at: of the snapshot that is served, None before the first one. tag: changes with snapshot, revision and
+    daily series, and with nothing else."""
+
+    tag: str
+    revision: int
+    computed_at: datetime | None
+
+
+def get_live_state(*, policy_slug: str, actor: Actor, scope: str = READ) -> LiveState:
+    """One small query beside what this process has in memory: a page asks every five seconds."""
+    state = served.state()
+    policy = state.policies.get(policy_slug)
+    if policy is None or actor.token is not None:
+        found = get_policy(slug=policy_slug, actor=actor, scope=scope)
+        policy_id, head = found.pk, found.head_number
+    else:
+        require_policy(actor, policy_slug)
+        policy_id, head = policy.id, policy.head_number
+    snapshot = state.snapshots.get(policy_slug)
+    with connection.cursor() as cursor:
+        cursor.execute(_SERIES, [policy_id])
+        series = cursor.fetchone()
+    parts = (policy_id, head, snapshot.snapshot_id if snapshot else None, series)
+    tag = sha256(repr(parts).encode()).hexdigest()[:32]
+    return LiveState(tag, head, snapshot.computed_at if snapshot else None)

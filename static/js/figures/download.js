@@ -1,0 +1,76 @@
+// A picture as PNG (twice its size) or SVG: title and sentence above, policy, revision and moment below.
+import { CONFIG, color } from "./theme.js";
+
+const HEAD = 64, FOOT = 26, LINE = 110, PNG_SCALE = 2;
+
+function wrapped(text, length) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    if (lines.at(-1).length + word.length > length) lines.push("");
+    lines[lines.length - 1] += `${lines.at(-1) && " "}${word}`;
+  }
+  return lines;
+}
+
+function withWords(frame) {
+  const { answer, box } = frame, { width } = frame;
+  const said = wrapped(answer.sentence, Math.floor((width / 1000) * LINE)).slice(0, 3);
+  const layout = structuredClone(box.layout);
+  const text = (words, y, shift, font) => ({ xref: "paper", yref: "paper", x: 0, xanchor: "left", xshift: 8 - layout.margin.l, y, yanchor: y ? "top" : "bottom", yshift: shift, align: "left", showarrow: false, text: words, font });
+  layout.margin = { ...layout.margin, t: layout.margin.t + HEAD + 14 * (said.length - 1), b: layout.margin.b + FOOT };
+  layout.paper_bgcolor = color("$surface");
+  if (layout.xaxis?.rangeslider) layout.xaxis.rangeslider.visible = false;
+  layout.annotations = [
+    ...(layout.annotations ?? []),
+    text(answer.title, 1, layout.margin.t - 6, { size: 14, weight: 600, color: color("$ink") }),
+    text(said.join("<br>"), 1, layout.margin.t - 28, { size: 12, color: color("$ink-2") }),
+    text(answer.caption, 0, -(layout.margin.b - 4), { size: 11, color: color("$ink-3") }),
+  ];
+  return { data: box.data, layout, config: CONFIG };
+}
+
+const dataUrl = (blob) => new Promise((done, failed) => {
+  const reader = new FileReader();
+  reader.addEventListener("load", () => done(reader.result));
+  reader.addEventListener("error", () => failed(reader.error));
+  reader.readAsDataURL(blob);
+});
+
+/** The page's own font in the picture: an image loads nothing by itself. */
+async function withFont(svg) {
+  const url = document.querySelector("[data-figure-font]")?.dataset.figureFont;
+  if (!url) return svg;
+  const font = await dataUrl(await (await fetch(url)).blob());
+  const rule = `<style>@font-face{font-family:Inter;font-weight:100 900;src:url(${font}) format("woff2")}</style>`;
+  return svg.replace(/<svg[^>]*>/, (opening) => opening + rule);
+}
+
+/** As pixels: through an image of the same origin, which no blob address is for the policy of the page. */
+async function pixels(svg, width, height) {
+  const image = new Image();
+  image.src = await dataUrl(new Blob([await withFont(svg)], { type: "image/svg+xml" }));
+  await image.decode();
+  const canvas = Object.assign(document.createElement("canvas"), { width: width * PNG_SCALE, height: height * PNG_SCALE });
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((done) => { canvas.toBlob(done, "image/png"); });
+}
+
+async function save(frame, format) {
+  const { width } = frame, height = frame.plot.clientHeight + HEAD + FOOT;
+  const svg = await frame.Plotly.toImage(withWords(frame), { format: "svg", width, height, imageDataOnly: true });
+  const blob = format === "png" ? await pixels(svg, width, height) : new Blob([svg], { type: "image/svg+xml" });
+  const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: `${frame.answer.file}.${format}` });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+export function addDownload(frame) {
+  const menu = frame.element.querySelector(".fig-menu");
+  if (!menu || menu.querySelector("button")) return;
+  for (const format of ["png", "svg"]) {
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: format.toUpperCase() });
+    button.dataset.download = format;
+    button.addEventListener("click", () => { menu.hidePopover?.(); save(frame, format); });
+    menu.append(button);
+  }
+}

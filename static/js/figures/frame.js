@@ -1,0 +1,251 @@
+// A figure on a page: the server's first drawing is replaced once Plotly has drawn; a control changes the page's address
+// and fetches the numbers of the new state. What is shown is always the answer of `data-src` for the page's query.
+import { announce } from "../shell.js";
+import { plotly } from "./bundle.js";
+import { renderControls } from "./controls.js";
+import { addDownload } from "./download.js";
+import { addKeys } from "./keys.js";
+import { endLabels, markLabels } from "./labels.js";
+import { addDrag, slide } from "./slider.js";
+import { CONFIG, resolve, template } from "./theme.js";
+import { addWheel, fitted, moved, rangeOf, seen } from "./zoom.js";
+
+const NARROW = 440, MARKS_TOP = 26;
+
+export class Frame {
+  constructor(element) {
+    this.element = element;
+    this.plot = element.querySelector(".fig-plot");
+    this.words = element.closest("[data-figure-words]")?.dataset ?? {};
+    this.drawing = null;
+    this.answer = null;
+    this.query = "";  // of the page, to which the answer belongs
+    this.tag = null;
+    this.box = null;
+    this.width = 0;
+    this.served = location.search;  // what the controls of the page were made for
+    this.chosen = null;  // the stretch of x that somebody zoomed to
+    this.plot.tabIndex = 0;  // before it is drawn, so that Tab doesn't pass it by
+    element.addEventListener("click", (event) => this.clicked(event));
+    for (const kind of ["input", "change", "submit"]) element.addEventListener(kind, (event) => slide(this, event));
+  }
+
+  /** The address of the numbers for what the page shows now. */
+  get source() {
+    const [path, own] = this.element.dataset.src.split("?");
+    const query = new URLSearchParams(location.search);
+    for (const [name, value] of new URLSearchParams(own ?? "")) query.set(name, value);
+    return query.size ? `${path}?${query}` : path;
+  }
+
+  /** Fetches (a conditional request once there are numbers) and draws. A refusal is shown in the picture's place. */
+  async load({ quiet = false } = {}) {
+    const wanted = this.source, query = location.search;
+    let response;
+    try {
+      response = await fetch(wanted, { headers: { Accept: "application/json", ...(this.tag && { "If-None-Match": this.tag }) } });
+    } catch {
+      this.stale();
+      return false;
+    }
+    if (wanted !== this.source) return false;
+    if (response.status === 304) { this.fresh(); return false; }
+    const answer = await response.json().catch(() => null);
+    if (!response.ok || !answer) { this.refuse(answer); return false; }
+    this.tag = response.headers.get("ETag");
+    this.chosen = this.chosen?.source === wanted ? moved(this.chosen, this.answer, answer) : null;
+    const hasControls = !this.answer && query === this.served;
+    this.answer = answer;
+    this.query = query;
+    this.fresh();
+    this.write();
+    if (!hasControls) renderControls(this.element.querySelector(".fig-controls"), answer.controls);
+    await this.draw();
+    if (!quiet) announce(answer.sentence);
+    return true;
+  }
+
+  /** Title, sentence, table and links of the answer. */
+  write() {
+    const { answer, element } = this;
+    element.querySelector(".fig-title").textContent = answer.title;
+    element.querySelector(".fig-note").textContent = answer.note;
+    element.querySelector(".fig-say").textContent = answer.sentence;
+    this.plot.setAttribute("aria-label", answer.sentence);
+    const csv = element.querySelector("[data-figure-csv]");
+    if (csv) {
+      const [path, query] = this.source.split("?");
+      csv.href = query ? `${path}.csv?${query}` : `${path}.csv`;
+    }
+    writeTable(element.querySelector(".fig-table table"), answer.table);
+  }
+
+  async draw() {
+    if (this.answer.empty) { this.message(this.answer.empty); return; }
+    let Plotly;
+    try {
+      Plotly = await plotly();
+    } catch {
+      this.stale();
+      return;
+    }
+    this.Plotly = Plotly;
+    const first = !this.box;
+    if (first) {
+      this.box = document.createElement("div");
+      this.box.className = "fig-live";
+      this.box.hidden = false;
+      this.plot.append(this.box);
+    }
+    this.width = this.plot.clientWidth;
+    const { data, layout } = this.spec();
+    await Plotly.react(this.box, data, layout, CONFIG);
+    await this.label();
+    for (const svg of this.box.querySelectorAll(".main-svg")) svg.setAttribute("aria-hidden", "true");
+    if (first) this.handOver();
+    this.shown();
+  }
+
+  /** What is drawn, for styles and tests: the page's query and the tag of the numbers. */
+  shown() {
+    this.element.dataset.drawn = this.query;
+    this.element.dataset.tag = this.tag ?? "";
+  }
+
+  spec() {
+    const { answer, width } = this, isNarrow = width < NARROW;
+    const layout = resolve(answer.layout);
+    const margin = { ...layout.margin, ...(isNarrow && { l: Math.min(layout.margin?.l ?? 0, 96), ...(answer.labels.length && { r: 12 }) }) };
+    return {
+      data: resolve(answer.data),
+      layout: {
+        uirevision: this.source, ...layout, margin, width, height: this.plot.clientHeight, template: template(),
+        ...(layout.xaxis && { xaxis: { ...layout.xaxis, ...(isNarrow && { nticks: 4 }), ...(this.chosen && { range: this.chosen.range.slice() }) } }),
+        ...(this.chosen && answer.fits && { yaxis: { ...layout.yaxis, ...fitted(answer, this.chosen.range) } }),
+      },
+    };
+  }
+
+  /** Labels at the ends and rules: they need the size that the picture has got. */
+  async label() {
+    const { answer, box } = this, full = box._fullLayout;
+    if (!full.xaxis) return;
+    const ends = this.width < NARROW || !answer.labels.length ? { annotations: [], shapes: [] }
+      : endLabels(answer.labels, { top: full._size.t, height: full._size.h }, full.yaxis.range);
+    const marks = answer.marks.length && full._size.t >= MARKS_TOP
+      ? markLabels(answer.marks, full.xaxis.range, full._size.w, this.words.hint)
+      : markLabels(answer.marks.map((one) => ({ ...one, label: "" })), full.xaxis.range, full._size.w, this.words.hint);
+    const own = resolve(answer.layout);
+    await this.Plotly.relayout(box, {
+      annotations: [...(own.annotations ?? []), ...ends.annotations, ...marks.annotations],
+      shapes: [...(own.shapes ?? []), ...ends.shapes, ...marks.shapes],
+    });
+  }
+
+  /** In one frame, without a fade: the first drawing goes, the focus stays. */
+  handOver() {
+    for (const old of this.plot.querySelectorAll(".fig-first, .fig-state")) old.remove();
+    this.box.classList.add("is-shown");
+    addKeys(this.Plotly, () => this.box, this.plot, this);
+    addDownload(this);
+    addDrag(this);
+    this.box.on("plotly_clickannotation", ({ annotation }) => annotation.name && location.assign(annotation.name));
+    this.box.on("plotly_click", ({ points }) => this.openMoment(points[0].x));
+    this.box.on("plotly_relayout", (change) => {
+      if (Object.keys(change).some((key) => key.startsWith("xaxis."))) this.zoomed();
+    });
+    this.box.on("plotly_doubleclick", () => this.showAll());
+    if (this.answer.layout.xaxis?.range) addWheel(this);
+    this.element.dispatchEvent(new CustomEvent("figure:ready", { bubbles: true, detail: this }));
+  }
+
+  /** x was zoomed or moved: y follows what is seen, rules and labels get their places again. */
+  async zoomed() {
+    const { answer, box } = this, range = rangeOf(box);
+    if (!answer.layout.xaxis?.range) return;
+    const isAll = seen(range) === seen(answer.layout.xaxis.range);
+    this.chosen = isAll ? null : { source: this.source, range };
+    if (answer.fits) {
+      const { tickvals, ticktext, range: y } = isAll ? answer.layout.yaxis : fitted(answer, range);
+      await this.Plotly.relayout(box, { "yaxis.range": y.slice(), "yaxis.tickvals": tickvals, "yaxis.ticktext": ticktext });
+    }
+    if (answer.marks.length || answer.fits) await this.label();
+  }
+
+  showAll() {
+    const { xaxis } = this.answer.layout;
+    if (xaxis?.range) this.Plotly.relayout(this.box, { "xaxis.range": xaxis.range.slice() });
+  }
+
+  openMoment(at) {
+    if (this.answer.moment_url) location.assign(this.answer.moment_url.replace("%7Bat%7D", encodeURIComponent(at)).replace("{at}", encodeURIComponent(at)));
+  }
+
+  /** A control was used: the page's address is the state, so that Back undoes it and the address can be shared. */
+  clicked(event) {
+    const link = event.target.closest("a[data-choice]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    if (event.detail > 1) return;
+    history.pushState({}, "", link.search || location.pathname);
+    document.dispatchEvent(new CustomEvent("figure:state"));
+  }
+
+  message(text, title = "") {
+    const state = document.createElement("p");
+    state.className = "fig-state";
+    if (title) { const b = document.createElement("b"); b.textContent = title; state.append(b); }
+    state.append(text);
+    this.remove();
+    this.plot.replaceChildren(state);
+    this.shown();
+  }
+
+  refuse(problem) {
+    this.query = location.search;
+    this.element.dataset.state = "error";
+    this.message(problem?.detail ?? this.words.failed ?? "", problem?.title);
+    announce(problem?.detail ?? this.words.failed ?? "");
+  }
+
+  stale() {
+    this.element.dataset.state = "stale";
+    const foot = this.element.querySelector(".fig-foot");
+    if (foot) { foot.hidden = false; foot.textContent = this.words.stale ?? ""; }
+  }
+
+  fresh() {
+    delete this.element.dataset.state;
+    const foot = this.element.querySelector(".fig-foot");
+    if (foot) foot.hidden = true;
+  }
+
+  /** Before the element leaves the page: Plotly holds listeners. */
+  remove() {
+    if (this.box) { this.Plotly.purge(this.box); this.box.remove(); this.box = null; }
+  }
+
+  resized() {
+    if (this.box && this.plot.clientWidth && this.plot.clientWidth !== this.width) this.draw();
+  }
+}
+
+function writeTable(table, { columns, rows }) {
+  if (!table) return;
+  const body = document.createElement("tbody");
+  for (const row of rows) {
+    const line = body.insertRow();
+    row.forEach((text, at) => {
+      const cell = at ? line.insertCell() : line.appendChild(Object.assign(document.createElement("th"), { scope: "row" }));
+      cell.textContent = text;
+      if (columns[at].is_number) cell.className = "num";
+    });
+  }
+  const head = document.createElement("thead"), line = head.insertRow();
+  for (const column of columns) {
+    const cell = Object.assign(document.createElement("th"), { scope: "col", textContent: column.title });
+    if (column.is_number) cell.className = "num";
+    line.append(cell);
+  }
+  table.replaceChildren(head, body);
+}

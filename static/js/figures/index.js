@@ -1,0 +1,49 @@
+// All figures of a page: drawn when they come near the window, drawn again when state, theme, width or numbers change.
+import { Frame } from "./frame.js";
+import "./kept.js";
+import { Panels } from "./panels.js";
+import { onTheme } from "./theme.js";
+
+const AHEAD = "400px";
+const frames = new Map();
+const begun = new Set();  // also those whose first numbers are on their way
+
+/** Every frame that has been drawn; others begin when they are near. */
+export const drawn = () => [...frames.values()].filter((frame) => frame.answer);
+
+const near = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    if (!entry.isIntersecting) continue;
+    near.unobserve(entry.target);
+    const frame = frames.get(entry.target);
+    if (frame) { begun.add(frame); frame.load({ quiet: true }); }
+  }
+}, { rootMargin: AHEAD });
+
+function mountAll(root) {
+  for (const element of root.querySelectorAll?.("[data-figure], [data-panels]") ?? []) {
+    if (frames.has(element)) continue;
+    frames.set(element, element.matches("[data-panels]") ? new Panels(element) : new Frame(element));
+    near.observe(element);
+  }
+}
+
+function unmount(root) {
+  for (const [element, frame] of frames) {
+    if (!root.contains(element)) continue;
+    frame.remove();
+    begun.delete(frame);
+    near.unobserve(element);
+    frames.delete(element);
+  }
+}
+
+const reload = () => Promise.all([...begun].map((frame) => frame.load({ quiet: true })));
+document.addEventListener("figure:state", reload);
+addEventListener("popstate", reload);
+onTheme(() => drawn().forEach((frame) => frame.answer.empty || frame.draw()));
+let timer;
+new ResizeObserver(() => { clearTimeout(timer); timer = setTimeout(() => drawn().forEach((frame) => frame.resized()), 80); }).observe(document.body);
+document.addEventListener("htmx:beforeSwap", (event) => event.detail.target && unmount(event.detail.target));
+document.addEventListener("htmx:afterSwap", () => mountAll(document));
+mountAll(document);

@@ -1,0 +1,64 @@
+// A picture is one tab stop: arrows move the read-out from point to point, + and − zoom, Page Up and Down move along,
+// 0 shows all, Escape leaves.
+import { announce } from "../shell.js";
+import { pan, zoomAt } from "./zoom.js";
+
+const curves = (box) => (box.data ?? []).map((trace, at) => [trace, at]).filter(([trace]) => trace.meta?.read && trace.visible !== false);
+
+const lang = document.documentElement.lang || "en";
+const day = new Intl.DateTimeFormat(lang, { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+
+function dayWords(x, form) {
+  const [on, at] = String(x).split(/[ T]/);
+  const parts = Object.fromEntries(day.formatToParts(new Date(`${on}T00:00Z`)).map(({ type, value }) => [type, value]));
+  const order = [...(form.includes("%a") ? ["weekday"] : []), "day", "month", "year"];  // as Plotly writes them
+  return [...order.map((part) => parts[part]), ...(at ? [at.slice(0, 5)] : [])].join(" ");
+}
+
+/** What the head of the read-out says. It isn't read from there: Plotly draws the read-out a moment later. */
+function headOf(axis, x) {
+  const text = axis.unifiedhovertitle?.text ?? "%{x}";
+  return text.replace(/%\{x(?::\.(\d)f|\|([^}]*))?\}/g, (_, digits, form) => {
+    if (axis.type === "date") return dayWords(x, form ?? "%a");
+    return digits ? Number(x).toFixed(digits) : String(x);
+  });
+}
+
+/** The sentence of one moment: what its head says, then every series. */
+export function reading(box, point) {
+  const read = curves(box);
+  const when = headOf(box._fullLayout.xaxis, read[0][0].x[point]);
+  const said = read.map(([one]) => [one.name, one.customdata?.[point]].filter(Boolean).join(" ")).join(". ");
+  return `${when}. ${said}`;
+}
+
+/** `current` gives the element that Plotly draws in, null while there is none; `stop` is the one that takes the focus. */
+export function addKeys(Plotly, current, stop, frame) {
+  let at = null;
+  const go = (point) => {
+    const box = current();
+    const read = curves(box);
+    if (!read.length) return;
+    const n = read[0][0].x.length;
+    at = Math.max(0, Math.min(n - 1, point));
+    const x = read[0][0].x[at];
+    Plotly.Fx.hover(box, { xval: box._fullLayout.xaxis.d2c(x) });
+    announce(reading(box, at));
+  };
+  stop.addEventListener("keydown", (event) => {
+    const box = current();
+    if (!box || event.target !== stop || event.ctrlKey || event.metaKey || event.altKey) return;
+    const n = curves(box)[0]?.[0].x.length ?? 0;
+    const here = at ?? n, by = event.shiftKey ? 7 : 1;
+    const act = {
+      ArrowLeft: () => go(here - by), ArrowRight: () => go(Math.min(here, n - 1) + by), Home: () => go(0), End: () => go(n - 1),
+      Escape: () => { at = null; Plotly.Fx.unhover(box); },
+      "+": () => zoomAt(Plotly, box, 0.5), "-": () => zoomAt(Plotly, box, 2),
+      PageUp: () => pan(Plotly, box, -0.5), PageDown: () => pan(Plotly, box, 0.5), 0: () => frame.showAll(),
+      Enter: () => at !== null && frame.openMoment(curves(box)[0][0].x[at]),
+    }[event.key];
+    if (!act || (!n && !"+-0PageUpDown".includes(event.key))) return;
+    event.preventDefault();
+    act();
+  });
+}

@@ -1,0 +1,130 @@
+// Small multiples: one request for the panels of a section, one picture each. A picture is made when its panel comes
+// near the window and removed again far off, so that a page of hundreds stays light; the server's drawing is under it.
+import { plotly } from "./bundle.js";
+import { addKeys } from "./keys.js";
+import { markLabels } from "./labels.js";
+import { CONFIG, resolve, template } from "./theme.js";
+
+const AHEAD = "400px", FAR = "2000px", MOST_ALIVE = 40;
+const alive = new Set();  // in the order in which they were made
+
+/** Before it is drawn, so that Tab doesn't pass it by. */
+function focusable(plot) {
+  plot.tabIndex = 0;
+  plot.setAttribute("role", "group");
+  plot.setAttribute("aria-roledescription", "figure");
+  plot.setAttribute("aria-label", plot.querySelector("svg.panel-chart")?.getAttribute("aria-label") ?? "");
+}
+
+class Panel {
+  constructor(group, element) {
+    this.group = group;
+    this.element = element;
+    this.plot = null;
+    this.box = null;
+    this.isNear = false;
+    for (const plot of element.querySelectorAll(".panel-plot")) focusable(plot);
+    const watch = (margin, change) => new IntersectionObserver(([entry]) => change(entry.isIntersecting), { rootMargin: margin }).observe(element);
+    watch(AHEAD, (isNear) => { this.isNear = isNear; if (isNear) this.draw(); });
+    watch(FAR, (isThere) => { if (!isThere) this.remove(); });
+  }
+
+  get answer() {
+    return this.group.answer?.panels.find((one) => one.uid === this.element.dataset.uid);
+  }
+
+  async draw() {
+    const { answer } = this;
+    if (!answer || !(this.isNear || this.box)) return;
+    const Plotly = await plotly().catch(() => null);
+    const plot = [...this.element.querySelectorAll(".panel-plot")].find((one) => one.clientWidth);
+    if (!Plotly || !plot) return;
+    if (this.plot !== plot) this.remove();
+    this.Plotly = Plotly;
+    this.plot = plot;
+    const width = plot.clientWidth, height = plot.clientHeight, layout = resolve(answer.layout);
+    const isFirst = !this.box;
+    if (isFirst) {
+      for (const oldest of [...alive].slice(0, Math.max(0, alive.size - MOST_ALIVE + 1))) oldest.remove();
+      this.box = Object.assign(document.createElement("div"), { className: "fig-live" });
+      plot.append(this.box);
+      alive.add(this);
+    }
+    const { shapes, annotations } = markLabels(answer.marks, layout.xaxis.range, width - layout.margin.l - layout.margin.r, "");
+    await Plotly.react(this.box, resolve(answer.data), { ...layout, width, height, template: template(), shapes, annotations }, CONFIG);
+    for (const svg of this.box?.querySelectorAll(".main-svg") ?? []) svg.setAttribute("aria-hidden", "true");
+    if (isFirst && this.box) this.handOver();
+    this.element.dataset.drawn = this.group.tag;
+  }
+
+  handOver() {
+    const { plot, box } = this;
+    box.classList.add("is-shown");
+    plot.classList.add("is-live");
+    if (!plot.dataset.keys) addKeys(this.Plotly, () => this.box, plot, this);
+    plot.dataset.keys = "true";
+    box.on("plotly_click", ({ points }) => this.openMoment(points[0].x));
+    box.on("plotly_clickannotation", ({ annotation }) => annotation.name && location.assign(annotation.name));
+  }
+
+  showAll() {}
+
+  openMoment(at) {
+    const url = this.group.answer?.moment_url;
+    if (url) location.assign(url.replace("{at}", encodeURIComponent(at)));
+  }
+
+  remove() {
+    if (!this.box) return;
+    this.Plotly.purge(this.box);
+    this.box.remove();
+    this.box = null;
+    this.plot.classList.remove("is-live");
+    alive.delete(this);
+    delete this.element.dataset.drawn;
+  }
+}
+
+/** A section of panels with the address of their numbers; to the page it is one figure. */
+export class Panels {
+  constructor(element) {
+    this.element = element;
+    this.answer = null;
+    this.tag = null;
+    this.panels = [...element.querySelectorAll("[data-panel][data-uid]")].map((one) => new Panel(this, one));
+  }
+
+  get source() {
+    const [path, own] = this.element.dataset.src.split("?");
+    const query = new URLSearchParams(location.search);
+    for (const [name, value] of new URLSearchParams(own ?? "")) query.set(name, value);
+    return query.size ? `${path}?${query}` : path;
+  }
+
+  async load() {
+    const response = await fetch(this.source, { headers: { Accept: "application/json", ...(this.tag && { "If-None-Match": this.tag }) } }).catch(() => null);
+    if (!response?.ok) return false;  // unchanged, or the server's drawing stays
+    const answer = await response.json().catch(() => null);
+    if (!answer?.panels) return false;
+    this.tag = response.headers.get("ETag");
+    this.answer = answer;
+    await this.draw();
+    return true;
+  }
+
+  draw() {
+    return Promise.all(this.panels.map((panel) => panel.draw()));
+  }
+
+  resized() {
+    for (const panel of this.panels) if (panel.box && panel.plot.clientWidth !== panel.box._fullLayout?.width) panel.draw();
+  }
+
+  remove() {
+    for (const panel of this.panels) panel.remove();
+  }
+
+  fresh() {}
+
+  stale() {}
+}

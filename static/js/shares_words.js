@@ -1,0 +1,19 @@
+// Numbers and sentences as the page's language writes them; the sentences come with the page.
+const lang = document.documentElement.lang || "en";
+const words = JSON.parse(document.getElementById("group-words").textContent);
+const one = new Intl.NumberFormat(lang, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const some = new Intl.NumberFormat(lang, { maximumSignificantDigits: 6, useGrouping: false });
+const count = new Intl.NumberFormat(lang);
+
+/** A sentence with its gaps filled. */
+export const say = (key, values = {}) => words[key].replace(/\{(\w+)\}/g, (_all, name) => values[name]);
+export const tenth = (part) => one.format(part * 100);
+export const percent = (part) => (part === null ? "–" : `${tenth(part)}\u00a0%`);
+export const whole = (n) => count.format(n);
+export const amount = (shares) => some.format(shares);
+export const shares = (n) => say(n === 1 ? "share_one" : "share_many", { n: amount(n) });
+export const points = (part) => one.format(Math.abs(part) * 100);
+export const signed = (part) => {
+  const rounded = Math.round(part * 1000) / 10;
+  return rounded === 0 ? "±0" : `${rounded > 0 ? "+" : "−"}${one.format(Math.abs(rounded))}`;
+};

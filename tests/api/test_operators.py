@@ -1,0 +1,53 @@
+"""Operators and resolution by REST: the check, the choices and every figure, and refusals with a place."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from apps.accounts.actor import COMMAND
+from apps.priorities.operators.asking import FigureQuery
+from apps.priorities.operators.figures import FIGURES
+from apps.priorities.operators.selectors import get_figure, get_operators_page
+from tests.api.small_site import Site
+
+PATH = "/api/v1/policies/grid/operators"
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def read(computed: Site) -> Client:
+    return Client(headers={"authorization": f"Bearer {computed.token('policies:read')}"})
+
+
+def test_the_page_is_what_the_selector_gives(read: Client) -> None:
+    answer = read.get(f"{PATH}?operator=absolute&resolution=10")
+    assert answer.status_code == 200
+    query = FigureQuery(operator="absolute", resolution=10)
+    found = get_operators_page(policy_slug="grid", query=query, actor=COMMAND).json()
+    told = answer.json()
+    assert told["check"].pop("as_of").endswith("Z")
+    found["check"].pop("as_of")
+    assert told == found
+
+
+@pytest.mark.parametrize("name", list(FIGURES))
+def test_each_figure_has_the_numbers_of_the_selector(read: Client, name: str) -> None:
+    answer = read.get(f"{PATH}/{name}?target=0.25&nodes=50")
+    assert answer.status_code == 200
+    query = FigureQuery(target=0.25, nodes=50)
+    assert answer.json() == get_figure(policy_slug="grid", figure=name, query=query, actor=COMMAND).json()
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "where"),
+    [("?nodes=1e30", 422, "nodes"), ("?target=2", 422, "target"), ("?colour=red", 400, "colour")],
+)
+def test_what_cannot_be_asked_is_refused_by_its_name(read: Client, query: str, status: int, where: str) -> None:
+    answer = read.get(f"{PATH}/profiles{query}")
+    assert answer.status_code == status, answer.content
+    assert where in answer.content.decode()
+
+
+def test_there_is_no_figure_of_another_name(read: Client) -> None:
+    assert read.get(f"{PATH}/pie").status_code == 404

@@ -1,0 +1,161 @@
+"""What every figure does in a browser, shown on the law of aging: hand-over, state in the address, keys, downloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.contrib.staticfiles import finders
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import Open, in_windows
+from tests.dashboard.grid import SLUG, Grid
+
+AGING = f"/policy/{SLUG}/aging/"
+FIGURE = "#fig-decay"
+
+
+def drawn(page: Page, query: str = "") -> None:
+    """Waits until the figure shows what this query of the page asks for."""
+    page.wait_for_selector(f"{FIGURE}[data-drawn='{query}']")
+
+
+@in_windows
+def test_the_first_drawing_is_replaced_without_a_jump(grid: Grid, visit: Open, theme: str, width: int) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in()
+    page = window.go(AGING)
+    drawn(page)
+    expect(page.locator(f"{FIGURE} .fig-first")).to_have_count(0)
+    assert page.locator(f"{FIGURE} .main-svg").first.get_attribute("aria-hidden") == "true"
+    box = page.locator(f"{FIGURE} .fig-plot").bounding_box()
+    assert box
+    assert box["height"] == (360 if width == 1440 else 300)
+    window.look()
+
+
+def test_a_pick_is_the_address_of_the_page_and_back_undoes_it(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(AGING)
+    drawn(page)
+    page.click(f"{FIGURE} [data-choice='law-pbs']")
+    drawn(page, "?law=slurm&law=gridengine&law=lsf&law=pbs")
+    assert "law=pbs" in page.url
+    assert page.evaluate(f"document.activeElement === document.querySelector(\"{FIGURE} [data-choice='law-pbs']\")")
+    expect(page.locator(f"{FIGURE} thead th")).to_have_count(6)
+    page.go_back()
+    drawn(page)
+    expect(page.locator(f"{FIGURE} thead th")).to_have_count(5)
+    page.dblclick(f"{FIGURE} [data-choice='law-flux']")
+    expect(page.locator(f"{FIGURE} thead th")).to_have_count(3)
+
+
+def test_keys_read_the_points_aloud_and_zoom(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(AGING)
+    drawn(page)
+    page.focus(f"{FIGURE} .fig-plot")
+    page.keyboard.press("Home")
+    page.keyboard.press("Shift+ArrowRight")
+    expect(page.locator("#status")).to_contain_text("%")
+    spread = "document.querySelector('#fig-decay .fig-live')._fullLayout.xaxis.range.reduce((a, b) => b - a)"
+    whole = page.evaluate(spread)
+    page.keyboard.press("+")
+    assert page.evaluate(spread) < whole
+    page.keyboard.press("0")
+    assert page.evaluate(spread) == whole
+
+
+def test_a_picture_is_saved_with_its_sentence(grid: Grid, visit: Open, tmp_path: Path) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(AGING)
+    drawn(page)
+    said = page.inner_text(f"{FIGURE} .fig-say")
+    page.click(f"{FIGURE} header button")
+    with page.expect_download() as waiting:
+        page.click(f"{FIGURE} [data-download='svg']")
+    waiting.value.save_as(tmp_path / "figure.svg")
+    picture = (tmp_path / "figure.svg").read_text(encoding="utf-8")
+    assert said.split(",")[0] in picture.replace("&#160;", "\u00a0").replace("&nbsp;", "\u00a0")
+    page.click(f"{FIGURE} header button")
+    with page.expect_download() as waiting:
+        page.click(f"{FIGURE} [data-figure-csv]")
+    waiting.value.save_as(tmp_path / "figure.csv")
+    lines = (tmp_path / "figure.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith('"age_days","left_percent_own"')
+    assert len(lines) == 242
+
+
+def test_a_query_that_has_no_answer_is_said_in_the_pictures_place(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"{AGING}?age=1000000")
+    expect(page.locator(f"{FIGURE} .fig-state")).to_contain_text("1000000")
+
+
+def test_without_scripts_every_number_is_there(grid: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in()
+    page = window.go(f"{AGING}?age=7&law=lsf")
+    assert page.locator(f"{FIGURE} .fig-lines polyline").count() == 2
+    page.click(f"{FIGURE} summary")
+    assert page.locator(f"{FIGURE} tbody tr").count() > 20
+
+
+def test_the_rules_of_plotly_are_those_of_the_installed_bundle(browser: Browser) -> None:
+    """The policy forbids plotly.js to add them by script, so a copy is served; an update of plotly needs a new one."""
+    page = browser.new_page()
+    page.set_content("<div id='figure'></div>")
+    bundle = finders.find("vendor/plotly.min.js")
+    page.add_script_tag(content=Path(str(bundle)).read_text(encoding="utf-8"))
+    page.evaluate("Plotly.newPlot('figure', [{ y: [1, 2] }])")
+    rules = "document.getElementById('plotly.js-style-global').sheet.cssRules"
+    made = page.evaluate(f"[...{rules}].map((rule) => rule.cssText).join('\\n')")
+    page.close()
+    copy = Path(str(finders.find("vendor/plotly-global.css"))).read_text(encoding="utf-8")
+    assert copy.partition("\n")[2].strip() == made
+
+
+def test_a_page_without_figures_loads_no_bundle(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    asked: list[str] = []
+    window.page.on("request", lambda request: asked.append(request.url))
+    window.go(f"/policy/{SLUG}/")
+    assert asked
+    assert not [url for url in asked if "plotly" in url]
+
+
+def test_the_target_of_operators_is_pulled_in_the_picture_and_moved_by_keys(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/algorithm/")
+    page.wait_for_selector("#fig-operator[data-drawn='']")
+    plot, slider = page.locator("#fig-operator .fig-plot"), page.locator("#fig-operator [type=range]")
+    plot.scroll_into_view_if_needed()
+    layout = "document.querySelector('#fig-operator .fig-live')._fullLayout"
+    left, begin, end = page.evaluate(f"((at) => [at._size.l, at.xaxis.d2p(20), at.xaxis.d2p(60)])({layout})")
+    box = plot.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + left + begin + 3, box["y"] + 100)
+    page.mouse.down()
+    for part in (0.1, 0.5, 1):
+        page.mouse.move(box["x"] + left + begin + (end - begin) * part, box["y"] + 100)
+    page.mouse.up()
+    page.wait_for_selector("#fig-operator[data-drawn='?profile_target=60']")
+    assert slider.input_value() == "60"
+    assert page.evaluate(f"{layout}.xaxis.range") == [0, 100], "the picture was not zoomed"
+    expect(page.locator("#fig-operator .fig-say")).to_contain_text("60.0")
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector("#fig-operator[data-drawn='?profile_target=59']")
+    expect(slider).to_be_focused()
+    assert "59.0" in (slider.get_attribute("aria-valuetext") or "")
+    page.go_back()
+    page.wait_for_selector("#fig-operator[data-drawn='?profile_target=60']")
+    assert slider.input_value() == "60"
+    page.go_back()
+    page.wait_for_selector("#fig-operator[data-drawn='']")
+    window.look()

@@ -1,0 +1,73 @@
+"""Operators and resolution in a browser: every figure is drawn, a control is the address, and the form follows it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from apps.priorities.operators.figures import FIGURES
+from tests.browser.conftest import Open, in_windows
+from tests.dashboard.grid import SLUG, Grid
+
+PAGE = f"/policy/{SLUG}/operators/"
+SHOTS = os.environ.get("FAIRSHARE_SHOTS", "")
+
+
+def draw_all(page: Page) -> None:
+    for name in FIGURES:
+        page.locator(f"#fig-{name}").scroll_into_view_if_needed()
+        page.wait_for_selector(f"#fig-{name}[data-drawn]")
+        expect(page.locator(f"#fig-{name} .fig-state")).to_have_count(0)
+
+
+@in_windows
+def test_every_figure_is_drawn_and_the_page_keeps_the_rules(grid: Grid, visit: Open, theme: str, width: int) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in()
+    page = window.go(PAGE)
+    draw_all(page)
+    if SHOTS:
+        for name in FIGURES:
+            page.locator(f"#fig-{name}").screenshot(path=Path(SHOTS) / f"operators-{name}-{theme}-{width}.png")
+        page.screenshot(path=Path(SHOTS) / f"operators-{theme}-{width}.png", full_page=True)
+    window.look()
+
+
+def test_a_control_of_a_figure_is_the_address_and_the_form_follows(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"{PAGE}?nodes=50")
+    page.locator("#fig-profiles").scroll_into_view_if_needed()
+    page.wait_for_selector("#fig-profiles[data-drawn='?nodes=50']")
+    said = page.inner_text("#fig-profiles .fig-say")
+    page.click("#fig-profiles [data-choice='operator-absolute']")
+    page.wait_for_selector("#fig-profiles[data-drawn*='operator=absolute']")
+    assert "nodes=50" in page.url
+    assert "operator=absolute" in page.url
+    assert page.inner_text("#fig-profiles .fig-say") != said
+    assert page.input_value("#id_operator") == "absolute"
+    page.locator("#fig-job-size").scroll_into_view_if_needed()
+    page.wait_for_selector("#fig-job-size[data-drawn]")
+    page.click("#fig-job-size [data-choice='region-over']")
+    page.wait_for_selector("#fig-job-size[data-drawn*='region=over']")
+    page.fill("#id_job_h", "500")
+    page.click("form[data-operators] button[type='submit']")
+    for part in ("operator=absolute", "region=over", "job_h=500", "nodes=50"):
+        assert part in page.url
+    page.go_back()
+    page.go_back()
+    assert "region=over" not in page.url
+
+
+def test_without_scripts_every_picture_and_number_is_there(grid: Grid, visit: Open) -> None:
+    window = visit(scripts=False)
+    window.sign_in()
+    page = window.go(f"{PAGE}?operator=absolute&target=0.1")
+    for name in FIGURES:
+        assert page.locator(f"#fig-{name} .fig-first").count() == 1, name
+        page.click(f"#fig-{name} summary")
+        assert page.locator(f"#fig-{name} tbody tr").count() > 0, name
+    page.click("#fig-profiles [data-choice='operator-slurm']")
+    assert page.input_value("#id_operator") == "slurm"

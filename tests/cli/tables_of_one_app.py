@@ -1,0 +1,9 @@
+"""Settings of the product with the tables of one application, which are made in a second; no pages."""
+
+from typing import Any
+
+from fairshare_web.settings import *  # noqa: F403 - all of them
+
+INSTALLED_APPS = ["apps.cli", "django.contrib.contenttypes", "django.contrib.sessions"]
+ROOT_URLCONF = __name__
+urlpatterns: list[Any] = []

@@ -1,0 +1,85 @@
+"""The figure of the laws of aging: the weights of the engine, the policy's own first."""
+
+from __future__ import annotations
+
+import pytest
+from django.http import QueryDict
+
+from apps.engine.decay import LAWS, weights
+from apps.errors import Invalid
+from apps.figures import Figure
+from apps.figures.decay import DAY_S, HORIZONS_DAYS, DecayAsked, decay_figure, read_decay
+from apps.figures.paint import first_drawing
+from apps.policies.settings import PolicySettings
+from apps.priorities.accrual import window_of
+from tests.figures.schema import check_schema
+
+AS_OF_S = 1_767_225_600.0
+WINDOWS = {name: window_of(PolicySettings.from_json({"window": {"aging": name}}).window) for name in LAWS}
+
+
+def figure_for(query: str = "", own: str = "exponential") -> Figure:
+    asked = QueryDict(query)
+    return decay_figure(WINDOWS[own], WINDOWS, read_decay(asked), asked, policy="grid", as_of_s=AS_OF_S)
+
+
+@pytest.mark.parametrize("query", ["", "age=7&law=own", "age=365&law=" + "&law=".join(LAWS)])
+def test_the_figure_is_one_that_plotly_draws(query: str) -> None:
+    check_schema(figure_for(query))
+    assert "polyline" in first_drawing(figure_for(query))
+
+
+def test_its_points_are_the_weights_of_the_engine() -> None:
+    found = figure_for("age=90&law=pbs")
+    assert [trace["name"] for trace in found.traces] == [LAWS["pbs"].label, "this policy"]
+    ages_s = [day * DAY_S for day in found.traces[0]["x"]]
+    wanted = weights(ages_s, WINDOWS["pbs"], AS_OF_S) * 100
+    assert found.traces[0]["y"] == pytest.approx(wanted.tolist(), abs=0.005)
+    assert [row[1] for row in found.table.raw] == pytest.approx(found.traces[1]["y"], abs=0.006)
+
+
+def test_a_law_keeps_its_colour_whatever_else_is_shown() -> None:
+    alone, among = figure_for("law=lsf"), figure_for("law=pbs&law=lsf&law=flux")
+    of_lsf = [[t["line"]["color"] for t in one.traces if t["name"] == LAWS["lsf"].label] for one in (alone, among)]
+    assert of_lsf[0] == of_lsf[1]
+
+
+def test_laws_beside_the_policys_own_have_colours_of_their_own_and_its_own_is_not_among_them() -> None:
+    found = figure_for("law=" + "&law=".join(LAWS))
+    colors = [trace["line"]["color"] for trace in found.traces]
+    assert len(colors) == len(set(colors)) == len(LAWS)
+    chips = [choice.key for choice in found.controls[1].choices]
+    assert "law-exponential" not in chips
+    assert len(chips) == len(LAWS) - 1
+
+
+@pytest.mark.parametrize("days", HORIZONS_DAYS)
+def test_the_table_has_whole_hours_and_the_end(days: int) -> None:
+    ages = [float(row[0]) for row in figure_for(f"age={days}").table.rows]
+    assert all(abs(age * 24 - round(age * 24)) < 1e-9 for age in ages)
+    assert ages[-1] > days * 0.98
+
+
+def test_the_end_of_the_window_is_marked_where_it_is_in_the_picture() -> None:
+    window = window_of(PolicySettings.from_json({"window": {"aging": "none", "length_s": 20 * DAY_S}}).window)
+    marked = {
+        days: decay_figure(window, WINDOWS, DecayAsked(days, ()), QueryDict(), policy="grid", as_of_s=AS_OF_S)
+        for days in (7, 30)
+    }
+    check_schema(marked[30])
+    assert marked[30].layout["shapes"][0]["x0"] == 20
+    assert "shapes" not in marked[7].layout
+
+
+def test_a_choice_leads_to_the_page_with_it_and_back() -> None:
+    chips = {choice.key: choice for choice in figure_for("aging=slurm&law=lsf").controls[1].choices}
+    assert chips["law-pbs"].query == "aging=slurm&law=lsf&law=pbs"
+    assert chips["law-lsf"].is_chosen
+    assert chips["law-lsf"].query == "aging=slurm&law=own"
+
+
+@pytest.mark.parametrize(("query", "where"), [("age=8", "age"), ("age=1e9", "age"), ("law=tea", "law")])
+def test_what_cannot_be_drawn_is_refused_by_its_name_in_the_address(query: str, where: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        read_decay(QueryDict(query))
+    assert [problem.where for problem in caught.value.fields] == [where]

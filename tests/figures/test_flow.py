@@ -1,0 +1,59 @@
+"""The Sankey diagram of the grid view: amounts add up, at most eight nodes a column, nothing of what isn't shown."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.figures import Figure
+from apps.figures.flow import MOST_NODES, Flows, flow_figure
+from apps.figures.paint import first_drawing
+from tests.examples import examples
+from tests.figures.schema import check_schema
+
+AMOUNTS = st.floats(0, 1e9, allow_nan=False).map(lambda n: round(n, 3))
+
+
+def drawn(flows: Flows) -> Figure:
+    return flow_figure(flows, name="vo", policy="grid", period="ever")
+
+
+@examples(60)
+@given(st.data(), st.integers(1, 12), st.integers(1, 12))
+def test_bands_add_up_to_what_was_delivered(data: st.DataObject, n_sites: int, n_entries: int) -> None:
+    table = [[data.draw(AMOUNTS) for _ in range(n_sites)] for _ in range(n_entries)]
+    flows = Flows(tuple(f"site {n}" for n in range(n_sites)), tuple(f"entry {n}" for n in range(n_entries)), table)
+    figure = drawn(flows)
+    if not flows.total:
+        assert figure.empty
+        assert first_drawing(figure) == ""
+        return
+    sankey = figure.traces[0]
+    assert sum(sankey["link"]["value"]) == pytest.approx(flows.total)
+    sources = set(sankey["link"]["source"])
+    assert len(sources) <= MOST_NODES
+    assert len(sankey["node"]["label"]) - len(sources) <= MOST_NODES
+    assert len(figure.table.raw) == n_entries, "the table has every entry, also those that are drawn together"
+    check_schema(figure)
+
+
+def test_the_first_drawing_has_a_band_for_each_link_within_the_picture() -> None:
+    flows = Flows(("here", "east <b>"), ("p1", "p2"), [[43.0, 20.0], [11.0, 0.0]])
+    picture = first_drawing(drawn(flows))
+    assert picture.count("<path") == 3
+    assert picture.count("<rect") == 4
+    assert "<b>" not in picture
+    boxes = [
+        tuple(map(float, box)) for box in re.findall(r'height="([\d.]+)" width="10.0" x="[\d.]+" y="([\d.]+)"', picture)
+    ]
+    assert len(boxes) == 4
+    assert all(top >= 0 and top + height <= 1000.1 for height, top in boxes)
+
+
+def test_what_may_not_be_shown_is_counted_only() -> None:
+    figure = drawn(Flows(("here",), ("p1",), [[5.0]], n_hidden=2))
+    assert "2" in figure.sentence
+    assert [row[0] for row in figure.table.raw] == ["p1"]

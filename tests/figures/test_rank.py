@@ -1,0 +1,171 @@
+"""Rank and factor of an account over time: what the kept snapshots say, of the account wherever it was."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.http import QueryDict
+from django.test import Client
+
+from apps import clock
+from apps.accounts.actor import Actor
+from apps.errors import Invalid, NotFound
+from apps.figures import Figure
+from apps.figures.paint import first_drawing
+from apps.figures.rank import rank_figure, read_rank
+from apps.priorities import served
+from apps.priorities.models import Snapshot
+from apps.priorities.selectors import rank_history
+from apps.priorities.selectors.rank_history import RankHistory, RankThen, get_my_rank_history
+from apps.usage.collectors.base import RecordRow
+from apps.usage.ingest import ingest_batch
+from apps.usage.models import Source
+from tests.dashboard.grid import SLUG, Grid
+from tests.figures.schema import check_schema
+from tests.worlds import AT
+
+PAGE = "/me/priority/"
+PICTURE = PAGE + "figures/rank"
+
+
+@pytest.fixture
+def grid(open_grid: Grid, monkeypatch: pytest.MonkeyPatch) -> Grid:
+    """Three days: bob of atlas runs on the second, alice on the third."""
+    for n, (user, cores) in enumerate([("bob", 900), ("alice", 2000)], start=1):
+        at = AT + timedelta(days=n)
+        monkeypatch.setenv(clock.VARIABLE, at.isoformat())
+        run(open_grid, user, cores, at)
+    return open_grid
+
+
+def run(grid: Grid, user: str, cores: int, at: datetime) -> None:
+    row = RecordRow(
+        job=f"{user}-{at:%d}", user=user, group="atlas", start_at=at - timedelta(hours=20),
+        end_at=at - timedelta(hours=2), cpus=cores,
+    )  # fmt: skip
+    ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=[row], at=at)
+    grid.recompute()
+    served.look()
+
+
+def history(grid: Grid, path: str = "/atlas/alice", n_days: int = 30) -> RankHistory:
+    actor = Actor(user=grid.alice, via="session")
+    return get_my_rank_history(
+        policy_slug=SLUG, entry_uid=grid.uid(path), n_days=n_days, actor=actor, at=clock.now()
+    )  # fmt: skip
+
+
+def test_each_day_is_that_of_its_last_snapshot(grid: Grid) -> None:
+    found = history(grid)
+    rows = Snapshot.objects.filter(is_live=True).order_by("pk")
+    wanted = []
+    for row in rows:
+        snapshot = served.load_kept(SLUG, row.pk)
+        (answer,) = [one for one in snapshot.lookup(["alice"]) if one["entry"] == "/atlas/alice"]
+        wanted.append((row.as_of, answer["rank"], answer["of"], answer["factor"], row.revision_number))
+    assert [(then.as_of, then.rank, then.of, then.factor, then.revision) for then in found.days] == wanted
+    assert len({then.rank for then in found.days}) > 1
+    assert found.days[-1].as_of == served.newest(SLUG).as_of
+
+
+def test_two_snapshots_of_a_day_are_one_point(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = history(grid)
+    later = clock.now() + timedelta(minutes=90)
+    monkeypatch.setenv(clock.VARIABLE, later.isoformat())
+    run(grid, "alice", 5, later)
+    after = history(grid)
+    assert after.days[:-1] == before.days[:-1]
+    assert len(after.days) == len(before.days)
+    assert after.days[-1].as_of > before.days[-1].as_of
+
+
+def test_only_one_s_own_entry_is_told(grid: Grid) -> None:
+    for path in ("/atlas/bob", "/atlas", "/biomed/carol"):
+        with pytest.raises(NotFound):
+            history(grid, path)
+
+
+def test_few_bytes_are_read_of_large_snapshots_and_the_newest_always(
+    grid: Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = history(grid)
+    monkeypatch.setattr(rank_history, "MOST_BYTES", 1 + sum(len(row.data) for row in Snapshot.objects.all()) // 2)
+    found = history(grid)
+    assert found.step == 2
+    assert len(found.days) < len(whole.days)
+    assert found.days == tuple(
+        then for then in whole.days if then.on.toordinal() % 2 == 0 or then.as_of == served.newest(SLUG).as_of
+    )
+
+
+def test_a_damaged_snapshot_is_a_gap(grid: Grid) -> None:
+    first = Snapshot.objects.order_by("pk").first()
+    assert first
+    Snapshot.objects.filter(pk=first.pk).update(digest="0" * 64)
+    rank_history._remembered._known.clear()
+    assert [then.as_of for then in history(grid).days] == [
+        row.as_of for row in Snapshot.objects.filter(pk__gt=first.pk).order_by("pk")
+    ]
+
+
+def made(*ranks: int | None, of: int = 69, query: str = "") -> Figure:
+    days = tuple(
+        RankThen(date(2026, 11, n), datetime.fromisoformat(f"2026-11-{n:02}T11:30:20+00:00"), 7, rank, of,
+                 None if rank is None else 1 - (rank - 1) / of)
+        for n, rank in enumerate(ranks, start=1)
+    )  # fmt: skip
+    found = RankHistory("grid", "Grid", "alice", UUID(int=1), "alice", AT, 7, days, ())
+    asked = QueryDict(query)
+    return rank_figure(found, read_rank(asked), asked)
+
+
+@pytest.mark.parametrize("query", ["", "rank_by=factor&rank_days=365"])
+@pytest.mark.parametrize("ranks", [(41, 38, None, 67), (3,), (1, 1)])
+def test_the_figure_is_one_that_plotly_draws(query: str, ranks: tuple[int | None, ...]) -> None:
+    figure = made(*ranks, query=query)
+    check_schema(figure)
+    assert "circle" in first_drawing(figure)
+
+
+def test_points_and_table_are_the_numbers_of_the_days_and_a_day_without_rank_is_a_gap() -> None:
+    figure = made(41, None, 67)
+    assert list(figure.traces[0]["y"]) == [41, None, 67]
+    assert [row[1] for row in figure.table.raw] == [67, None, 41]
+    assert "67" in figure.sentence
+    assert "41" in figure.sentence
+    assert figure.layout["yaxis"]["range"][0] > 69, "rank 1 is on top"
+    assert figure.traces[0]["x"][0] == "2026-11-01 11:31", "the page of that minute has the snapshot"
+
+
+def test_without_a_rank_the_figure_says_so() -> None:
+    assert made(None, None).empty
+    assert made().empty
+
+
+@pytest.mark.parametrize(("query", "where"), [("rank_days=8", "rank_days"), ("rank_by=luck", "rank_by")])
+def test_what_cannot_be_drawn_is_refused_by_its_name_in_the_address(query: str, where: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        read_rank(QueryDict(query))
+    assert [problem.where for problem in caught.value.fields] == [where]
+
+
+def test_page_json_csv_and_rest_have_the_same_numbers(grid: Grid, client: Client) -> None:
+    client.force_login(grid.alice)
+    named: dict[str, Any] = {"policy": SLUG, "entry": str(grid.uid("/atlas/alice")), "rank_by": "factor"}
+    page = client.get(PAGE, {"rank_by": "factor"})
+    figure = page.context["figures"]["rank"].figure
+    answer = client.get(PICTURE, named)
+    assert answer["Cache-Control"] == "private, no-store"
+    assert answer.json()["data"][0]["y"] == figure.traces[0]["y"]
+    rest = client.get("/api/v1/me/figures/rank", named)
+    assert rest.json()["data"] == answer.json()["data"]
+    downloads = (client.get(page.context["figures"]["rank"].csv_url),
+                 client.get("/api/v1/me/figures/rank", named | {"format": "csv"}))  # fmt: skip
+    for download in downloads:
+        lines = b"".join(download.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
+        assert [float(line.split(",")[3]) for line in lines[1:]] == [row[3] for row in figure.table.raw]
+    assert client.get(PICTURE, named | {"entry": str(grid.uid("/atlas/bob"))}).status_code == 404
+    assert client.get("/api/v1/me/figures/luck", named).status_code == 404

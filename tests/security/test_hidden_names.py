@@ -1,0 +1,141 @@
+"""Whoever doesn't see all entries below another learns no name there: a taken name is refused like a free one."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.actor import Actor
+from apps.errors import DomainError
+from apps.federation.mounting import make_mount
+from apps.policies.at_once import publish_operations
+from apps.policies.imports import import_policy
+from apps.policies.models import Entry, Policy
+from apps.policies.services import make_change_set
+from apps.policies.trees import load_tree
+from tests.security.delegated_world import AT, SLUG, make_world
+
+HIDDEN, FREE = "physics", "chemistry"
+LATER = AT + timedelta(minutes=1)
+WAYS: dict[str, list[dict[str, Any]]] = {
+    "add": [{"op": "add", "parent": "/", "name": "NAME"}],
+    "rename": [{"op": "rename", "entry": "/climate", "name": "NAME"}],
+    "move": [{"op": "move", "entry": "/climate/cyd", "parent": "/", "name": "NAME"}],
+    "move by two steps": [
+        {"op": "rename", "entry": "/climate/cyd", "name": "NAME"},
+        {"op": "move", "entry": "/climate/NAME", "parent": "/"},
+    ],
+    "restore": [{"op": "restore", "entry": "GONE", "parent": "/", "name": "NAME"}],
+}
+
+
+@pytest.fixture
+def people(db: None) -> dict[str, Actor]:
+    """The world of delegates, and an entry that was archived below /climate."""
+    people = make_world()
+    for operation in ({"op": "add", "parent": "/climate", "name": "gone"}, {"op": "archive", "entry": "/climate/gone"}):
+        publish_operations(policy_slug=SLUG, operations=[operation], reason="r", at=AT, actor=people["cleo"])
+    return people
+
+
+def named(operations: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    gone = str(Entry.objects.get(name="gone").uid)
+    return json.loads(json.dumps(operations).replace("NAME", name).replace("GONE", gone))  # type: ignore[no-any-return]
+
+
+def head_number() -> int:
+    return int(Policy.objects.get(slug=SLUG).head_number)
+
+
+def answer(do: Any, name: str) -> tuple[Any, ...]:
+    """What an attempt says, without the name that was sent and what differs between any two answers."""
+    try:
+        return ("done", str(do(name)).replace(name, "NAME"))
+    except DomainError as error:
+        said = (type(error).__name__, error.code, error.message, error.fields)
+        return tuple(str(each).replace(name, "NAME") for each in said)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("by", ["cleo", "lea"])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_taken_name_is_answered_like_a_free_one(people: dict[str, Actor], way: str, by: str, at_once: bool) -> None:
+    def attempt(name: str) -> str:
+        asked: dict[str, Any] = {
+            "policy_slug": SLUG,
+            "operations": named(WAYS[way], name),
+            "reason": "r",
+            "at": AT,
+            "actor": people[by],
+        }
+        if at_once:
+            publish_operations(**asked)
+        else:
+            make_change_set(**asked)
+        return ""
+
+    hidden, free = answer(attempt, HIDDEN), answer(attempt, FREE)
+    assert hidden == free
+    assert hidden[1] == "partial_view"
+
+
+def test_a_mount_names_nothing_and_a_file_is_compared_only_for_who_sees_all(people: dict[str, Actor]) -> None:
+    def mount(name: str) -> object:
+        return make_mount(policy_slug=SLUG, entry=f"/{name}", url="https://vo.example/p", issuer="vo.example",
+                          publication="p", fingerprint="0" * 64, reason="r", at=AT, actor=people["cleo"])  # fmt: skip
+
+    def read_file(name: str) -> object:
+        root = {"name": "grid", "children": [{"name": name, "children": []}]}
+        return import_policy(policy_slug=SLUG, format="json", content=json.dumps({"root": root}).encode(),
+                             keep_missing=True, reason="r", at=AT, actor=people["cleo"])  # fmt: skip
+
+    assert answer(mount, HIDDEN) == answer(mount, FREE)
+    assert answer(mount, FREE)[1] == "not_found"
+    assert answer(read_file, HIDDEN) == answer(read_file, FREE)
+    assert answer(read_file, FREE)[1] == "partial_view"
+
+
+def test_rest_and_the_editor_answer_alike(people: dict[str, Actor], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", LATER.isoformat())
+    client, cleo = Client(), people["cleo"]
+    assert cleo.user is not None
+    client.force_login(cleo.user, backend="django.contrib.auth.backends.ModelBackend")
+    own = [{"op": "set_shares", "entry": "/climate/cyd", "shares": 7}]
+    draft = make_change_set(policy_slug=SLUG, operations=own, reason="r", at=AT, actor=cleo)
+
+    def by_rest(name: str) -> tuple[Any, ...]:
+        sent = {"base_revision": head_number(), "operations": named(WAYS["add"], name), "reason": "r"}
+        found = client.post(f"/api/v1/policies/{SLUG}/changesets", sent, content_type="application/json")
+        return found.status_code, {**found.json(), "request_id": "", "instance": ""}
+
+    def by_editor(name: str) -> tuple[Any, ...]:
+        root = str(load_tree(Policy.objects.get(slug=SLUG)).uuid(0))
+        draft.refresh_from_db()
+        sent = {"version": draft.version, "op": "add", "parent": root, "name": name}
+        found = client.post(f"/changes/{draft.pk}/edit/_operation", sent)
+        refusal = found.context["refusal"]
+        return found.status_code, refusal.code, str(refusal.message)
+
+    for way, status in ((by_rest, 403), (by_editor, 403)):
+        hidden, free = way(HIDDEN), way(FREE)
+        assert hidden == free
+        assert hidden[0] == status
+
+
+def test_who_sees_all_below_an_entry_is_told_that_a_name_is_taken(people: dict[str, Actor]) -> None:
+    for by, parent, name in (("cleo", "/climate", "cyd"), ("admin", "/", HIDDEN)):
+        operations = [{"op": "add", "parent": parent, "name": name}]
+        with pytest.raises(DomainError) as refused:
+            make_change_set(policy_slug=SLUG, operations=operations, reason="r", at=AT, actor=people[by])
+        assert refused.value.code == "name_taken"
+        make_change_set(policy_slug=SLUG, operations=[{**operations[0], "name": "new"}], reason="r", at=AT,
+                        actor=people[by])  # fmt: skip
+    below_a_new_one = [
+        {"op": "add", "parent": "/climate", "name": "ocean"},
+        {"op": "add", "parent": "/climate/ocean", "name": "waves"},
+    ]
+    make_change_set(policy_slug=SLUG, operations=below_a_new_one, reason="r", at=AT, actor=people["cleo"])

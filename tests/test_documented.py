@@ -1,0 +1,83 @@
+"""What the documentation says to type is there: addresses, scopes, commands with their options, bodies of requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.management import get_commands, load_command_class
+from django.urls import Resolver404, resolve
+
+from apps.cli.stack.paths import REPOSITORY
+from apps.usage.collectors.records_json import parse_records
+
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+_COMMAND = re.compile(r"manage\.py ([a-z_]+)((?: +(?:\"[^\"]*\"|[^\s`|;&>\"]+))*)")
+_ADDRESS = re.compile(r"\b(GET|POST|PUT|PATCH|DELETE)\s+(?:https?://[^/\s]+)?(/api/v1/[^\s`?,;)]*)")
+
+
+def lines() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            yield f"{page.name}:{number}", line
+
+
+def view_at(path: str) -> Any:
+    """The view of an address with its placeholders filled; None where there is none."""
+    filled = re.sub(r"\{[^}]*\}", "1", path).rstrip(".:")
+    try:
+        found = resolve(filled)
+    except Resolver404:
+        return None
+    return getattr(found.func, "view_class", found.func)
+
+
+def test_documented_addresses_lead_to_a_view_that_takes_the_method() -> None:
+    wrong = [
+        f"{place}: {method} {path}"
+        for place, line in lines()
+        for method, path in _ADDRESS.findall(line)
+        if (view := view_at(path)) is None or not hasattr(view, method.lower())
+    ]
+    assert wrong == []
+
+
+def test_documented_commands_and_their_options_exist() -> None:
+    wrong = []
+    for place, line in lines():
+        for name, rest in _COMMAND.findall(line):
+            if name not in get_commands():
+                wrong.append(f"{place}: {name}")
+                continue
+            parser = load_command_class(get_commands()[name], name).create_parser("manage.py", name)
+            known = options_of(parser)
+            wrong += [f"{place}: {name} {option}" for option in re.findall(r"--[a-z-]+", rest) if option not in known]
+    assert wrong == []
+
+
+def options_of(parser: Any) -> set[str]:
+    """Those of the command and of all its subcommands."""
+    found = {"--", *(option for action in parser._actions for option in action.option_strings)}
+    for action in parser._actions:
+        for below in (action.choices or {}).values() if isinstance(action.choices, dict) else ():
+            found |= options_of(below)
+    return found
+
+
+def test_the_table_of_scopes_is_what_routes_ask_for() -> None:
+    text = (REPOSITORY / "docs/scheduler.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(GET|POST) ([^`]+)` \| (.+) \|$", text, re.MULTILINE)
+    assert len(rows) >= 16
+    for method, path, scopes in rows:
+        view = view_at(f"/api/v1/{path}")
+        assert view is not None, path
+        assert view.scopes[method] == set(re.findall(r"`([^`]+)`", scopes)), (method, path)
+
+
+def test_the_documented_records_are_accepted() -> None:
+    text = (REPOSITORY / "docs/scheduler.md").read_text(encoding="utf-8")
+    body = re.search(r"^POST /api/v1/usage/records\S*\n(.+)$", text, re.MULTILINE)
+    assert body
+    found = parse_records(body[1].encode(), content_type="application/json", zone=None)
+    assert (len(found.batch), found.rejections) == (1, [])
