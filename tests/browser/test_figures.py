@@ -50,6 +50,23 @@ def test_a_pick_is_the_address_of_the_page_and_back_undoes_it(grid: Grid, visit:
     expect(page.locator(f"{FIGURE} thead th")).to_have_count(3)
 
 
+def test_the_skip_link_leaves_the_controls_as_they_are(grid: Grid, visit: Open) -> None:
+    """It sets off popstate, as Back does, and a figure that is asked again replaces its controls."""
+    window = visit()
+    window.sign_in()
+    page = window.go(AGING)
+    drawn(page)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.evaluate("addEventListener('popstate', () => { document.body.dataset.popped = 'yes'; })")
+    page.focus(".skip")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("body[data-popped]", state="attached")
+    page.click(f"{FIGURE} [data-choice='law-pbs']")
+    drawn(page, "?law=slurm&law=gridengine&law=lsf&law=pbs")
+    assert len([url for url in asked if "/decay" in url]) == 1, asked
+
+
 def test_keys_read_the_points_aloud_and_zoom(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()

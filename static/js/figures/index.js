@@ -40,7 +40,14 @@ function unmount(root) {
 
 const reload = () => Promise.all([...begun].map((frame) => frame.load({ quiet: true })));
 document.addEventListener("figure:state", reload);
-addEventListener("popstate", reload);
+// Also a link to a place within the page, such as the skip link, sets off popstate: the state is then the one shown.
+let shown = location.search;
+document.addEventListener("figure:state", () => { shown = location.search; });
+addEventListener("popstate", () => {
+  if (location.search === shown) return;
+  shown = location.search;
+  reload();
+});
 onTheme(() => drawn().forEach((frame) => frame.answer.empty || frame.draw()));
 let timer;
 new ResizeObserver(() => { clearTimeout(timer); timer = setTimeout(() => drawn().forEach((frame) => frame.resized()), 80); }).observe(document.body);
