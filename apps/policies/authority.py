@@ -63,8 +63,8 @@ class ActorGuard:
         require_policy(actor, policy.slug)
         require_scope(actor, WRITE)
         self._rules = rules_all(actor)
-        self._sees = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
         self._rights = Rights(policy, actor, at)
+        self._sees = visible_entries(policy=policy, tree=tree, actor=actor, at=at, rights=self._rights)
         self._root = tree.uuid(0)
         self._mine: set[UUID] | None = None
 

@@ -33,7 +33,7 @@ class MapRights:
 
     @cached_property
     def sees(self) -> Visibility:
-        return see(policy=self.policy, tree=self.tree, at=self.at, actor=self.actor)
+        return see(policy=self.policy, tree=self.tree, at=self.at, actor=self.actor, rights=self._rights)
 
     @cached_property
     def _rights(self) -> Rights:

@@ -87,12 +87,15 @@ def reads_sums(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor)
     return any(by_name.isdisjoint(map(tree.uuid, (*tree.ancestors(i), i))) for i in places if i is not None)
 
 
-def see(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Visibility:
-    """What of any of its trees the actor may see, computed or not: own accounts are placed by the rules of now."""
+def see(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor, rights: Rights | None = None) -> Visibility:
+    """What of any of its trees the actor may see, computed or not: own accounts are placed by the rules of now.
+
+    rights: the actor's, if they are known already.
+    """
     resolver = load_rulebook(policy, tree, of=actor.user).on(tree) if actor.user is not None else None
     keys = (AccountKey(q.namespace, q.user, q.group, q.dn, q.fqan, q.project) for q in own_queries(actor))
     own = {resolver.resolve(key).entry for key in keys} - {UNMAPPED} if resolver is not None else set()
-    return visible_entries(policy=policy, tree=tree, actor=actor, at=at, own_entries=sorted(own))
+    return visible_entries(policy=policy, tree=tree, actor=actor, at=at, own_entries=sorted(own), rights=rights)
 
 
 def see_then(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Visibility:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -85,9 +86,8 @@ def make_world() -> dict[str, Actor]:
 
 def add_account(user: str, group: str) -> None:
     empty = dict.fromkeys(AccountKey._fields, "")
-    Account.objects.get_or_create(
-        **{**empty, "namespace": "a", "user_name": user, "group_name": group}, defaults={"first_seen_at": AT}
-    )
+    account = Account(**{**empty, "namespace": "a", "user_name": user, "group_name": group}, first_seen_at=AT)
+    Account.objects.bulk_create([account], ignore_conflicts=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +101,7 @@ class State:
     target: dict[UUID, float]
     priority: dict[UUID, float]
     adjusted: frozenset[tuple[UUID, int]]
+    context: Context  # with the query results of this state: of rules, grants, groups
     known_rights: dict[int, MapRights] = field(default_factory=dict)
 
     @classmethod
@@ -119,7 +120,7 @@ class State:
         by_uid = [dict(zip(map(tree.uuid, range(len(tree))), column.tolist(), strict=True))
                   for column in (result.usage, result.target_global, result.priority)]  # fmt: skip
         adjusted = Adjustment.objects.filter(policy=policy, until=None).values_list("entry_uid", "pk")
-        return cls(policy, tree, places, by_uid[0], by_uid[1], by_uid[2], frozenset(adjusted))
+        return cls(policy, tree, places, by_uid[0], by_uid[1], by_uid[2], frozenset(adjusted), copy_context())
 
     def rights(self, actor: Actor) -> MapRights:
         """Asked once in each state: grants change with a state alone."""
@@ -137,7 +138,10 @@ class State:
 class Outside:
     """What one actor doesn't decide about in one state: entries, and the accounts that count there."""
 
-    @cache_for_request()
+    @classmethod
+    def of(cls, state: State, actor: Actor) -> Outside:
+        return state.context.run(cls, state, actor)
+
     def __init__(self, state: State, actor: Actor) -> None:
         rights = state.rights(actor)
         self.state, self.actor = state, actor
@@ -153,9 +157,11 @@ class Outside:
         seen = {name for name, is_seen in zip(state.tree.name, state.rights(actor).sees.mask, strict=True) if is_seen}
         self.strangers = {key.user_name for key in others} - own_or_free - seen
 
-    @cache_for_request()
     def require_unchanged(self, after: State, *, corrected: bool = False) -> None:
         """corrected: usage of the actor's own part was corrected, which others are compared with."""
+        after.context.run(self._require_unchanged, after, corrected=corrected)
+
+    def _require_unchanged(self, after: State, *, corrected: bool) -> None:
         before = self.state
         decided = Outside.entries_below(after, self.tops)
         now = {after.tree.uuid(i) for i in range(len(after.tree))} - decided

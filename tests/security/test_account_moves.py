@@ -73,7 +73,7 @@ def check_of(change_set: ChangeSet, actor: Actor) -> Check:
 
 def test_a_delegates_rule_for_everybody_takes_free_accounts_alone(people: dict[str, Actor]) -> None:
     before, cleo = tops(), people["cleo"]
-    outside = Outside(State.now(), cleo)
+    outside = Outside.of(State.now(), cleo)
     publish(cleo, EVERYBODY)
     apply_members(at=AT)
     after = State.now()

@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from apps.accounts.actor import Actor
 from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
+from apps.accounts.request_cache import cache_for_request
 from apps.api.v1.mapping_shapes import plan_json
 from apps.errors import DomainError
 from apps.policies.at_once import publish_operations
@@ -169,7 +170,7 @@ class Delegates(RuleBasedStateMachine):
 
     def _outside(self, name: str) -> Outside:
         if name not in self.outsides:
-            self.outsides[name] = Outside(self.state, self.actors[name])
+            self.outsides[name] = Outside.of(self.state, self.actors[name])
         return self.outsides[name]
 
     def _resolved(self, written: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
@@ -205,9 +206,10 @@ class Delegates(RuleBasedStateMachine):
         def draft(actor: Actor) -> object:
             change_set = make_change_set(policy_slug=SLUG, operations=written, reason="r", at=self.at, actor=actor)
             drafted.append(change_set)
-            review = review_of(change_set, at=self.at)
             sees = self.state.rights(actor).sees.mask
-            return [] if len(review.after) != len(sees) else list_checks(review, sees=sees, actor=actor)
+            with cache_for_request():  # as on its page
+                review = review_of(change_set, at=self.at)
+                return [] if len(review.after) != len(sees) else list_checks(review, sees=sees, actor=actor)
 
         self._act(by, draft, said=written, only_reads=True)
         for change_set in drafted:
@@ -247,8 +249,9 @@ class Delegates(RuleBasedStateMachine):
 
     def _preview_rules(self, by: str, rules: list[dict[str, Any]], entry: int) -> None:
         stated = [Members(group=each["group"], people=each["people"]) for each in rules]
+        preview = cache_for_request()(preview_members)
         self._act(by, lambda actor: vars_of(
-            preview_members(policy_slug=SLUG, entry_uid=self._uid(entry, by), members=stated, at=self.at, actor=actor)
+            preview(policy_slug=SLUG, entry_uid=self._uid(entry, by), members=stated, at=self.at, actor=actor)
         ), only_reads=True)  # fmt: skip
 
     @rule(by=who, edit=st.sampled_from(EDITS), given=st.lists(mapping_rules(), min_size=1, max_size=2), a=number,
@@ -265,7 +268,8 @@ class Delegates(RuleBasedStateMachine):
             "places": {account: self._uid(a, by)}, "accounts": [account], "number": 1 + a % 4,
         }  # fmt: skip
         wanted = edit(**{field.name: values[field.name] for field in fields(edit)})
-        self._act(by, lambda actor: plan_json(preview_change(policy_slug=SLUG, edit=wanted, at=self.at, actor=actor)),
+        preview = cache_for_request()(preview_change)
+        self._act(by, lambda actor: plan_json(preview(policy_slug=SLUG, edit=wanted, at=self.at, actor=actor)),
                   only_reads=True)  # fmt: skip
         self._act(by, lambda actor: make_change(
             policy_slug=SLUG, edit=wanted, reason="r", version=None, at=self.at, actor=actor
