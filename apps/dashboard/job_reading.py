@@ -15,6 +15,7 @@ from apps.dashboard.job_tables import (
     Column,
     JobRow,
     JobTable,
+    LedgerRow,
     Note,
     Variants,
     moved_notes,
@@ -110,6 +111,8 @@ def _sam_case(algorithm: JobAlgorithm, result: dict[str, Any]) -> JobTable:
         JobRow(
             job, "", "",
             [
+                Cell(_("Group"), answer["group"]),
+                _benefit_cell(answer),
                 Cell(_("Goes to"), words[answer["queue"]]),
                 Cell(_("Fraction after"), _fraction(answer["fraction_after"])),
             ],
@@ -121,9 +124,32 @@ def _sam_case(algorithm: JobAlgorithm, result: dict[str, Any]) -> JobTable:
     verdict = ngettext("%(n)s of %(of)s job goes to the front.", "%(n)s of %(of)s jobs go to the front.", n_front)
     return JobTable(
         algorithm.label, algorithm.formula, algorithm.reference, verdict % {"n": n_front, "of": len(result["jobs"])},
-        [Column("queue", _("Goes to")), Column("fraction_after", _("Fraction after"))], rows, _("Priority"),
-        n_jobs=len(result["jobs"]), has_places=False, notes=[Note("of_case", text) for text in result["notes"]],
+        [
+            Column("group", _("Group")), Column("benefit", _("Benefit")), Column("queue", _("Goes to")),
+            Column("fraction_after", _("Fraction after")),
+        ],
+        rows, _("Priority"), n_jobs=len(result["jobs"]), has_places=False,
+        notes=[Note("of_case", text) for text in result["notes"]], ledger=_ledger(result["ledger"]),
+        ledger_unit=result["ledger"]["unit"],
     )  # fmt: skip
+
+
+def _benefit_cell(answer: dict[str, Any]) -> Cell:
+    """What the job is worth to its group, and what each function of a weighted sum adds to it."""
+    amount = "–" if answer["benefit"] is None else short(answer["benefit"])
+    return Cell(
+        _("Benefit"), amount, ", ".join(f"{name} {short(value)}" for name, value in answer["parts"].items())
+    )  # fmt: skip
+
+
+def _ledger(ledger: dict[str, Any]) -> list[LedgerRow]:
+    return [
+        LedgerRow(
+            group, _fraction(each["share"]), short(each["before"]), short(each["booked"]), short(each["after"]),
+            _fraction(each["fraction"]), short(each["owed"]),
+        )
+        for group, each in list(ledger["groups"].items())[:MOST_ROWS]
+    ]  # fmt: skip
 
 
 def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variants: Sequence[str]) -> JobTable:

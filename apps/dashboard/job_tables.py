@@ -76,6 +76,19 @@ class TicketSum:
     is_total: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """A fair-share group: its share, its benefit before, booked and after, its part of all, and what it is owed."""
+
+    group: str
+    share: str
+    before: str
+    booked: str
+    after: str
+    fraction: str
+    owed: str
+
+
 class Note(NamedTuple):
     """What is to be said of a whole table, with a key that stays when its words change."""
 
@@ -99,6 +112,8 @@ class JobTable:
     notes: Sequence[Note] = field(default_factory=tuple)
     has_places: bool = True
     sums: Sequence[TicketSum] = ()
+    ledger: Sequence[LedgerRow] = ()
+    ledger_unit: str = ""
 
     @property
     def n_hidden(self) -> int:

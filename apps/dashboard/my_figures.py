@@ -16,6 +16,7 @@ from apps.dashboard.figure_frames import FigureFrame, framed
 from apps.dashboard.time_travel import DAY
 from apps.errors import NotFound, Unavailable
 from apps.figures import Figure
+from apps.figures.factor_ahead import factor_figure
 from apps.figures.forecast import forecast_figure, read_forecast
 from apps.figures.places import places_figure
 from apps.figures.rank import rank_figure, read_rank
@@ -90,6 +91,14 @@ def _forecast(request: HttpRequest, policy: str, entry: UUID) -> Figure:
     return forecast_figure(found, asked, request.GET)
 
 
+def _factor(request: HttpRequest, policy: str, entry: UUID) -> Figure:
+    found = get_my_forecast(policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now())
+    figure = None if found is None else factor_figure(found)
+    if figure is None:
+        raise NotFound("There is no factor to foresee: there is no such account, or levels decide the order.")
+    return figure
+
+
 def _places(request: HttpRequest, policy: str, entry: UUID) -> Figure:
     return places_figure(get_my_place(policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now()))
 
@@ -105,6 +114,7 @@ def _waits(request: HttpRequest, policy: str, entry: UUID) -> Figure:
 _FIGURES: dict[str, Callable[[HttpRequest, str, UUID], Figure]] = {
     "rank": _rank,
     "forecast": _forecast,
+    "factor": _factor,
     "places": _places,
     "waits": _waits,
 }

@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apps.engine.algorithms import Explanation
+from apps.engine.algorithms import Explanation, PriorityResult
 from apps.priorities.sentences import Said, say
 from apps.priorities.snapshots import Values
+
+Numbers = Values | PriorityResult  # of a snapshot, or just computed
 
 _SAME = 1e-9  # a part of R by which two levels may differ and still be called the same
 
@@ -38,7 +40,7 @@ class Effect:
         return self.change < 0
 
 
-def effects_of(explanation: Explanation, values: Values, chain: Sequence[int], damping: float) -> list[Effect | None]:
+def effects_of(explanation: Explanation, values: Numbers, chain: Sequence[int], damping: float) -> list[Effect | None]:
     """One for each entry root→leaf; None for one that doesn't compete, and under algorithms of another kind."""
     if explanation.kind != "ratio":
         return [None] * len(chain)
@@ -81,7 +83,7 @@ def effect_said(effect: Effect | None) -> list[Said]:
     return said
 
 
-def _ratio(explanation: Explanation, values: Values, entry: int) -> float | None:
+def _ratio(explanation: Explanation, values: Numbers, entry: int) -> float | None:
     promised = float(values.columns[explanation.promised].values[entry])
     if promised <= 0:
         return None
@@ -90,7 +92,7 @@ def _ratio(explanation: Explanation, values: Values, entry: int) -> float | None
     return ratio if math.isfinite(ratio) else None
 
 
-def _own(values: Values, name: str, entry: int) -> float | None:
+def _own(values: Numbers, name: str, entry: int) -> float | None:
     column = values.columns.get(name)
     if column is None or (column.exists is not None and not column.exists[entry]):
         return None

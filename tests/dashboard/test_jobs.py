@@ -272,3 +272,14 @@ def test_what_is_pasted_is_shown_as_text(as_alice: Client) -> None:
     html = as_alice.post("/jobs/", {"text": json.dumps(case)}).content.decode()
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert(1)" in html
+
+
+def test_the_books_of_sam_are_alike_on_the_page_and_by_rest(as_alice: Client) -> None:
+    sample = next(each for each in EXAMPLES if each.name == "sam-weighted").data["text"]
+    rest = as_alice.post("/api/v1/jobs/explain", sample, content_type="application/json").json()
+    shown = read(as_alice.post("/jobs/", {"text": sample}))
+    for group, told in rest["ledger"]["groups"].items():
+        row = shown.text(f'[data-testid="ledger"][data-key="{group}"]')
+        assert [each for each in ("before", "booked", "after", "owed") if f"{told[each]:g}" not in row] == []
+    for job in rest["jobs"].values():
+        assert f"{job['benefit']:g}" in shown.text(".job-table")

@@ -76,6 +76,19 @@ class SoFarSerializer(serializers.Serializer[Any]):
     actual = serializers.FloatField()
 
 
+class FactorPointSerializer(serializers.Serializer[Any]):
+    days = serializers.IntegerField(help_text="After as_of")
+    at = serializers.DateTimeField()
+    factor = serializers.FloatField()
+
+
+class FactorAheadSerializer(serializers.Serializer[Any]):
+    sentence = serializers.CharField()
+    sentences = SaidSerializer(many=True)
+    level = serializers.CharField(allow_null=True, help_text="The entry whose effect on the factor changes most")
+    points = FactorPointSerializer(many=True, help_text="As recomputed then; empty where usage is too much to read")
+
+
 class ForecastSerializer(serializers.Serializer[Any]):
     account = serializers.CharField()
     namespace = serializers.CharField(allow_null=True)
@@ -92,6 +105,9 @@ class ForecastSerializer(serializers.Serializer[Any]):
     levels = ForecastLevelSerializer(many=True)
     curve = CurvePointSerializer(many=True, help_text="Part of the group, of the level that decides")
     so_far = SoFarSerializer(many=True)
+    factor_ahead = FactorAheadSerializer(
+        allow_null=True, help_text="If everybody goes on as in the last 14 days; null where levels decide the order"
+    )
 
 
 class ForecastListSerializer(serializers.Serializer[Any]):

@@ -54,6 +54,25 @@ _ANSWER = {
             },
             "description": "Grid Engine, where max_functional_jobs_to_schedule cut: the jobs beyond it",
         },
+        "ledger": {
+            "type": "object",
+            "properties": {
+                "unit": {"type": "string", "description": "Of the benefit function; empty where jobs give theirs"},
+                "total": {"type": "number"},
+                "groups": {
+                    "type": "object",
+                    "additionalProperties": {
+                        "type": "object",
+                        "properties": {
+                            **{name: {"type": "number"} for name in ("share", "before", "booked", "after", "owed")},
+                            "fraction": {"type": "number", "nullable": True},
+                        },
+                    },
+                },
+                "next": {"type": "object", "description": "The field with which the next case goes on"},
+            },
+            "description": "SAM: benefit of each fair-share group before, booked by and after the case",
+        },
         "notes": {
             "type": "array",
             "items": {"type": "string"},

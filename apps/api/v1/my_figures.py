@@ -18,6 +18,7 @@ from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_resp
 from apps.api.v1.lists import asked
 from apps.errors import NotFound
 from apps.figures import Figure
+from apps.figures.factor_ahead import factor_figure
 from apps.figures.forecast import forecast_figure, read_forecast
 from apps.figures.places import places_figure
 from apps.figures.rank import MEASURES, rank_figure, read_rank
@@ -27,7 +28,7 @@ from apps.priorities.selectors.queue_wait import get_my_waits
 from apps.priorities.selectors.rank_distribution import get_my_place
 from apps.priorities.selectors.rank_history import get_my_rank_history
 
-_NAMES = ("rank", "forecast", "places", "waits")
+_NAMES = ("rank", "forecast", "factor", "places", "waits")
 
 
 class MyFigureFilterSerializer(FigureFilterSerializer):
@@ -53,7 +54,7 @@ class MyFigureView(APIView):
         responses=FIGURE_ANSWERS,
     )
     def get(self, request: Request, figure: str) -> HttpResponseBase:
-        """One figure of an account of one's own: `rank` over time, `forecast`, `places` or `waits`."""
+        """One figure of an account of one's own: `rank` over time, `forecast`, `factor` ahead, `places` or `waits`."""
         given = asked(MyFigureFilterSerializer, request)
         make = _FIGURES.get(figure)
         if make is None:
@@ -83,6 +84,14 @@ def _forecast(request: Request, policy: str, entry: UUID) -> Figure:
     return forecast_figure(found, wanted, query)
 
 
+def _factor(request: Request, policy: str, entry: UUID) -> Figure:
+    found = get_my_forecast(policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now())
+    figure = None if found is None else factor_figure(found)
+    if figure is None:
+        raise NotFound("There is no factor to foresee: there is no such account, or levels decide the order.")
+    return figure
+
+
 def _places(request: Request, policy: str, entry: UUID) -> Figure:
     return places_figure(get_my_place(policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now()))
 
@@ -96,5 +105,5 @@ def _waits(request: Request, policy: str, entry: UUID) -> Figure:
 
 
 _FIGURES: Mapping[str, Callable[[Request, str, UUID], Figure]] = dict(
-    zip(_NAMES, (_rank, _forecast, _places, _waits), strict=True)
+    zip(_NAMES, (_rank, _forecast, _factor, _places, _waits), strict=True)
 )

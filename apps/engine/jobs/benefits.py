@@ -25,7 +25,8 @@ class Benefit:
     """One benefit function B(j, g(j)): `needs` are the job's fields it reads.
 
     `of(job)` or `of(job, group)` gets these fields as doubles ≥ 0, and the name of the job's group, and returns a
-    number ≥ 0. is_held: a group has it while the job runs; else it is cumulative.
+    number ≥ 0. is_held: a group has it while the job runs; else it is cumulative. weights: of the functions that a
+    weighted sum is made of.
     """
 
     name: str
@@ -35,10 +36,15 @@ class Benefit:
     needs: tuple[str, ...]
     of: Callable[..., float]
     is_held: bool = False
+    weights: tuple[tuple[float, Benefit], ...] = ()
 
     def value(self, job: Mapping[str, float], group: str) -> float:
         """B(j, g(j)) of one job."""
         return float(self.of(job, group) if self._takes_group else self.of(job))
+
+    def parts_of(self, job: Mapping[str, float], group: str) -> dict[str, float]:
+        """What each function of a weighted sum adds, weight · benefit; nothing for a function alone."""
+        return {benefit.name: weight * benefit.value(job, group) for weight, benefit in self.weights}
 
     @cached_property
     def _takes_group(self) -> bool:
@@ -123,6 +129,7 @@ def _weighted(given: Mapping[str, object]) -> Benefit:
         needs=tuple(dict.fromkeys(need for _, benefit in parts for need in benefit.needs)),
         of=lambda job, group: sum(weight * benefit.value(job, group) for weight, benefit in parts),
         is_held=parts[0][1].is_held,
+        weights=tuple(parts),
     )
 
 

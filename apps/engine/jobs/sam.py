@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from apps.engine.case_text import shown
 from apps.engine.errors import BadCase
 from apps.engine.jobs.base import CaseField, JobAlgorithm, Term
 from apps.engine.jobs.benefits import Benefit, all_benefits, read_benefit
+from apps.engine.jobs.ledger import Ledger
 from apps.engine.jobs.reading import (
     plain,
     read_jobs,
@@ -25,43 +26,9 @@ NO_AGING = (
     "The queue must start jobs by the priority they are given alone: one that ages waiting jobs lets those at the back "
     "overtake, and groups miss their shares."
 )
-TIE = 1e-12  # relative: decimal benefits would otherwise miss an exact equality
 _LATER = "later"
 _AT_ONCE = "at_once"
 _HUGE, _HUGE_UNIT = 1e280, 2.0**80
-
-
-def fraction_after(received: float, total: float, benefit: float) -> float:
-    """(B[g] + b) / (ΣB + b): the group's part of all benefit once this job's is booked; 1 where there is none at all.
-
-    received: the group's cumulative benefit, total: that of all fair-share groups (received included), benefit: the
-    job's, all ≥ 0 in one unit. Source: the SAM note, with the allocation read as a fraction of the whole.
-    """
-    after = total + benefit
-    return (received + benefit) / after if after > 0 else 1.0
-
-
-def goes_to_front(fraction: float, share: float) -> bool:
-    """Whether the group is still below its share with this job; equality (1e-12 relative) goes to the back."""
-    return share - fraction > TIE * max(share, fraction)
-
-
-@dataclass
-class Ledger:
-    """What the fair-share groups have received so far. shares: fractions of the whole, sum 1 (or all 0)."""
-
-    shares: dict[str, float]
-    received: dict[str, float]
-    total: float
-
-    def decide(self, group: str, benefit: float) -> tuple[bool, float]:
-        """Front or not, and the fraction it was decided by; books nothing. A group without share goes to the back."""
-        fraction = fraction_after(self.received.get(group, 0.0), self.total, benefit)
-        return goes_to_front(fraction, self.shares.get(group, 0.0)), fraction
-
-    def book(self, group: str, benefit: float) -> None:
-        self.received[group] = self.received.get(group, 0.0) + benefit
-        self.total += benefit
 
 
 def solve(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,26 +42,30 @@ def solve(case: Mapping[str, Any]) -> dict[str, Any]:
     jobs = _read_jobs(case, classes, function)
     unit = _unit([*received.values(), *(job.benefit for job in jobs)])
     had = {group: amount / unit for group, amount in received.items()}
-    ledger = Ledger(shares=_parts(shares), received=had, total=math.fsum(had.values()))
+    ledger = Ledger(shares=_parts(shares), received=had, total=math.fsum(had.values()), unit=unit)
     answers: dict[str, Any] = {}
     for job in jobs:
         if job.group in classes.groups:
             answers[job.id] = _priority_answer(job.group, classes.groups[job.group])
             continue
-        answers[job.id] = _fair_answer(ledger, classes, job, unit)
+        answers[job.id] = _fair_answer(ledger, classes, job, is_booked=is_booked)
         if is_booked:
             ledger.book(job.group, job.benefit / unit)
-    return {"id": case.get("id"), "jobs": answers, "notes": [NO_AGING]}
+    statement = ledger.statement(
+        unit_name="" if function is None else function.unit, is_held=function is not None and function.is_held
+    )
+    return {"id": case.get("id"), "jobs": answers, "ledger": statement, "notes": [NO_AGING]}
 
 
 @dataclass(frozen=True)
 class _Job:
-    """One arrival. source: how its benefit was worked out, where a function did."""
+    """One arrival. source, parts: how its benefit was computed, where a function did, and by a weighted sum."""
 
     id: str
     group: str
     benefit: float
     source: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -165,25 +136,25 @@ def _read_jobs(case: Mapping[str, Any], classes: _Classes, function: Benefit | N
             what = "is missing" if group is None else f"{shown(group)} can't be used"
             raise BadCase(f"{what}; the name of a group is allowed", place=f"{place}.group")
         is_booked = group not in classes.groups or job.get("benefit") is not None
-        benefit, source = _read_benefit(job, group, place, function) if is_booked else (0.0, "")
-        found.append(_Job(job_id, group, benefit, source))
+        found.append(_read_job(job_id, job, group, place, function) if is_booked else _Job(job_id, group, 0.0))
     return found
 
 
-def _read_benefit(job: Mapping[str, Any], group: str, place: str, function: Benefit | None) -> tuple[float, str]:
-    """The job's own number, else that of the function the case names, from the job's fields and its group."""
+def _read_job(job_id: str, job: Mapping[str, Any], group: str, place: str, function: Benefit | None) -> _Job:
+    """With the job's own benefit, else that of the function the case names, from the job's fields and its group."""
     if function is None or job.get("benefit") is not None:
-        return float(read_number(job, "benefit", place, minimum=0.0)), ""
+        return _Job(job_id, group, float(read_number(job, "benefit", place, minimum=0.0)))
     given = {name: float(read_number(job, name, place, minimum=0.0)) for name in function.needs}
     try:
-        benefit = function.value(given, group)
+        benefit, parts = function.value(given, group), function.parts_of(given, group)
     except Exception as error:  # whatever a package does in its functions
         problem = f"the benefit {function.name} can't be computed: {type(error).__name__}: {error}"
         raise BadCase(problem, place=f"{place}.benefit") from error
     if not (math.isfinite(benefit) and benefit >= 0):
         raise BadCase(f"{function.formula} gives no finite number ≥ 0", place=f"{place}.benefit")
     fields = ", ".join(f"{name} {plain(value)}" for name, value in given.items())
-    return benefit, f"benefit {plain(benefit)} ({function.formula}{f'; {fields}' if fields else ''})"
+    source = f"benefit {plain(benefit)} ({function.formula}{f'; {fields}' if fields else ''})"
+    return _Job(job_id, group, benefit, source, parts)
 
 
 def _unit(amounts: list[float]) -> float:
@@ -204,25 +175,33 @@ def _priority_answer(group: str, priority: float) -> dict[str, Any]:
         "queue": "priority",
         "priority": _number(priority),
         "fraction_after": None,
+        "group": group,
+        "benefit": None,
+        "parts": {},
+        "booked": False,
         "explain": [
             f"priority {plain(priority)} ({group} is a priority group, whatever the shares; nothing is booked)"
         ],
     }
 
 
-def _fair_answer(ledger: Ledger, classes: _Classes, job: _Job, unit: float) -> dict[str, Any]:
-    group, benefit = job.group, job.benefit
+def _fair_answer(ledger: Ledger, classes: _Classes, job: _Job, *, is_booked: bool) -> dict[str, Any]:
+    group, benefit, unit = job.group, job.benefit, ledger.unit
     is_front, fraction = ledger.decide(group, benefit / unit)
     priority = classes.front if is_front else classes.back
     share = ledger.shares.get(group, 0.0)
     had, whole, more = (
-        plain(amount * unit) for amount in (ledger.received.get(group, 0.0), ledger.total, benefit / unit)
+        plain(ledger.amount(multiple)) for multiple in (ledger.received.get(group, 0.0), ledger.total, benefit / unit)
     )
     where = "front: below" if is_front else "back: not below"
     return {
         "queue": "front" if is_front else "back",
         "priority": _number(priority),
         "fraction_after": fraction,
+        "group": group,
+        "benefit": benefit,
+        "parts": dict(job.parts),
+        "booked": is_booked,
         "explain": [
             f"fraction after {plain(fraction)} = ({had} + {more}) / ({whole} + {more})"
             if ledger.total + benefit / unit > 0

@@ -11,6 +11,7 @@ from apps.priorities.forecast.asking import (
     get_my_forecast,
     get_my_forecasts,
 )
+from apps.priorities.forecast.factor_ahead import FactorAhead, FactorPoint
 from apps.priorities.forecast.outlook import HORIZON_DAYS, CurvePoint, Outlook, Standing, foresee
 from apps.priorities.forecast.past import PACE_DAYS, LevelPast
 
@@ -18,6 +19,8 @@ __all__ = [
     "HORIZON_DAYS",
     "PACE_DAYS",
     "CurvePoint",
+    "FactorAhead",
+    "FactorPoint",
     "Forecast",
     "ForecastLevel",
     "LevelPast",

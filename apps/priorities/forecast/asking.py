@@ -17,6 +17,7 @@ from apps.priorities import served
 from apps.priorities.accrual import window_of
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.forecast.at_target import at_target_said
+from apps.priorities.forecast.factor_ahead import FactorAhead, factor_ahead
 from apps.priorities.forecast.outlook import CurvePoint, Outlook, Standing, curve_of, foresee, needs_hours
 from apps.priorities.forecast.past import DAY_S, LevelPast, competitors
 from apps.priorities.forecast.reading import read_past
@@ -83,6 +84,14 @@ class Forecast:
             return self.levels[self.deciding]
         competing = [level for level in self.levels if level.outlook is not None]
         return competing[-1] if competing else None
+
+    def factor_ahead(self) -> FactorAhead | None:
+        """The factor on the days to come; None where levels decide, and where a level isn't told."""
+        tree = self.snapshot.tree
+        entry = tree.index_of_uid(self.entry_uid)
+        if entry is None or len(self.levels) != len(tree.ancestors(entry)):
+            return None
+        return factor_ahead(self.policy, self.snapshot, entry)
 
 
 def get_forecasts(

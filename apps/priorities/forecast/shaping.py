@@ -9,6 +9,7 @@ from typing import Any
 from apps.engine.explain import Recovery, RecoveryRange
 from apps.priorities.answers import instant
 from apps.priorities.forecast.asking import Forecast, ForecastLevel, days_to_draw
+from apps.priorities.forecast.factor_ahead import FactorAhead
 from apps.priorities.sentences import text_of
 
 _QUARTILES = ("soonest", "middle", "latest")
@@ -27,6 +28,19 @@ def forecast_json(found: Forecast) -> dict[str, Any]:
         "levels": [_level(each, found.as_of) for each in found.levels],
         "curve": [] if shown is None else _curve(shown, found.as_of),
         "so_far": [] if shown is None else [{"at": instant(at), "actual": part} for at, part in shown.so_far],
+        "factor_ahead": _factor_ahead(found, found.factor_ahead()),
+    }  # fmt: skip
+
+
+def _factor_ahead(found: Forecast, ahead: FactorAhead | None) -> dict[str, Any] | None:
+    if ahead is None:
+        return None
+    return {
+        "sentence": text_of(list(ahead.said)), "sentences": [one.json() for one in ahead.said],
+        "level": None if ahead.level is None else found.snapshot.index.path(ahead.level),
+        "points": [
+            {"days": point.days, "at": instant(point.at), "factor": point.factor} for point in ahead.points
+        ],
     }  # fmt: skip
 
 

@@ -51,6 +51,18 @@ TEXTS = {
     ),
     "forecast.tolerance": _("It is within tolerance in about %(in_s)s (%(soonest_s)s to %(latest_s)s)."),
     "forecast.tolerance_about": _("It is within tolerance in about %(in_s)s."),
+    "forecast.factor_goes": _(
+        "The factor is %(factor)s now. If everybody goes on as in the last two weeks, it is %(week_factor)s in %(in_s)s "
+        "and %(month_factor)s in %(horizon_s)s."
+    ),
+    "forecast.factor_stays": _(
+        "If everybody goes on as in the last two weeks, the factor stays at %(factor)s for %(horizon_s)s."
+    ),
+    "forecast.factor_by_level": _(
+        "The level whose effect changes most is %(name)s: it has %(other_actual)s of the usage of %(parent)s now and "
+        "%(actual)s in %(horizon_s)s."
+    ),
+    "forecast.factor_too_many_hours": _("Too much usage counts to compute the factor of the days to come."),
     "forecast.not_compared": _("%(name)s has no shares of its own: its members are compared one level up."),
     "forecast.no_days": _(
         "What ran day by day isn’t put together yet for %(policy)s: the forecast appears when it is."

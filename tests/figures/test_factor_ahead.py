@@ -1,0 +1,63 @@
+"""The factor on the days to come, drawn: on the page, by REST, and not where levels decide."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps import clock
+from apps.accounts.actor import COMMAND, Actor
+from apps.figures.factor_ahead import factor_figure
+from apps.figures.paint import first_drawing
+from apps.policies.services import change_settings
+from apps.priorities import served
+from apps.priorities.forecast import get_my_forecast
+from tests.dashboard.grid import SLUG, Grid
+from tests.dashboard.page import read
+from tests.figures.schema import check_schema
+
+
+@pytest.fixture
+def ratio_grid(open_grid: Grid) -> Grid:
+    settings = {"algorithm": {"name": "slurm-depth-oblivious"}}
+    change_settings(policy_slug=SLUG, settings=settings, reason="x", at=clock.now(), actor=COMMAND)
+    open_grid.recompute()
+    served.look()
+    return open_grid
+
+
+def _named(grid: Grid) -> dict[str, str]:
+    return {"policy": SLUG, "entry": str(grid.uid("/atlas/alice"))}
+
+
+def test_page_and_rest_draw_what_the_forecast_says(ratio_grid: Grid, client: Client) -> None:
+    actor = Actor(user=ratio_grid.alice, via="session")
+    found = get_my_forecast(policy_slug=SLUG, entry_uid=ratio_grid.uid("/atlas/alice"), actor=actor, at=clock.now())
+    assert found is not None
+    ahead, figure = found.factor_ahead(), factor_figure(found)
+    assert ahead is not None
+    assert figure is not None
+    check_schema(figure)
+    assert "polyline" in first_drawing(figure)
+    client.force_login(ratio_grid.alice)
+    named = _named(ratio_grid)
+    rest = client.get("/api/v1/me/figures/factor", named).json()
+    assert rest["data"][0]["y"] == pytest.approx([point.factor for point in ahead.points], abs=1e-6)
+    assert rest["sentence"] == " ".join(str(one) for one in ahead.said)
+    assert client.get("/me/priority/figures/factor", named).json()["data"] == rest["data"]
+    answer: Any = client.get("/me/priority/figures/factor.csv", named)
+    rows = list(csv.DictReader(b"".join(answer.streaming_content).decode().splitlines()))
+    assert [float(row["factor"]) for row in rows] == [point.factor for point in ahead.points]
+    assert "bob" not in client.get("/api/v1/me/figures/factor", named).content.decode()
+    assert read(client.get(reverse("dashboard:my-priority"))).has('#fig-factor')
+
+
+def test_where_levels_decide_there_is_no_such_figure(open_grid: Grid, client: Client) -> None:
+    served.look()
+    client.force_login(open_grid.alice)
+    assert client.get("/api/v1/me/figures/factor", _named(open_grid)).status_code == 404
+    assert not read(client.get(reverse("dashboard:my-priority"))).has('#fig-factor')

@@ -1,0 +1,145 @@
+"""The factor of the days to come, where one number of the whole path decides: against what is then recomputed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.accounts.actor import COMMAND
+from apps.priorities import served
+from apps.priorities.assembly import compute, load_inputs
+from apps.priorities.forecast import FactorAhead, get_forecasts
+from apps.priorities.forecast.factor_ahead import DAYS
+from apps.priorities.forecast.shaping import forecast_json
+from apps.priorities.lookup import AccountQuery
+from apps.priorities.models import Snapshot
+from apps.priorities.what_if import Asked, try_out
+from tests.priorities.conftest import AS_OF, PROJECTS, Site
+
+DAY_S = 86_400
+FADING = {"length_s": 60 * DAY_S, "aging": "exponential", "half_life_s": 3 * DAY_S}
+STEPS = {"length_s": 30 * DAY_S, "aging": "step", "granularity_s": DAY_S, "factor": 0.8}
+RATIO = ("slurm-classic", "slurm-depth-oblivious")
+USERS = (("alice", "physics", 2), ("bob", "physics", 4), ("carol", "biology", 3), ("dan", "biology", 1))
+
+
+def _run(site: Site, from_days: float, to_days: float) -> None:
+    """Everybody's steady use between two instants in days from now."""
+    start_at, end_at = AS_OF + timedelta(days=from_days), AS_OF + timedelta(days=to_days)
+    for user, group, cpus in USERS:
+        site.job(user, group, cpus, ago_h=-to_days * 24, start_at=start_at, submit_at=start_at, end_at=end_at)
+
+
+def _site(make_site: Any, algorithm: str, window: dict[str, Any], *, burst: float = 0.0) -> Site:
+    """burst: core-hours that alice had used beside her steady use, long ago."""
+    site: Site = make_site()
+    site.publish(PROJECTS, {"window": window, "algorithm": {"name": algorithm}})
+    site.map()
+    _run(site, -14, 0)
+    if burst:
+        site.job("alice", "physics", burst, ago_h=15 * 24)
+    site.recompute()
+    served.look()
+    return site
+
+
+def _ahead(site: Site, account: str = "alice") -> FactorAhead | None:
+    (found,) = get_forecasts(policy_slug=site.slug, account=AccountQuery(account), actor=COMMAND, at=AS_OF)
+    return found.factor_ahead()
+
+
+def _recomputed(site: Site, days: int, path: str) -> tuple[float, Any]:
+    inputs = load_inputs(site.policy, as_of=AS_OF + timedelta(days=days))
+    result = compute(inputs).result
+    return float(result.factor[inputs.tree.index_of_path(path) or 0]), result
+
+
+@pytest.mark.parametrize("window", [FADING, STEPS], ids=["exponential", "steps"])
+@pytest.mark.parametrize("algorithm", RATIO)
+def test_the_factor_of_a_day_to_come_is_what_a_recompute_of_that_day_gives(
+    make_site: Any, algorithm: str, window: dict[str, Any]
+) -> None:
+    site = _site(make_site, algorithm, window, burst=900.0)
+    told = {user: _ahead(site, user) for user, _group, _cpus in USERS}
+    shown = {
+        user: {point.days: point.factor for point in found.points} for user, found in told.items() if found is not None
+    }
+    assert set(shown) == set(told)
+    assert shown["alice"][0] < shown["alice"][28], "what she used long ago counts less from day to day"
+    gone = 0
+    for days in (1, 9, 28):
+        _run(site, gone, days)
+        gone = days
+        for user, group, _cpus in USERS:
+            assert shown[user][days] == pytest.approx(_recomputed(site, days, f"/{group}/{user}")[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", RATIO)
+def test_it_begins_with_the_served_factor_and_says_what_a_supposition_says_without_one(
+    make_site: Any, algorithm: str
+) -> None:
+    site = _site(make_site, algorithm, FADING, burst=900.0)
+    found = _ahead(site)
+    assert found is not None
+    tried = try_out(policy_slug=site.slug, account=AccountQuery("alice"), asked=Asked(), actor=COMMAND, at=AS_OF)
+    by_day = {point.days: point for point in found.points}
+    assert by_day[0].factor == tried.now.factor
+    assert by_day[7].factor == pytest.approx(tried.then.factor, rel=1e-12)
+    assert by_day[7].at == tried.then_at
+    said = {one.key: one.values for one in found.said}
+    assert said["forecast.factor_goes"]["week_factor"] == by_day[7].factor
+    assert said["forecast.factor_goes"]["month_factor"] == by_day[28].factor
+
+
+@pytest.mark.parametrize("algorithm", RATIO)
+def test_the_level_that_is_named_has_the_usage_that_it_is_said_to_have(make_site: Any, algorithm: str) -> None:
+    site = _site(make_site, algorithm, FADING, burst=900.0)
+    found = _ahead(site)
+    assert found is not None
+    assert found.level is not None
+    (said,) = [one.values for one in found.said if one.key == "forecast.factor_by_level"]
+    _run(site, 0, 28)
+    _factor, then = _recomputed(site, 28, "/physics/alice")
+    assert said["actual"] == pytest.approx(float(then.actual[found.level]), rel=1e-9)
+    assert said["other_actual"] == float(served.newest(site.slug).values.actual[found.level])
+
+
+def test_a_factor_that_stays_is_said_to_stay(make_site: Any) -> None:
+    site = _site(make_site, "slurm-classic", {"length_s": None, "aging": "none"})
+    found = _ahead(site)
+    assert found is not None
+    assert [one.key for one in found.said] == ["forecast.factor_stays"]
+    assert [point.factor for point in found.points] == pytest.approx([found.points[0].factor] * (len(DAYS) + 1))
+
+
+@pytest.mark.parametrize("algorithm", ["aequus", "slurm-fair-tree"])
+def test_where_levels_decide_there_is_no_curve_of_the_factor(make_site: Any, algorithm: str) -> None:
+    site = _site(make_site, algorithm, FADING)
+    assert _ahead(site) is None
+    (found,) = get_forecasts(policy_slug=site.slug, account=AccountQuery("alice"), actor=COMMAND, at=AS_OF)
+    assert forecast_json(found)["factor_ahead"] is None
+
+
+def test_too_many_hours_are_said_to_be_too_many(make_site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = _site(make_site, "slurm-classic", FADING)
+    monkeypatch.setattr("apps.priorities.forecast.reading.MOST_BUCKETS", 3)
+    monkeypatch.setattr("apps.priorities.forecast.reading._remembered._known", OrderedDict())
+    monkeypatch.setattr("apps.priorities.forecast.factor_ahead._remembered._known", OrderedDict())
+    found = _ahead(site)
+    assert found is not None
+    assert found.points == ()
+    assert [one.key for one in found.said] == ["forecast.factor_too_many_hours"]
+
+
+def test_json_has_the_points_with_their_sentence_and_nothing_is_kept(make_site: Any) -> None:
+    site = _site(make_site, "slurm-depth-oblivious", FADING, burst=900.0)
+    n_snapshots = Snapshot.objects.count()
+    (found,) = get_forecasts(policy_slug=site.slug, account=AccountQuery("alice"), actor=COMMAND, at=AS_OF)
+    told = forecast_json(found)["factor_ahead"]
+    assert [point["days"] for point in told["points"]] == [0, *DAYS]
+    assert told["level"] in ("/physics", "/physics/alice")
+    assert told["sentence"] == " ".join(one["text"] for one in told["sentences"])
+    assert Snapshot.objects.count() == n_snapshots
