@@ -53,11 +53,11 @@ def test_page_and_rest_draw_what_the_forecast_says(ratio_grid: Grid, client: Cli
     rows = list(csv.DictReader(b"".join(answer.streaming_content).decode().splitlines()))
     assert [float(row["factor"]) for row in rows] == [point.factor for point in ahead.points]
     assert "bob" not in client.get("/api/v1/me/figures/factor", named).content.decode()
-    assert read(client.get(reverse("dashboard:my-priority"))).has('#fig-factor')
+    assert read(client.get(reverse("dashboard:my-priority"))).has("#fig-factor")
 
 
 def test_where_levels_decide_there_is_no_such_figure(open_grid: Grid, client: Client) -> None:
     served.look()
     client.force_login(open_grid.alice)
     assert client.get("/api/v1/me/figures/factor", _named(open_grid)).status_code == 404
-    assert not read(client.get(reverse("dashboard:my-priority"))).has('#fig-factor')
+    assert not read(client.get(reverse("dashboard:my-priority"))).has("#fig-factor")
