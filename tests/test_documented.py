@@ -9,7 +9,14 @@ from typing import Any
 from django.core.management import get_commands, load_command_class
 from django.urls import Resolver404, resolve
 
+from apps.api.v1.algorithms import AlgorithmSerializer
+from apps.api.v1.explain import ExplainedSerializer
+from apps.api.v1.forecasts import FactorAheadSerializer
+from apps.api.v1.priorities import PrioritySerializer
+from apps.api.v1.tree import TreeSerializer
+from apps.api.v1.walks import LevelEffectSerializer, WalkStepSerializer
 from apps.cli.stack.paths import REPOSITORY
+from apps.engine.jobs import solve_job_case
 from apps.usage.collectors.records_json import parse_records
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
@@ -81,3 +88,30 @@ def test_the_documented_records_are_accepted() -> None:
     assert body
     found = parse_records(body[1].encode(), content_type="application/json", zone=None)
     assert (len(found.batch), found.rejections) == (1, [])
+
+
+IN_CONTRACTS = {
+    "account", "entry", "factor", "rank", "of", "priorities", "vector", "provisional", "error", "steps", "name", "kind",
+    "shares", "target", "target_global", "actual", "priority", "uid", "mount", "children", "label", "formula",
+    "reference", "parameters",
+}  # fmt: skip
+
+
+def test_every_field_beside_the_contracts_is_listed() -> None:
+    listed = set(re.findall(r"`([a-z0-9_.]+)`", (REPOSITORY / "docs/rest.md").read_text(encoding="utf-8")))
+    answers = (
+        PrioritySerializer, ExplainedSerializer, WalkStepSerializer, LevelEffectSerializer, TreeSerializer,
+        AlgorithmSerializer, FactorAheadSerializer,
+    )  # fmt: skip
+    missing = {
+        f"{each.__name__}.{name}" for each in answers for name in each().fields if name not in IN_CONTRACTS | listed
+    }
+    assert missing == set()
+
+
+def test_every_field_of_sam_beside_the_contract_is_listed() -> None:
+    listed = set(re.findall(r"`([a-z0-9_.]+)`", (REPOSITORY / "docs/rest.md").read_text(encoding="utf-8")))
+    job = {"id": "j", "group": "g", "benefit": 1}
+    answer = solve_job_case({"algorithm": {"name": "sam"}, "shares": {"g": 1}, "jobs": [job]})
+    fields = {*answer, *answer["jobs"]["j"], *answer["ledger"], *answer["ledger"]["groups"]["g"]}
+    assert fields - {"id", "jobs", "queue", "priority", "fraction_after"} - listed == set()

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
-from apps.dashboard import presentation
+from apps.dashboard import presentation, scope_words
 from apps.dashboard.algorithm_words import OwnNumber, own_number
 from apps.dashboard.figures import bullet
 from apps.dashboard.figures.bullet import Bullet, State, Tolerance
@@ -25,6 +25,7 @@ from apps.priorities.selectors import EntryRow, MoreRow
 
 if TYPE_CHECKING:
     from apps.dashboard.origins import Origin
+    from apps.dashboard.scope_words import ScopeBadge
 
 OF_PARENT = "parent"
 OF_TOTAL = "total"
@@ -46,6 +47,7 @@ class Line:
     own: OwnNumber | None = None
     trend: DrawnTrend | None = None
     origin: Origin | None = None  # of another authority's document, where one is mounted
+    scope: ScopeBadge | None = None  # where it says by whose usage its children are compared
     more: None = None
 
     @property
@@ -171,6 +173,7 @@ def draw_lines(
                 tolerance=tolerance,
                 trend=trends.get(entry.uid),
                 origin=origins.get(entry.uid),
+                scope=scope_words.badge_of(entry),
                 own=own_number(entry.columns, own_column, algorithm, tolerance),
             )
         )

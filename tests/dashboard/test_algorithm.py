@@ -219,6 +219,37 @@ def test_the_page_of_an_entry_says_whose_usage_its_children_are_compared_by(admi
     assert not read(admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas/bob')}/bob/")).has('[data-testid="scope"]')
 
 
+def test_tree_panel_entry_pages_and_rest_say_which_entry_compares_by_which_usage(admin: Client, grid: Grid) -> None:
+    atlas, bob = grid.uid("/atlas"), grid.uid("/atlas/bob")
+    tree = f"/policy/{SLUG}/"
+    assert not read(admin.get(tree)).has('[data-testid="scope-badge"]')
+    scopes = [
+        {"op": "set_scope", "entry": str(atlas), "scope": "global", "sources": ["cluster-a"]},
+        {"op": "set_scope", "entry": str(grid.uid("/cms")), "scope": "global"},
+        {"op": "set_scope", "entry": str(bob), "scope": "global"},
+    ]
+    publish_operations(policy_slug=SLUG, operations=scopes, reason="x", at=clock.now(), actor=COMMAND)
+    shown = read(admin.get(f"{tree}?entry={bob}"))
+    badges = {
+        path: text_of(shown.one(f'#e-{grid.uid(path)} [data-testid="scope-badge"]')) for path in ("/atlas", "/cms")
+    }
+    assert badges == {"/atlas": "only cluster-a", "/cms": "global"}
+    assert len(shown.all('[data-testid="scope-badge"]')) == 2, "without children a scope has no effect"
+    assert shown.item("panel-compared-by").attributes["data-value"] == "global"
+    assert "cluster-a" in text_of(shown.item("panel-compared-by"))
+    assert not shown.has('[data-testid="panel-scope"]')
+    panel = read(admin.get(f"{tree}?entry={atlas}"))
+    values = [panel.item(name).attributes["data-value"] for name in ("panel-compared-by", "panel-scope")]
+    assert values == ["local", "global"]
+    assert "cluster-a" in text_of(read(admin.get(f"{tree}n/{bob}/bob/")).item("compared-by"))
+    root = read(admin.get(f"{tree}n/{grid.tree.uuid(0)}/swegrid/"))
+    assert len(root.all('#children [data-testid="scope-badge"]')) == 2
+    assert not root.has('[data-testid="compared-by"]')
+    told = {each["name"]: each for each in admin.get(f"/api/v1/policies/{SLUG}/tree?depth=2").json()["children"]}
+    assert (told["atlas"]["scope"], told["atlas"]["scope_sources"]) == ("global", ["cluster-a"])
+    assert (told["cms"]["scope"], told["cms"]["scope_sources"]) == ("global", [])
+
+
 def test_level_fairshare_stands_on_every_page_with_over_or_under(admin: Client, grid: Grid) -> None:
     publish(admin, algorithm="slurm-fair-tree", ties="as-slurm")
     grid.recompute()

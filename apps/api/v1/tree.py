@@ -22,7 +22,6 @@ from apps.api.v1.priorities import NumberField
 from apps.api.v1.tree_changes import TreeChangesSerializer, changes_since
 from apps.errors import FieldProblem, TooLarge
 from apps.federation.provenance import mounted_at
-from apps.policies.columns import SCOPES
 from apps.priorities.flat import ENTRY_COLUMNS, entry_rows
 from apps.priorities.ordering import json_number
 from apps.priorities.selectors import PolicyView, open_view
@@ -81,7 +80,12 @@ class EntrySerializer(serializers.Serializer[Any]):
         help_text="Its usage, and what follows from it, isn't told to you: fewer than five active members, one who "
         "used more than four fifths, or a difference of told numbers that would be as small"
     )
-    scope = serializers.CharField(allow_blank=True)
+    scope = serializers.CharField(
+        allow_blank=True, help_text="By whose usage its children are compared; empty: as above"
+    )
+    scope_sources = serializers.ListField(
+        child=serializers.CharField(), help_text="By these sources alone; empty: by all of the scope"
+    )
     mount = MountedSerializer(allow_null=True, help_text="Of entries that a document of others is mounted at")
     locked = serializers.BooleanField()
     n_children = serializers.IntegerField()
@@ -176,7 +180,8 @@ def entry_of(view: PolicyView, i: int) -> dict[str, Any]:
         **{name: getattr(row, name) for name in _COLUMNS},
         "priority": json_number(row.priority),
         "columns": {name: json_number(value) for name, value in row.columns.items()},
-        "scope": SCOPES[int(view.tree.scope_code[i])],
+        "scope": row.scope,
+        "scope_sources": list(row.scope_sources),
         "mount": _mounted(view, i),
         "children": [],
     }

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps import clock
-from apps.dashboard import algorithm_words, difference_lines, lines, origins, presentation, time_travel
+from apps.dashboard import algorithm_words, difference_lines, lines, origins, presentation, scope_words, time_travel
 from apps.dashboard.actor import actor_of
 from apps.dashboard.figures import bullet
 from apps.dashboard.forms.shares import Shares, SharesForm, read_shares
@@ -202,6 +202,8 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
         "crumbs": [*crumbs, {"label": page.entry.name}],
         "own_numbers": algorithm_words.own_numbers(page.entry.columns, page.algorithm, tolerance),
         "algorithm_label": algorithm_words.label_of(page.algorithm),
+        "scope_words": scope_words.phrase(page.scope, page.scope_sources),
+        "compared_words": scope_words.phrase(*page.compared_by),
         "decides_by_levels": algorithm_words.decides_by_levels(page.algorithm),
         "policy": slug,
         "uid": page.entry.uid,

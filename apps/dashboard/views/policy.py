@@ -15,7 +15,7 @@ from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_safe
 
 from apps import clock
-from apps.dashboard import algorithm_words, lines, origins, time_travel
+from apps.dashboard import algorithm_words, lines, origins, scope_words, time_travel
 from apps.dashboard.actor import actor_of
 from apps.dashboard.figures import bullet
 from apps.dashboard.htmx import SeeOther, fragment
@@ -145,6 +145,8 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
         "chosen_parent": parent,
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
         "own_numbers": algorithm_words.own_numbers(page.entry.columns, page.algorithm, tolerance),
+        "scope_words": scope_words.phrase(page.scope, page.scope_sources),
+        "compared_words": scope_words.phrase(*page.compared_by),
         "origin": None if page.moment else origins.origin_of(
             policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request)
         ),

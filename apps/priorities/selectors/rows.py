@@ -16,6 +16,7 @@ from apps import clock
 from apps.accounts.actor import Actor
 from apps.engine.algorithms.inputs import prepare
 from apps.errors import Unavailable
+from apps.policies.columns import SCOPES
 from apps.policies.models import Policy, Revision
 from apps.policies.scope import Visibility, visible_entries
 from apps.policies.selectors import get_policy, get_revision
@@ -65,6 +66,8 @@ class EntryRow:
     columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
     adjusted: float = 0.0  # what adjustments at it come to in its usage; below 0: given back
     suppressed: bool = False  # it has numbers, and this person isn't told them
+    scope: str = ""  # by whose usage its children are compared, where it says so itself
+    scope_sources: tuple[str, ...] = ()  # by these sources alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +192,8 @@ class PolicyView:
             shares=None if tree.inherit[i] else float(tree.shares[i]),
             locked=bool(tree.locked[i]),
             may_change=self.visibility.may_change(i),
+            scope=SCOPES[int(tree.scope_code[i])],
+            scope_sources=tree.scope_sources.get(i, ()),
             **numbers,
         )
 

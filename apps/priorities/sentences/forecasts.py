@@ -52,8 +52,8 @@ TEXTS = {
     "forecast.tolerance": _("It is within tolerance in about %(in_s)s (%(soonest_s)s to %(latest_s)s)."),
     "forecast.tolerance_about": _("It is within tolerance in about %(in_s)s."),
     "forecast.factor_goes": _(
-        "The factor is %(factor)s now. If everybody goes on as in the last two weeks, it is %(week_factor)s in %(in_s)s "
-        "and %(month_factor)s in %(horizon_s)s."
+        "The factor is %(factor)s now. If everybody goes on as in the last two weeks, it is %(week_factor)s in "
+        "%(in_s)s and %(month_factor)s in %(horizon_s)s."
     ),
     "forecast.factor_stays": _(
         "If everybody goes on as in the last two weeks, the factor stays at %(factor)s for %(horizon_s)s."
