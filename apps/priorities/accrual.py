@@ -60,11 +60,13 @@ def usage_of_accounts(
     window: decay.Window,
     as_of_s: float,
     known_until_s: float | None = None,
+    is_settled: bool = True,
 ) -> AccountUsage:
     """Sum what counts at `as_of_s`. `account_ids` ascending; rows of other accounts or sources are not allowed.
 
     known_until_s: the instant up to which open jobs are known to have run, `as_of_s` unless given; of sources that
-    were heard last before, until then.
+    were heard last before, until then. is_settled: the same bits in whatever order rows come, which takes most of the
+    time; without it the last digit may differ.
 
     historical: buckets, weighted by age. active: and the elapsed part of running jobs, hour by hour alike.
     predictive: and what they may still use of what they requested, at full weight.
@@ -80,7 +82,7 @@ def usage_of_accounts(
 
     cell = cells(usage.account_id, usage.source_id)
     amount = amounts(usage, metric=metric, classes=classes) * decay.bucket_weights(usage.hour_epoch, as_of_s, window)
-    order = _settled_order(cell, amount)
+    order = _settled_order(cell, amount) if is_settled else slice(None)
     historical = gather(cell[order], amount[order])
 
     open_cell = cells(opened.account_id, opened.source_id)

@@ -83,7 +83,9 @@ def demand_of(inputs: Inputs, settings: PolicySettings) -> AccountUsage:
     return AccountUsage({**rates, "predictive": rates["active"]}, used.has_demand, used.demand_core_s)
 
 
-def accounts_ahead(inputs: Inputs, settings: PolicySettings, demand: AccountUsage, days: int) -> AccountUsage:
+def accounts_ahead(
+    inputs: Inputs, settings: PolicySettings, demand: AccountUsage, days: int, *, is_settled: bool = True
+) -> AccountUsage:
     """What counts of each account's usage `days` after the inputs: what is known has aged, demand has gone on.
 
     Jobs that run now have run until now, and may still use what they requested; what they use from now on is demand.
@@ -94,6 +96,7 @@ def accounts_ahead(inputs: Inputs, settings: PolicySettings, demand: AccountUsag
     known = usage_of_accounts(
         usage=inputs.usage, opened=inputs.opened, account_ids=inputs.account_ids, sources=inputs.sources,
         classes=inputs.classes, metric=settings.metric, window=window, as_of_s=then_s, known_until_s=as_of_s,
+        is_settled=is_settled,
     )  # fmt: skip
     if not days:
         return known
@@ -103,9 +106,11 @@ def accounts_ahead(inputs: Inputs, settings: PolicySettings, demand: AccountUsag
 
 
 def project(
-    inputs: Inputs, sides: Sequence[Side], horizons_days: Sequence[int] = HORIZONS_DAYS
+    inputs: Inputs, sides: Sequence[Side], horizons_days: Sequence[int] = HORIZONS_DAYS, *, is_settled: bool = True
 ) -> list[list[PriorityResult]]:
     """For each side the priorities at each horizon. `inputs` hold the usage that any of them counts.
+
+    is_settled: as for `usage_of_accounts`.
 
     Raises BadTree and BadParameter as the engine does.
     """
@@ -116,7 +121,7 @@ def project(
         accounts = next((each for other, each in known if _counts_alike(other, settings)), None)
         if accounts is None:
             demand = demand_of(inputs, settings)
-            accounts = [accounts_ahead(inputs, settings, demand, days) for days in horizons_days]
+            accounts = [accounts_ahead(inputs, settings, demand, days, is_settled=is_settled) for days in horizons_days]
             known.append((settings, accounts))
         found.append(
             [

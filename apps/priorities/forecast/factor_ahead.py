@@ -25,7 +25,7 @@ from apps.priorities.projection import Side, project
 from apps.priorities.sentences import Said, say
 from apps.priorities.sentences.numbers import factor as written
 
-DAYS = (1, 2, 3, 4, 5, 6, 7, 9, 11, 14, 17, 20, 24, 28)
+DAYS = (1, 2, 3, 5, 7, 10, 14, 21, 28)
 _A_WEEK = 7
 _MOST_REMEMBERED = 2
 
@@ -116,7 +116,7 @@ def _work_out(policy: Policy, snapshot: ServedSnapshot) -> _Ahead | None:
     if inputs is None:
         return None
     try:
-        (found,) = project(inputs, [Side(snapshot.tree, snapshot.settings)], DAYS)
+        (found,) = project(inputs, [Side(snapshot.tree, snapshot.settings)], DAYS, is_settled=False)
     except Invalid:  # a package failed on the usage of a day to come
         return None
     return _Ahead([each.factor for each in found], found[-1])
