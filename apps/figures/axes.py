@@ -7,6 +7,8 @@ from datetime import date, datetime, timedelta
 from math import ceil, floor, isfinite, log10
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from django.utils.translation import gettext as _
 
 Left = Literal[8, 26, 34, 44, 58, 96, 156]
@@ -14,6 +16,8 @@ Right = Literal[8, 12, 78, 96, 158, 206]
 Top = Literal[4, 8, 26]
 Bottom = Literal[18, 24, 40]
 _MOST_TICKS = 60
+_SURELY_APART = 1e-6  # from a tie between two roundings
+_SURELY_EXACT = 1e9  # up to here the rounding error of value × 10^digits is far below that
 
 
 def margin(left: Left = 34, right: Right = 12, top: Top = 8, bottom: Bottom = 24) -> dict[str, int]:
@@ -101,9 +105,18 @@ def moment(at: date) -> str:
     return at.strftime("%Y-%m-%d %H:%M") if isinstance(at, datetime) else at.isoformat()
 
 
-def rounded(values: Sequence[float | None], digits: int) -> list[float | None]:
-    """What isn't known is None: a gap in the line."""
-    return [None if one is None or not isfinite(one) else round(float(one), digits) for one in values]
+def rounded(values: Sequence[float | None] | npt.NDArray[np.float64], digits: int) -> list[float | None]:
+    """As `round` does it; what isn't known is None: a gap in the line."""
+    exact = np.asarray(values, np.float64)
+    known = np.isfinite(exact)
+    scaled = np.where(known, exact, 0.0) * 10.0**digits
+    found: list[float | None] = (np.rint(scaled) / 10.0**digits).tolist()
+    ties = np.abs(np.abs(scaled - np.rint(scaled)) - 0.5) < _SURELY_APART
+    for at in np.flatnonzero(known & (ties | (np.abs(scaled) > _SURELY_EXACT))):
+        found[at] = round(float(exact[at]), digits)  # by all its digits, which `scaled` has lost
+    for at in np.flatnonzero(~known):
+        found[at] = None
+    return found
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from django.utils.translation import gettext as _
 from apps.figures import axes, traces
 from apps.figures.controls import Choice, Control, changed
 from apps.figures.convergence.asked import RANGES, UNITS, FocusAsked
+from apps.figures.convergence.raw_rows import RawRows
 from apps.figures.convergence.words import (
     Links,
     caption,
@@ -22,6 +24,7 @@ from apps.figures.convergence.words import (
     revision_marks,
     short_balance,
     used_words,
+    used_words_of,
 )
 from apps.figures.figure import Column, EndLabel, Figure, Table
 from apps.figures.traces import MOST_SERIES
@@ -162,12 +165,9 @@ def _drawn(
         drawn += _own_target(found, shown[0].at, x, kept)
     labels = []
     for one in shown:
-        y = axes.rounded(one.values[kept].tolist(), 2)
-        words = [
-            used_words(*numbers)
-            for numbers in zip(found.actual[one.at, kept], found.target[one.at, kept], found.states[one.at, kept],
-                               strict=True)
-        ]  # fmt: skip
+        y = axes.rounded(one.values[kept], 2)
+        states = found.states[one.at, kept].tolist()
+        words = used_words_of(found.actual[one.at, kept], found.target[one.at, kept], states)
         drawn.append(
             traces.line(x, y, name=one.label, color=one.color, words=words, width=2.25 if len(shown) == 1 else 1.75)
         )
@@ -201,8 +201,8 @@ def _drawn(
 
 def _own_target(found: Convergence, at: int, x: list[str], kept: Any) -> list[dict[str, Any]]:
     target, slack = found.target[at, kept] * 100, found.slack[at, kept] * 100
-    low = axes.rounded(np.maximum(target - slack, 0).tolist(), 2)
-    high, middle = axes.rounded((target + slack).tolist(), 2), axes.rounded(target.tolist(), 2)
+    low = axes.rounded(np.maximum(target - slack, 0), 2)
+    high, middle = axes.rounded(target + slack, 2), axes.rounded(target, 2)
     return [*traces.tolerance(x, low, high), traces.target(x, middle)]
 
 
@@ -267,22 +267,17 @@ def _sentence(found: Convergence, shown: list[_Series]) -> str:
 def _table(found: Convergence, shown: list[_Series], inside: Any) -> Table:
     """Newest first."""
     places = np.flatnonzero(inside)[::-1]
-    pairs = [column for one in shown for column in (found.actual[one.at], found.target[one.at])]
-    raw = [
-        [axes.moment(found.on[at]), *(round(float(c[at]) * 100, 4) if np.isfinite(c[at]) else "" for c in pairs)]
-        for at in places
-    ]
-    rows = [
-        [day_words(found.on[at]), *(f"{c[at] * 100:.1f}" if np.isfinite(c[at]) else "–" for c in pairs)]
-        for at in places
-    ]
+    on = [found.on[at] for at in places]
+    pairs = [column[places] for one in shown for column in (found.actual[one.at], found.target[one.at])]
+    texts = [[f"{c:.1f}" if isfinite(c) else "–" for c in (column * 100).tolist()] for column in pairs]
+    rows = [[day_words(day), *numbers] for day, *numbers in zip(on, *texts, strict=True)]
     titles = [title for one in shown for title in (_("%(name)s, actual %%"), _("%(name)s, target %%"))]
     names = [one.label for one in shown for _twice in range(2)]
     columns = [Column(title % {"name": name}) for title, name in zip(titles, names, strict=True)]
     kinds = [f"{one.label} {kind}" for one in shown for kind in ("actual_percent", "target_percent")]
     step = "hour" if found.is_by_hour else "day"
     first = Column(_("Hour") if found.is_by_hour else _("Day"), is_number=False)
-    return Table((first, *columns), rows, raw, header=(step, *kinds))
+    return Table((first, *columns), rows, RawRows(on, pairs), header=(step, *kinds))
 
 
 def _controls(series: list[_Series], asked: FocusAsked, query: QueryDict) -> list[Control]:

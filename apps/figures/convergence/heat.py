@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.figures import axes, traces
-from apps.figures.convergence.words import Links, caption, day_words, file_name, short_balance, used_words
+from apps.figures.convergence.words import Links, caption, day_words, file_name, short_balance, used_words_of
 from apps.figures.figure import Column, Figure, Table
 from apps.priorities.convergence.reading import Convergence
 
@@ -34,7 +34,10 @@ def heat_figure(found: Convergence, links: Links) -> Figure:
     on = found.on[days]
     names = _unique([found.members[row].name for row in rows])
     steps = [[_step(*cell) for cell in _cells(found, row, days)] for row in rows]
-    words = [[used_words(*cell) for cell in _cells(found, row, days)] for row in rows]
+    words = [
+        used_words_of(found.actual[row, days], found.target[row, days], found.states[row, days].tolist())
+        for row in rows
+    ]
     cells = traces.steps([axes.moment(one) for one in on], names[::-1], steps[::-1], words[::-1], traces.BALANCE)
     n_off = sum(str(found.states[row, -1]) in {"over", "starved", "inferred"} for row in rows)
     return Figure(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -14,13 +11,22 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.figures import axes, traces
+from apps.figures.convergence.raw_rows import RawRows
 from apps.figures.convergence.sections import scale_of, sections_of
-from apps.figures.convergence.words import Links, caption, file_name, mark_of, revision_marks, short_balance, used_words
+from apps.figures.convergence.words import (
+    Links,
+    caption,
+    file_name,
+    mark_of,
+    revision_marks,
+    short_balance,
+    used_words_of,
+)
 from apps.figures.figure import Column, Figure, Table, Trace
 from apps.priorities.convergence.before_entry import BEFORE_ENTRY
 from apps.priorities.convergence.period import DAILY_UP_TO
 from apps.priorities.convergence.reading import Convergence, by_weeks
-from apps.priorities.series.columns import F8
+from apps.priorities.series.columns import Mask
 
 OVERLAYS = ("band", "changes", "demand", "gaps")
 
@@ -32,10 +38,11 @@ def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str 
     chosen = set(query.getlist("overlay")) or set(OVERLAYS)
     marks = revision_marks(shown, links) if "changes" in chosen else []
     rules = [{"at": one.at, "label": "", "text": one.text, "url": one.url} for one in marks]
+    x = [axes.moment(on) for on in shown.on]
     panels = [
         {
             "uid": str(shown.members[row].uid), "name": shown.members[row].name, "marks": rules,
-            "data": _panel(shown, row, top, chosen), "layout": _layout(shown, top), "balance": _balance(shown, row),
+            "data": _panel(shown, row, x, top, chosen), "layout": _layout(shown, top), "balance": _balance(shown, row),
         }
         for row, top in _tops(shown, page)
     ]  # fmt: skip
@@ -75,42 +82,37 @@ def _page(query: QueryDict) -> int:
     return max(int(text), 1) if text.isdecimal() and len(text) < 9 else 1
 
 
-def _panel(found: Convergence, row: int, scale: float, chosen: set[str]) -> list[Trace]:
-    x = [axes.moment(on) for on in found.on]
+def _panel(found: Convergence, row: int, x: list[str], scale: float, chosen: set[str]) -> list[Trace]:
     target, slack = found.target[row] * 100, found.slack[row] * 100
-    y = axes.rounded((found.actual[row] * 100).tolist(), 2)
+    y = axes.rounded(found.actual[row] * 100, 2)
     drawn: list[Trace] = []
     if "demand" in chosen:
-        for begins, ends in _stretches(found, found.idle[row] | found.idle_inferred[row]):
+        for begins, ends in _stretches(x, found.idle[row] | found.idle_inferred[row]):
             drawn.append(traces.no_demand(begins, ends, scale * 100))
-        drawn += [_starved(begins, ends) for begins, ends in _stretches(found, found.states[row] == "starved")]
+        drawn += [_starved(begins, ends) for begins, ends in _stretches(x, found.states[row] == "starved")]
     if "gaps" in chosen:
         missing = np.array([on in found.gaps for on in found.on], np.bool_)
-        drawn += [_shade(begins, ends, scale * 100, "$line-strong/0.35") for begins, ends in _stretches(found, missing)]
+        drawn += [_shade(begins, ends, scale * 100, "$line-strong/0.35") for begins, ends in _stretches(x, missing)]
     early = found.days.is_before_first | (found.states[row] == BEFORE_ENTRY)
-    drawn += [_shade(begins, ends, scale * 100, "$surface-3/0.55") for begins, ends in _stretches(found, early)]
+    drawn += [_shade(begins, ends, scale * 100, "$surface-3/0.55") for begins, ends in _stretches(x, early)]
     if "band" in chosen:
-        low = axes.rounded(np.maximum(target - slack, 0).tolist(), 2)
-        drawn += traces.tolerance(x, low, axes.rounded((target + slack).tolist(), 2))
-    drawn.append(traces.target(x, axes.rounded(target.tolist(), 2)))
+        low = axes.rounded(np.maximum(target - slack, 0), 2)
+        drawn += traces.tolerance(x, low, axes.rounded(target + slack, 2))
+    drawn.append(traces.target(x, axes.rounded(target, 2)))
     states = found.states[row].tolist()
     last = next((at for at in reversed(range(len(y))) if y[at] is not None), None)
     color = "$level-mark" if last is None else mark_of(states[last], float(found.deviation[row, last]))
-    words = [used_words(*numbers) for numbers in zip(found.actual[row], found.target[row], states, strict=True)]
+    words = used_words_of(found.actual[row], found.target[row], states)
     drawn.append(traces.line(x, y, name=found.members[row].name, color=color, words=words))
     if last is not None:
         drawn.append(traces.end_dot(x[last], y[last] or 0.0, color=color))
     return drawn
 
 
-def _stretches(found: Convergence, mask: Any) -> list[tuple[str, str]]:
+def _stretches(x: list[str], mask: Mask) -> list[tuple[str, str]]:
     """First and last moment of each run of days; a day is as wide as the step to the next one."""
-    runs = []
-    for is_on, group in groupby(range(len(found.on)), key=lambda at: bool(mask[at])):
-        places = list(group)
-        if is_on:
-            runs.append((axes.moment(found.on[places[0]]), axes.moment(found.on[min(places[-1] + 1, len(mask) - 1)])))
-    return runs
+    edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).tolist()
+    return [(x[first], x[min(after, len(x) - 1)]) for first, after in zip(edges[::2], edges[1::2], strict=True)]
 
 
 def _shade(begins: str, ends: str, top: float, color: str) -> Trace:
@@ -157,24 +159,10 @@ def _sentence(found: Convergence) -> str:
     return text % {"off": off, "n": len(now)}
 
 
-class _Rows(Sequence[Sequence[Any]]):
-    """The rows of the CSV, written when one asks for it: the JSON has none of them."""
-
-    def __init__(self, found: Convergence, columns: list[F8]) -> None:
-        self._on, self._columns = found.on[::-1], [column[::-1] * 100 for column in columns]
-
-    def __len__(self) -> int:
-        return len(self._on)
-
-    def __getitem__(self, at: Any) -> Any:
-        numbers = (float(column[at]) for column in self._columns)
-        return [axes.moment(self._on[at]), *(round(one, 4) if isfinite(one) else "" for one in numbers)]
-
-
 def _table(found: Convergence) -> Table:
     """A row a day, newest first, two columns a subgroup."""
     pairs = [column for row in range(len(found.members)) for column in (found.actual[row], found.target[row])]
     forms = (_("%(name)s, actual %%"), _("%(name)s, target %%"))
     titles = [title % {"name": member.name} for member in found.members for title in forms]
-    raw = _Rows(found, pairs)
+    raw = RawRows(found.on[::-1], [column[::-1] for column in pairs])
     return Table((Column(_("Day"), is_number=False), *map(Column, titles)), (), raw)

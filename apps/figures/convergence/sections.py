@@ -31,7 +31,7 @@ class Section:
 def sections_of(found: Convergence, page: int) -> list[Section]:
     """The panels of a page, twelve of them: large shares first, each section by how far off its members are."""
     order = found.order()
-    small = {row for row in order if _peak_target(found, row) < SMALL}
+    small = {row for row in order if _largest(found.target[row]) < SMALL}
     large = [row for row in order if row not in small]
     tail = [row for row in order if row in small]
     here = set([*large, *tail][(page - 1) * PAGE : page * PAGE])
@@ -46,8 +46,8 @@ def sections_of(found: Convergence, page: int) -> list[Section]:
 
 def scale_of(found: Convergence, row: int) -> float:
     """The smallest step that holds all of one panel."""
-    needed = [0.0, *_known(found.actual[row]), *_known(found.target[row] + found.slack[row])]
-    return next((step for step in STEPS if step >= max(needed) - 1e-12), 1.0)
+    needed = max(_largest(found.actual[row]), _largest(found.target[row] + found.slack[row]))
+    return next((step for step in STEPS if step >= needed - 1e-12), 1.0)
 
 
 def shared_scales(steps: Sequence[float]) -> tuple[list[float], float]:
@@ -57,10 +57,6 @@ def shared_scales(steps: Sequence[float]) -> tuple[list[float], float]:
     return [step if step > common else common for step in steps], common
 
 
-def _peak_target(found: Convergence, row: int) -> float:
-    return max(_known(found.target[row]), default=0.0)
-
-
-def _known(values: F8) -> list[float]:
-    known: list[float] = values[np.isfinite(values)].tolist()
-    return known
+def _largest(values: F8) -> float:
+    """Of those that are known; 0 where none is."""
+    return float(np.max(values, initial=0.0, where=np.isfinite(values)))

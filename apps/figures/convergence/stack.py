@@ -8,7 +8,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 
 from apps.figures import axes, traces
-from apps.figures.convergence.words import Links, caption, day_words, file_name, revision_marks, used_words
+from apps.figures.convergence.words import Links, caption, day_words, file_name, revision_marks, used_words_of
 from apps.figures.figure import Column, EndLabel, Figure, Table, Trace
 from apps.priorities.convergence.reading import Convergence
 from apps.priorities.sentences.numbers import percent
@@ -80,8 +80,8 @@ def _drawn(found: Convergence, layers: list[Layer], x: list[str]) -> tuple[list[
     for number, (name, actual, target) in enumerate(layers):
         color = traces.series_color(number)
         states = ["on" if abs(a - t) < 5e-4 else "off" for a, t in zip(actual, target, strict=True)]
-        words = [used_words(*numbers) for numbers in zip(actual.tolist(), target.tolist(), states, strict=True)]
-        y = axes.rounded((actual * 100).tolist(), 2)
+        words = used_words_of(actual, target, states)
+        y = axes.rounded(actual * 100, 2)
         area = traces.line(x, y, name=name, color=color, words=words, width=1.25)
         areas.append(area | {"stackgroup": "shares", "fillcolor": f"{color}/0.26"})
         middle = float(used[-1] + actual[-1] / 2) * 100
@@ -89,7 +89,7 @@ def _drawn(found: Convergence, layers: list[Layer], x: list[str]) -> tuple[list[
         labels.append(EndLabel(middle, f"{name}<br>{_('%(actual)s of %(target)s') % numbers}", color))
         used, wanted = used + actual, wanted + target
         if number < len(layers) - 1:
-            borders += traces.target_on_area(x, axes.rounded((wanted * 100).tolist(), 2))
+            borders += traces.target_on_area(x, axes.rounded(wanted * 100, 2))
     return [*areas, *borders], labels
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
 from math import isfinite
 
+import numpy as np
 from django.utils import formats
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
@@ -16,9 +17,11 @@ from apps.figures import Mark
 from apps.figures.axes import moment
 from apps.priorities.convergence.reading import Convergence
 from apps.priorities.sentences.numbers import percent, points, points_phrase
+from apps.priorities.series.columns import F8
 
 _IDLE = ("no_demand", "met")
 _MOST_MARKS = 48
+_BELOW_HALF = -1  # of a tenth of a percent: more than nothing, and too little for a digit
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +39,48 @@ NO_LINKS = Links()
 
 def used_words(actual: float, target: float, state: str) -> str:
     """used 52.6 %, target 40.0 %, 12.6 points over"""
-    if not isfinite(actual) or not isfinite(target):
-        return _("no number")
+    return used_words_of(np.array([actual]), np.array([target]), [state])[0]
+
+
+def used_words_of(actual: F8, target: F8, states: Sequence[str]) -> list[str]:
+    """The same of each point of a line; fractions, NaN where no number is known.
+
+    A figure has thousands of points with numbers of three digits: most sentences have been written before.
+    """
+    language, nothing = get_language(), _("no number")
+    known = np.isfinite(actual) & np.isfinite(target)
+    actual, target = np.where(known, actual, 0.0), np.where(known, target, 0.0)
     off = actual - target
-    balance = _balance(round(abs(off) * 1000), off > 0, state, get_language())
-    return _form(get_language()) % {"actual": _percent(actual), "target": _percent(target), "balance": balance}
+    columns = (_thousandths(actual), _thousandths(target), _whole(np.abs(off) * 1000), (off > 0).tolist(), states)
+    return [
+        _sentence(language, *point) if is_known else nothing
+        for is_known, *point in zip(known.tolist(), *columns, strict=True)
+    ]
 
 
-def _percent(fraction: float) -> str:
-    """A figure has thousands of numbers with three digits: most have been written before."""
-    return percent(fraction) if fraction < 0.001 else _written(round(fraction * 1000), get_language())
+def _thousandths(fraction: F8) -> list[int]:
+    """As `percent` rounds; `_BELOW_HALF` for what it calls less than a tenth of a percent."""
+    tenth = np.where(fraction * 100 < 0.05, _BELOW_HALF, 1.0)
+    return _whole(np.where((fraction > 0) & (fraction < 0.001), tenth, fraction * 1000))
+
+
+def _whole(values: F8) -> list[int]:
+    whole: list[int] = np.rint(values).astype(np.int64).tolist()
+    return whole
+
+
+@lru_cache(maxsize=32_768)
+def _sentence(language: str | None, actual: int, target: int, off: int, is_over: bool, state: str) -> str:
+    """All numbers in thousandths."""
+    balance = _balance(language, off, is_over, state)
+    return _form(language) % {
+        "actual": _written(language, actual), "target": _written(language, target), "balance": balance,
+    }  # fmt: skip
 
 
 @lru_cache(maxsize=8192)
-def _written(thousandths: int, _language: str | None) -> str:
-    return percent(thousandths / 1000)
+def _written(_language: str | None, thousandths: int) -> str:
+    return percent(1e-9 if thousandths == _BELOW_HALF else thousandths / 1000)
 
 
 @lru_cache(maxsize=8)
@@ -59,7 +89,7 @@ def _form(_language: str | None) -> str:
 
 
 @lru_cache(maxsize=8192)
-def _balance(thousandths: int, is_over: bool, state: str, _language: str | None) -> str:
+def _balance(_language: str | None, thousandths: int, is_over: bool, state: str) -> str:
     return _balance_words(thousandths / 1000 * (1 if is_over else -1), state)
 
 
@@ -92,7 +122,15 @@ def mark_of(state: str, off: float) -> str:
 
 
 def day_words(on: date) -> str:
-    return formats.date_format(on, "j M, H:i" if isinstance(on, datetime) else "j M Y")
+    if isinstance(on, datetime):
+        return formats.date_format(on, "j M, H:i")
+    return _day_words(get_language(), on)
+
+
+@lru_cache(maxsize=4096)
+def _day_words(_language: str | None, on: date) -> str:
+    """Instants aren't kept: two of different zones are equal."""
+    return formats.date_format(on, "j M Y")
 
 
 def revision_marks(found: Convergence, links: Links) -> list[Mark]:
