@@ -16,7 +16,7 @@ from apps.priorities.convergence.counting import Counting
 from apps.priorities.convergence.latest import with_latest
 from apps.priorities.convergence.members import find_picked, find_picked_by_hour
 from apps.priorities.convergence.period import Period
-from apps.priorities.convergence.reading import Convergence, get_convergence, make_convergence, open_entry
+from apps.priorities.convergence.reading import Convergence, make_convergence, open_entry, order_children
 from apps.priorities.selectors.rows import PolicyView
 
 USUAL_PICKS = 4
@@ -41,7 +41,7 @@ def get_picked(
     Raises Invalid for a pick that isn't there or that the actor may not see: both read the same.
     """
     view, at, alone = open_entry(policy_slug=policy_slug, actor=actor, uid=below, itself=False, scope=scope)
-    rows = [_require(view, text) for text in picks] or _usual(view, at, alone, actor, period, counting, scope, by_hour)
+    rows = [_require(view, text) for text in picks] or _usual(view, at, alone, period, counting, by_hour)
     if by_hour:
         found = convergence_by_hour(view, at, False, find_picked_by_hour(view, rows), counting)
     else:
@@ -63,7 +63,7 @@ def _require(view: PolicyView, text: str) -> int:
 
 
 def _usual(
-    view: PolicyView, at: int, alone: bool, actor: Actor, period: Period, counting: Counting, scope: str, by_hour: bool
+    view: PolicyView, at: int, alone: bool, period: Period, counting: Counting, by_hour: bool
 ) -> list[int]:
     """The four farthest from their target; an entry without children alone."""
     if alone:
@@ -71,10 +71,7 @@ def _usual(
     if by_hour:
         children = [i for i in view.visible_children(at) if view.competes[i]]
         return sorted(children, key=lambda i: -view.target[0][i])[:USUAL_PICKS]
-    found = get_convergence(
-        policy_slug=view.policy.slug, actor=actor, uid=view.tree.uuid(at), period=period, counting=counting, scope=scope
-    )
-    places = [view.tree.index_of_uid(found.members[row].uid) for row in found.order()]
+    places = [view.tree.index_of_uid(member.uid) for member in order_children(view, at, period, counting)]
     return [i for i in places if i is not None][:USUAL_PICKS]
 
 

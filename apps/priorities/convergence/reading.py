@@ -25,7 +25,7 @@ from apps.priorities.convergence.period import Period
 from apps.priorities.convergence.verdict import Shares, States, verdict, verdict_of_one
 from apps.priorities.convergence.words import Sentence
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.priorities.series.columns import F8, Mask, SeriesDays, SeriesState
+from apps.priorities.series.columns import F8, DailySeries, Mask, SeriesDays, SeriesState
 from apps.priorities.series.reading import series_state
 from apps.usage.gaps import list_gaps
 
@@ -104,13 +104,24 @@ class Convergence:
 
     def order(self) -> list[int]:
         """Rows by how far off they are on their last known day, the furthest first; those not known last."""
-        last = [_last_known(row) for row in np.abs(self.deviation)]
-        return sorted(range(len(last)), key=lambda row: (-last[row], self.members[row].name))
+        return _order(self.members, self.deviation)
+
+
+def _order(members: Sequence[Member], deviation: F8) -> list[int]:
+    last = [_last_known(row) for row in np.abs(deviation)]
+    return sorted(range(len(last)), key=lambda row: (-last[row], members[row].name))
 
 
 def _last_known(values: F8) -> float:
     known = np.flatnonzero(np.isfinite(values))
     return float(values[known[-1]]) if known.size else -1.0
+
+
+def order_children(view: PolicyView, at: int, period: Period, counting: Counting) -> list[Member]:
+    """The children of the entry `at` in the order of their `Convergence`, without all else that it says."""
+    found = find_members(view, at, period.starting_earlier(counting.days_before))
+    _shown, actual, target, _told = _numbers(found, period, counting)
+    return [found.members[row] for row in _order(found.members, actual - target)]
 
 
 def get_series_state(*, policy_slug: str, actor: Actor, scope: str = READ) -> SeriesState:
@@ -195,7 +206,17 @@ def _within(on: Sequence[date], period: Period) -> Mask:
 
 
 def _shares(found: Found, period: Period, counting: Counting, view: PolicyView) -> tuple[Shares, Mask]:
-    """What is judged and drawn; the days before the period count for windows alone."""
+    """What is judged and drawn."""
+    shown, actual, target, told = _numbers(found, period, counting)
+    slack = slack_of(target, view.settings.tolerance)
+    states = states_of(actual, target, slack, shown, told, days_before_entry(view.policy, shown))
+    names = [member.name for member in found.members]
+    return Shares(names, shown.days.on, actual, target, slack, states), told
+
+
+def _numbers(found: Found, period: Period, counting: Counting) -> tuple[DailySeries, F8, F8, Mask]:
+    """The days of the period, their actual and target shares, and which are told; the days before count for windows
+    alone."""
     series, told = found.series, found.told
     if counting.view == counts.WINDOWED:
         told = counts.told_windows(told, counting.window_days)
@@ -204,11 +225,7 @@ def _shares(found: Found, period: Period, counting: Counting, view: PolicyView) 
     told = told[:, keep]
     shown = counts.cut(series, keep)
     target = counts.target_share(shown, counting.of)
-    actual = np.where(told, actual, np.nan)
-    slack = slack_of(target, view.settings.tolerance)
-    states = states_of(actual, target, slack, shown, told, days_before_entry(view.policy, shown))
-    names = [member.name for member in found.members]
-    return Shares(names, shown.days.on, actual, target, slack, states), told
+    return shown, np.where(told, actual, np.nan), target, told
 
 
 def published_in(view: PolicyView, period: Period, place: Mapping[date, int], zone: ZoneInfo) -> list[Published]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from django.db.models import Q
 
+from apps.accounts.request_cache import once_per_request
 from apps.policies.models import Entry, Policy
 from apps.priorities.assembly import one_view
 from apps.priorities.models import Series, SeriesDay
@@ -37,18 +38,20 @@ def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: d
         tiles = read_tiles(policy, months, {slot // BLOCK for slot in slots.values()}) if slots and months else {}
     found = empty_month(len(uids), len(days.on))
     places = by_block([slots.get(uid, -1) for uid in uids])
+    spans = {block: (_span(of_block), _span(columns)) for block, (of_block, columns) in places.items()}
     for month_on, there in _by_month(days.on).items():
-        rows = np.array([days.on[at].day - 1 for at in there])
-        for block, (of_block, columns) in places.items():
+        rows = _span(np.array([days.on[at].day - 1 for at in there]))
+        at = slice(there[0], there[-1] + 1)  # days of a month stand beside each other
+        for block, (of_block, columns) in spans.items():
             for name, values in tiles.get((block, month_on), {}).items():
-                found[name][np.ix_(of_block, np.array(there))] = values[np.ix_(rows, columns)].T
+                found[name][of_block, at] = values[rows][:, columns].T
     return series_of(uids, days, found)
 
 
 def load_children(policy: Policy, parent_uid: UUID, *, from_on: date, to_on: date) -> DailySeries:
     """Of all entries that were children of it on any of these days, by name."""
     found = SeriesDay.objects.filter(policy=policy, on__range=(from_on, to_on))
-    revisions = sorted(set(found.values_list("revision_number", flat=True)))
+    revisions = sorted(found.order_by().distinct().values_list("revision_number", flat=True))
     if not revisions:
         return load_series(policy, (), from_on=from_on, to_on=to_on)
     entries = Entry.objects.filter(policy=policy, parent_uid=parent_uid, since__lte=revisions[-1])
@@ -62,7 +65,11 @@ def load_children(policy: Policy, parent_uid: UUID, *, from_on: date, to_on: dat
 
 
 def series_state(policy: Policy) -> SeriesState:
-    """How far it is built and whether it still holds; builds nothing."""
+    """How far it is built and whether it still holds; builds nothing. A page asks several times."""
+    return once_per_request(("series state", policy.pk, policy.head_number), lambda: _state(policy))
+
+
+def _state(policy: Policy) -> SeriesState:
     series = Series.objects.filter(policy=policy).defer("carry").first()
     runs = Run.objects.filter(kind=KIND, subject=subject_of(policy), state__in=(Run.State.QUEUED, Run.State.RUNNING))
     run = runs.order_by("-state", "-id").first()  # the one at work before the one that waits
@@ -107,6 +114,11 @@ def by_block(slots: Sequence[int]) -> dict[int, tuple[IndexArray, IndexArray]]:
             places.append(place)
             columns.append(slot % BLOCK)
     return {block: (np.array(places), np.array(columns)) for block, (places, columns) in found.items()}
+
+
+def _span(places: IndexArray) -> IndexArray | slice:
+    """A slice where they follow each other, as siblings and days mostly do: it is copied as a whole."""
+    return slice(int(places[0]), int(places[-1]) + 1) if (np.diff(places) == 1).all() else places
 
 
 def series_of(uids: Sequence[UUID], days: SeriesDays, found: Month) -> DailySeries:
