@@ -112,6 +112,7 @@ MIDDLEWARE = [
     "fairshare_web.content_policy.ContentPolicyMiddleware",
     "apps.api.health.HealthMiddleware",  # answers without session or database
     "apps.api.lookup.LookupMiddleware",  # token look-ups: no session, no database (priorities/lookup endpoints)
+    "apps.dashboard.live_middleware.LiveMiddleware",  # pages that ask for news, while there are none: one query
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

@@ -26,13 +26,20 @@ class LiveBadge:
 def live(request: HttpRequest, policy: str) -> HttpResponse:
     """304 without a body while nothing has changed. Writes nothing, not even the session."""
     state = get_live_state(policy_slug=policy, actor=actor_of(request))
-    tag = f'"{state.tag}"'
-    response: HttpResponse
-    if request.headers.get("If-None-Match") == tag:
-        response = HttpResponse(status=304)
-        del response["Content-Type"]
-    else:
+    response = unchanged(request, state)
+    if response is None:
         response = JsonResponse({"revision": state.revision, "age_s": _age_s(state)})
+        response["ETag"] = f'"{state.tag}"'
+    return response
+
+
+def unchanged(request: HttpRequest, state: LiveState) -> HttpResponse | None:
+    """The 304 of a page that has this state; None where it has another one."""
+    tag = f'"{state.tag}"'
+    if request.headers.get("If-None-Match") != tag:
+        return None
+    response = HttpResponse(status=304)
+    del response["Content-Type"]
     response["ETag"] = tag
     return response
 

@@ -62,9 +62,7 @@ def _require(view: PolicyView, text: str) -> int:
     return i
 
 
-def _usual(
-    view: PolicyView, at: int, alone: bool, period: Period, counting: Counting, by_hour: bool
-) -> list[int]:
+def _usual(view: PolicyView, at: int, alone: bool, period: Period, counting: Counting, by_hour: bool) -> list[int]:
     """The four farthest from their target; an entry without children alone."""
     if alone:
         return [at] if at else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from typing import Any
 
 from django.db import connection
 
@@ -13,9 +14,8 @@ from apps.policies.scope import require_policy
 from apps.policies.selectors import READ, get_policy
 from apps.priorities import served
 
-_SERIES = """
-SELECT built_at, through_on, redo_from_on, hours_through_at FROM priorities_series WHERE policy_id = %s
-"""
+SERIES = ("built_at", "through_on", "redo_from_on", "hours_through_at")  # of priorities_series
+_SERIES = f"SELECT {', '.join(SERIES)} FROM priorities_series WHERE policy_id = %s"  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,13 @@ class LiveState:
     computed_at: datetime | None
 
 
-def get_live_state(*, policy_slug: str, actor: Actor, scope: str = READ) -> LiveState:
-    """One small query beside what this process has in memory: a page asks every five seconds."""
+def get_live_state(
+    *, policy_slug: str, actor: Actor, scope: str = READ, series: tuple[Any, ...] | None = None
+) -> LiveState:
+    """One small query beside what this process has in memory: a page asks every five seconds.
+
+    series: the columns of SERIES where the caller has read them already, all None where there is no row.
+    """
     state = served.state()
     policy = state.policies.get(policy_slug)
     if policy is None or actor.token is not None:
@@ -39,9 +44,12 @@ def get_live_state(*, policy_slug: str, actor: Actor, scope: str = READ) -> Live
         require_policy(actor, policy_slug)
         policy_id, head = policy.id, policy.head_number
     snapshot = state.snapshots.get(policy_slug)
-    with connection.cursor() as cursor:
-        cursor.execute(_SERIES, [policy_id])
-        series = cursor.fetchone()
-    parts = (policy_id, head, snapshot.snapshot_id if snapshot else None, series)
+    parts = (policy_id, head, snapshot.snapshot_id if snapshot else None, series or _read_series(policy_id))
     tag = sha256(repr(parts).encode()).hexdigest()[:32]
     return LiveState(tag, head, snapshot.computed_at if snapshot else None)
+
+
+def _read_series(policy_id: int) -> tuple[Any, ...]:
+    with connection.cursor() as cursor:
+        cursor.execute(_SERIES, [policy_id])
+        return cursor.fetchone() or (None,) * len(SERIES)

@@ -1,0 +1,111 @@
+"""Unchanged live pages cost one query, and nobody is answered whose session, password or account is no longer good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.sessions.models import Session
+from django.db import connection
+from django.test import Client, override_settings
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from apps.accounts.models import User
+from tests.dashboard.grid import SLUG, Grid
+
+LIVE = f"/policy/{SLUG}/live"
+ABOUT_WHO = ("django_session", "accounts_user", "priorities_series")
+
+
+@pytest.fixture
+def tag(open_grid: Grid, client: Client, db: None) -> str:
+    """Of a page that has asked before, so that its session is known."""
+    client.force_login(open_grid.admin, backend="django.contrib.auth.backends.ModelBackend")
+    return str(client.get(LIVE)["ETag"])
+
+
+def ask(client: Client, tag: str) -> int:
+    return client.get(LIVE, headers={"If-None-Match": tag}).status_code
+
+
+def test_while_nothing_changes_session_person_and_state_are_one_query(client: Client, tag: str) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        answer = client.get(LIVE, headers={"If-None-Match": tag})
+    assert (answer.status_code, answer.content, answer["ETag"]) == (304, b"", tag)
+    assert len([one for one in queries if any(table in one["sql"] for table in ABOUT_WHO)]) == 1
+
+
+def test_the_short_way_has_the_headers_of_the_view(open_grid: Grid, client: Client, tag: str) -> None:
+    fresh = Client()
+    fresh.force_login(open_grid.admin, backend="django.contrib.auth.backends.ModelBackend")
+    by_view, by_itself = (dict(one.get(LIVE, headers={"If-None-Match": tag}).items()) for one in (fresh, client))
+    assert set(by_view.pop("Vary").split(", ")) == set(by_itself.pop("Vary").split(", "))
+    for answer in (by_view, by_itself):
+        for name in ("X-Request-Id", "X-Frame-Options", "Content-Length"):  # of this request, or of a document
+            answer.pop(name, None)
+    assert by_view == by_itself
+
+
+def test_a_tag_of_before_gets_the_news(client: Client, tag: str) -> None:
+    assert ask(client, '"old"') == 200
+    assert ask(client, tag) == 304
+
+
+def end_session(_admin: User) -> None:
+    Session.objects.all().delete()
+
+
+def let_session_expire(_admin: User) -> None:
+    Session.objects.update(expire_date=timezone.now() - timedelta(seconds=1))
+
+
+def change_password(admin: User) -> None:
+    admin.set_password("another one, and long")
+    admin.save()
+
+
+def deactivate(admin: User) -> None:
+    User.objects.filter(pk=admin.pk).update(is_active=False)
+
+
+def delete_person(admin: User) -> None:
+    User.objects.filter(pk=admin.pk).delete()
+
+
+def sign_in_by_a_way_that_is_gone(_admin: User) -> None:
+    _rewrite({BACKEND_SESSION_KEY: "apps.accounts.backends.FormerBackend"})
+
+
+@pytest.mark.parametrize(
+    "end",
+    [end_session, let_session_expire, change_password, deactivate, delete_person, sign_in_by_a_way_that_is_gone],
+)
+def test_who_is_no_longer_signed_in_is_sent_away_at_once(
+    open_grid: Grid, client: Client, tag: str, end: Callable[[User], None]
+) -> None:
+    assert ask(client, tag) == 304
+    end(open_grid.admin)
+    assert ask(client, tag) == 302
+
+
+def test_a_session_that_became_somebody_elses_is_read_as_theirs(client: Client, tag: str, db: None) -> None:
+    other = User.objects.create_user("mallory", is_active=False)
+    _rewrite({SESSION_KEY: str(other.pk), HASH_SESSION_KEY: other.get_session_auth_hash()})
+    assert ask(client, tag) == 302
+
+
+def test_where_a_proxy_names_people_each_request_goes_to_the_view(client: Client, tag: str) -> None:
+    with override_settings(FAIRSHARE_TRUSTED_HEADER="Remote-User"), CaptureQueriesContext(connection) as queries:
+        ask(client, tag)
+    assert len([one for one in queries if any(table in one["sql"] for table in ABOUT_WHO)]) > 1
+
+
+def _rewrite(said: dict[str, str]) -> None:
+    row = Session.objects.get()
+    store = SessionStore()
+    row.session_data = store.encode(store.decode(row.session_data) | said)
+    row.save()
