@@ -20,6 +20,9 @@ class FigureTableSerializer(serializers.Serializer[Any]):
     columns = serializers.ListField(child=serializers.DictField())
     rows = serializers.ListField(child=serializers.ListField(child=serializers.CharField(allow_blank=True)))
     n_more = serializers.IntegerField(help_text="Rows that are in the CSV alone")
+    queries = serializers.ListField(
+        child=serializers.CharField(allow_blank=True), help_text="What a row opens on its page, one a row or none"
+    )
 
 
 class FigureSerializer(serializers.Serializer[Any]):
@@ -36,6 +39,7 @@ class FigureSerializer(serializers.Serializer[Any]):
     empty = serializers.CharField(allow_blank=True, help_text="Why there is no picture; empty where there is one")
     moment_url = serializers.CharField(allow_blank=True)
     controls = serializers.ListField(child=serializers.DictField())
+    legend = serializers.ListField(child=serializers.DictField(), help_text="Colours in words")
     labels = serializers.ListField(child=serializers.DictField())
     marks = serializers.ListField(child=serializers.DictField())
     table = FigureTableSerializer()

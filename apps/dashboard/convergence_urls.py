@@ -23,5 +23,6 @@ urlpatterns = [
     path(f"{_ENTRY}/days.csv", convergence.days_csv, name="entry-convergence-days"),
     path(f"{_POLICY}/live", live.live, name="live"),
     path(f"{_POLICY}/icicle/", icicle.icicle, name="icicle"),
-    path(f"{_POLICY}/icicle/entries.csv", icicle.entries_csv, name="icicle-entries"),
+    path(f"{_POLICY}/icicle/figures/tree", icicle.figure, name="tree-figure"),
+    path(f"{_POLICY}/icicle/figures/tree.<str:form>", icicle.figure),
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from apps.dashboard.downloads import csv_response
 from apps.errors import Invalid
@@ -18,12 +20,22 @@ from apps.figures.paint import first_drawing
 
 @dataclass(frozen=True)
 class FigureFrame:
-    """What `dashboard/_figure.html` shows. source: the address of the figure's JSON; its CSV ends in `.csv`."""
+    """What `dashboard/_figure.html` shows. source: the address of the figure's JSON; its CSV ends in `.csv`.
+
+    is_refused: the query can't be answered.
+    """
 
     figure: Figure
     source: str
     query: str
     drawing: SafeString
+    is_refused: bool = False
+
+    @property
+    def rows(self) -> Iterator[tuple[Sequence[str], str | None]]:
+        """The lines of the table, each with the state of the page that it opens."""
+        table = self.figure.table
+        yield from zip(table.first_rows, table.first_queries or repeat(None), strict=False)
 
     @property
     def csv_url(self) -> str:
@@ -45,7 +57,9 @@ def framed(request: HttpRequest, source: str, make: Callable[[], Figure]) -> Fig
     except Invalid as problem:
         name = source.partition("?")[0].rstrip("/").rpartition("/")[2]
         nothing = Table((), (), ())
-        figure = Figure(name, "", "", (), {}, nothing, empty=problem.message, reads=False)
+        title = _("That can’t be shown")
+        figure = Figure(name, title, problem.message, (), {}, nothing, empty=problem.message, reads=False)
+        return FigureFrame(figure, source, request.GET.urlencode(), first_drawing(figure), is_refused=True)
     return FigureFrame(figure, source, request.GET.urlencode(), first_drawing(figure))
 
 

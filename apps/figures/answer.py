@@ -19,12 +19,14 @@ def answer_of(figure: Figure) -> dict[str, Any]:
         "file": figure.file or f"fairshare_{figure.name}", "caption": figure.caption, "size": figure.size,
         "reads": figure.reads, "empty": figure.empty, "moment_url": figure.moment_url,
         "controls": [asdict(control) for control in figure.controls],
+        "legend": [asdict(swatch) for swatch in figure.legend],
         "labels": [asdict(label) for label in figure.labels],
         "marks": [asdict(mark) for mark in figure.marks],
         "data": _without_nan(list(figure.traces)), "layout": _without_nan(figure.layout),
         "table": {
             "columns": [asdict(column) for column in figure.table.columns],
             "rows": [list(row) for row in figure.table.first_rows], "n_more": figure.table.n_more,
+            "queries": list(figure.table.first_queries),
         },
         **figure.extra,
     }  # fmt: skip

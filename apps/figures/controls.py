@@ -41,16 +41,18 @@ class Slider:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """kind: `seg` is one of several; `chips` any of several; `range` a slider, without choices.
+    """kind: `seg` is one of several; `chips` any of several; `path` the way from the root; `range` a slider, without
+    choices.
 
-    drop_label: the verb of the links that drop one.
+    drop_label: the verb of the links that drop one. caption: whether the label is shown before the choices.
     """
 
     label: str
     choices: Sequence[Choice]
-    kind: Literal["seg", "chips", "range"] = "seg"
+    kind: Literal["seg", "chips", "path", "range"] = "seg"
     drop_label: str = ""
     slider: Slider | None = None
+    caption: bool = False
 
 
 def changed(query: QueryDict, **changes: str | Sequence[str] | None) -> str:

@@ -34,10 +34,15 @@ class Table:
     rows: Sequence[Sequence[str]]
     raw: Sequence[Sequence[Any]]
     header: tuple[str, ...] = ()  # of the CSV: names with units; the titles of the columns where empty
+    queries: Sequence[str] = ()  # of the page, one a row: what the first cell of a row opens; empty: no links
 
     @property
     def first_rows(self) -> Sequence[Sequence[str]]:
         return self.rows[:MOST_ROWS]
+
+    @property
+    def first_queries(self) -> Sequence[str]:
+        return self.queries[:MOST_ROWS]
 
     @property
     def n_more(self) -> int:
@@ -68,6 +73,16 @@ class Mark:
     url: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Swatch:
+    """A colour of the picture, a token, in words."""
+
+    color: str
+    text: str
+    is_hatched: bool = False
+    is_outlined: bool = False
+
+
 @dataclass(frozen=True)
 class Figure:
     """One figure. `layout` has the ranges of both axes and a margin of `axes.margin`: the first drawing uses them.
@@ -92,6 +107,7 @@ class Figure:
     labels: Sequence[EndLabel] = ()
     marks: Sequence[Mark] = ()
     controls: Sequence[Control] = ()
+    legend: Sequence[Swatch] = ()
     moment_url: str = ""
     reads: bool = True
     empty: str = ""

@@ -2,7 +2,7 @@
 
 It has the margins, ranges and colours of the Plotly figure that replaces it. Lines and areas are stretched to the width
 of the page (places in thousandths); marks and texts stand at percents and keep their size. Kinds without
-axes have a drawing of their own or none.
+axes have drawings of their own or none.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from apps.figures.elements import WHOLE, element, ink, joined
 from apps.figures.figure import Figure, Trace
 from apps.figures.figure import Size as SizeName
 from apps.figures.paint_sankey import sankey_bands, sankey_names
+from apps.figures.paint_tree import tree_drawing
 
 HEIGHTS: dict[SizeName, int] = {"xs": 118, "s": 190, "m": 280, "l": 360, "xl": 460}  # pixels, as in figures.css
 _LABEL_GAP = 17  # pixels between two labels at the right end
@@ -30,7 +31,10 @@ def first_drawing(figure: Figure) -> SafeString:
     """`<div class="fig-first …">` with two pictures over each other; empty where no trace can be drawn."""
     if figure.empty:
         return joined([])
-    stretched, fixed = _sankey(figure) if _is_sankey(figure) else _on_axes(figure)
+    kind = figure.traces[0]["type"] if figure.traces else ""
+    if kind in {"icicle", "treemap"}:
+        return tree_drawing(figure)
+    stretched, fixed = _sankey(figure) if kind == "sankey" else _on_axes(figure)
     if not (stretched or fixed):
         return joined([])
     hidden = {"aria_hidden": "true", "focusable": "false"}
@@ -42,10 +46,6 @@ def first_drawing(figure: Figure) -> SafeString:
     if "rangeslider" in figure.layout.get("xaxis", {}):
         places += " with-slider"
     return element("div", lines + marks, **{"class": f"fig-first {places}"})
-
-
-def _is_sankey(figure: Figure) -> bool:
-    return bool(figure.traces) and figure.traces[0]["type"] == "sankey"
 
 
 def _sankey(figure: Figure) -> tuple[list[SafeString], list[SafeString]]:

@@ -8,7 +8,6 @@ from typing import Any
 from apps.figures.figure import Trace
 
 NO_HOVER = {"hoverinfo": "skip"}
-BALANCE = ("$ice-u3", "$ice-u2", "$ice-u1", "$surface-3", "$ice-o1", "$ice-o2", "$ice-o3")
 AMOUNT = ("$seq-0", "$seq-1", "$seq-2", "$seq-3", "$seq-4", "$seq-5", "$seq-6")
 MOST_SERIES = 8
 

@@ -67,14 +67,14 @@ def heading_of(page: Page) -> tuple[str, ...]:
     return tuple(re.findall(r"\d+|SweGrid", page.text("h1")))
 
 
-def sectors_of(page: Page) -> dict[str, str]:
-    """What the fields of the icicle are called, by the name they begin with."""
-    return {title.partition(":")[0]: title for title in page.texts("svg.ice title")}
+def fields_of(page: Page) -> dict[str, str]:
+    """What the fields of the picture say of themselves, by the name they begin with."""
+    return {title.partition(":")[0]: title for title in page.texts(".fig-fields title")}
 
 
 def targets_of(page: Page) -> dict[str, str]:
-    """Name and first number of each row of the icicle's table."""
-    return {text_of(row.css_first("th a")): text_of(row.css_first("td")) for row in page.all("#table tbody tr")}
+    """Path and first number of each row of the picture's table."""
+    return {text_of(row.css_first("th a")): text_of(row.css_first("td")) for row in page.all(".fig-table tbody tr")}
 
 
 # --- Page -------------------------------------------------------------------------------------------------------------
@@ -191,8 +191,6 @@ def test_a_page_of_panels_that_is_not_there_is_the_nearest_one(eva: Client, page
 def test_an_unknown_entry_is_not_found(eva: Client, grid: Grid) -> None:
     text(eva, f"/policy/{SLUG}/n/00000000-0000-0000-0000-000000000001/x/convergence/", 404)
     text(eva, f"/policy/{SLUG}/icicle/?entry=00000000-0000-0000-0000-000000000001", 404)
-    text(eva, f"/policy/{SLUG}/icicle/?entry=x", 422)
-    text(eva, f"/policy/{SLUG}/icicle/?size=price", 422)
 
 
 # --- States -----------------------------------------------------------------------------------------------------------
@@ -312,26 +310,74 @@ def test_a_long_period_is_drawn_by_weeks_and_counted_by_days(eva: Client, monkey
 
 
 # --- Icicle -----------------------------------------------------------------------------------------------------------
-def test_the_icicle_has_the_tree_in_seven_steps_and_a_table(eva: Client, grid: Grid) -> None:
-    page = text(eva, f"/policy/{SLUG}/icicle/")
-    assert page.count('<svg class="ice" viewBox="0 0 840') == 1
-    assert page.count('<svg class="ice" viewBox="0 0 358') == 1
-    whole = sectors_of(Page(page))
+ICICLE = f"/policy/{SLUG}/icicle/"
+
+
+def fields_by_path(client: Client, query: str = "") -> dict[str, dict[str, str]]:
+    return {row["path"]: row for row in read_csv(client, f"{ICICLE}figures/tree.csv{query}")}
+
+
+def sizes_of(client: Client, query: str = "") -> dict[str, float]:
+    answer = client.get(f"{ICICLE}figures/tree{query}").json()
+    return {one["name"]: one["size"] for one in answer["fields"]}
+
+
+@pytest.mark.parametrize("kind", ["icicle", "treemap"])
+def test_the_tree_is_drawn_without_scripts_with_a_table(eva: Client, grid: Grid, kind: str) -> None:
+    page = Page(text(eva, f"{ICICLE}?kind={kind}"))
+    assert {one.attributes["class"] for one in page.all("svg.fig-fields")} == {"fig-fields wide", "fig-fields narrow"}
+    whole = fields_of(page)
     assert ("60.0" in whole["atlas"], "30.0" in whole["biomed"]) == (True, True)
-    assert targets_of(Page(page))["atlas"] == "60.0 %"
-    below = Page(text(eva, f"/policy/{SLUG}/icicle/?entry={grid.uid('/atlas')}&size=actual"))
-    assert "50.0" in sectors_of(below)["alice"]
-    assert targets_of(below)["alice"] == "50.0 %"
-    assert "biomed" not in sectors_of(below)
+    assert targets_of(page)["/atlas"] == "60.0 %"
+    assert page.has(f".fig-fields a[href='?kind={kind}&entry={grid.uid('/atlas')}']")
+    below = Page(text(eva, f"{ICICLE}?kind={kind}&entry={grid.uid('/atlas')}&size=actual"))
+    assert "50.0" in fields_of(below)["alice"]
+    assert targets_of(below)["/atlas/alice"] == "50.0 %"
+    assert "biomed" not in fields_of(below)
+    assert page.texts(".fig-controls .path a") == ["SweGrid"]
+    assert below.texts(".fig-controls .path a") == ["SweGrid", "atlas"]
+
+
+def test_an_entry_without_members_is_chosen_within_its_parent(eva: Client, grid: Grid) -> None:
+    page = Page(text(eva, f"{ICICLE}?entry={grid.uid('/atlas/alice')}"))
+    assert page.texts(".fig-controls .path a") == ["SweGrid", "atlas", "alice"]
+    assert {"atlas", "alice", "bob"} <= set(fields_of(page))
+    assert page.text("aside.panel h2") == "alice"
+
+
+def test_sizes_are_products_of_targets_from_the_entry_that_fills_the_picture(eva: Client, grid: Grid) -> None:
+    """cms is a tenth of the whole; from its own top its members divide all of it."""
+    tree = sizes_of(eva)
+    assert tree["cms"] == pytest.approx(0.1)
+    assert tree["dave"] == pytest.approx(0.05)
+    assert sizes_of(eva, f"?entry={grid.uid('/cms')}")["dave"] == pytest.approx(0.5)
+
+
+def test_what_nobody_used_has_no_picture_by_use_and_says_so(eva: Client, grid: Grid) -> None:
+    answer = eva.get(f"{ICICLE}figures/tree?entry={grid.uid('/cms')}&size=actual").json()
+    assert answer["empty"] == answer["sentence"] != ""
+    assert answer["data"] == []
+    page = Page(text(eva, f"{ICICLE}?entry={grid.uid('/cms')}&size=actual"))
+    assert page.texts(".fig-say:not([hidden])") == [], "it is said once"
+    assert page.has("a[data-choice=size-target]"), "from here to the targets"
+
+
+@pytest.mark.parametrize("query", ["kind=pie", "size=price", "color=red", "entry=x"])
+def test_a_bad_query_is_answered_in_the_place_of_the_picture(eva: Client, query: str) -> None:
+    page = Page(text(eva, f"{ICICLE}?{query}", 422))
+    assert page.has(".fig-state a[href='?']")
+    assert page.text("#fig-tree h2")
+    assert eva.get(f"{ICICLE}figures/tree?{query}").status_code == 422
 
 
 def test_the_icicle_of_the_past_says_so(eva: Client) -> None:
-    assert Page(text(eva, f"/policy/{SLUG}/icicle/?at=2")).item("time-bar").attributes["data-value"] == "2"
+    assert Page(text(eva, f"{ICICLE}?at=2")).item("time-bar").attributes["data-value"] == "2"
 
 
 def test_the_icicle_as_csv(eva: Client) -> None:
-    rows = read_csv(eva, f"/policy/{SLUG}/icicle/entries.csv")
-    assert {"/", "/atlas", "/atlas/alice"} <= {row["path"] for row in rows}
+    rows = fields_by_path(eva)
+    assert {"/", "/atlas", "/atlas/alice"} <= set(rows)
+    assert rows["/atlas"]["target"] == "0.6"
 
 
 # --- Who sees what ----------------------------------------------------------------------------------------------------
@@ -370,6 +416,31 @@ def test_my_own_way_up_is_mine_to_see(grid: Grid, series: HandMade, client: Clie
     page = text(client, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/")
     assert "polyline" in page
     assert "bob" not in page
+
+
+def test_the_picture_of_a_tree_has_no_names_and_no_numbers_that_may_not_be_seen(viewer: Client, grid: Grid) -> None:
+    for kind in ("icicle", "treemap"):
+        query = f"?kind={kind}&entry={grid.uid('/atlas')}"
+        for form in ("", ".csv"):
+            answer = text(viewer, f"{ICICLE}figures/tree{form}{query}")
+            assert "alice" not in answer, (kind, form)
+        picture = text(viewer, f"{ICICLE}?kind={kind}")
+        assert "alice" not in picture
+        assert "60.0" in fields_of(Page(picture))["atlas"], "targets may be seen"
+    rows = fields_by_path(viewer)
+    assert {(row["actual"], row["deviation_points"], row["state"]) for row in rows.values() if row["path"] != "/"} == {
+        ("", "", "unknown")
+    }
+    by_use = viewer.get(f"{ICICLE}figures/tree?size=actual").json()
+    assert by_use["empty"], "the size of a field would show what isn't shown"
+
+
+def test_only_the_own_way_is_drawn_and_siblings_are_together(grid: Grid, series: HandMade, client: Client) -> None:
+    Policy.objects.update(visibility="path")
+    client.force_login(grid.alice)
+    answer = text(client, f"{ICICLE}figures/tree?entry={grid.uid('/atlas/alice')}")
+    assert "alice" in answer
+    assert "bob" not in answer
 
 
 # --- From records to the page -----------------------------------------------------------------------------------------

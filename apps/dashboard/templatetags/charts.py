@@ -8,7 +8,6 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from apps.dashboard.figures.icicle import Icicle, Sector
 from apps.dashboard.figures.panel import Frame, Panel, Span
 from apps.dashboard.figures.sparkline import Sparkline
 
@@ -88,38 +87,6 @@ def sparkline(drawn: Sparkline | None) -> str:
         drawn.state,
         _joined(parts),
     )
-
-
-@register.simple_tag
-def icicle(drawn: Icicle, label: str) -> SafeString:
-    """{% icicle figure label %}: every sector is a link that fills the picture with it, or chooses it."""
-    size = (drawn.width, drawn.height)
-    return format_html(
-        '<svg class="ice" viewBox="0 0 {} {}" width="{}" height="{}" role="group" aria-label="{}">{}</svg>',
-        *size, *size, label, _joined(_sector(sector) for sector in drawn.sectors),
-    )  # fmt: skip
-
-
-def _sector(one: Sector) -> SafeString:
-    """Named by a title and not by an attribute, which would have to hold every letter that is written."""
-    sizes = map(_px, (one.x, one.y, one.width, one.height))
-    inner = format_html(
-        '<title>{}</title><rect class="{}" x="{}" y="{}" width="{}" height="{}" rx="3"/>{}',
-        one.label, one.step, *sizes, _joined(_texts(one)),
-    )  # fmt: skip
-    return format_html('<a href="{}">{}</a>', one.url, inner) if one.url else format_html("<g>{}</g>", inner)
-
-
-def _texts(one: Sector) -> Iterator[SafeString]:
-    if one.name and one.is_turned:
-        x, y = _px(one.x + one.width / 2 + 4), _px(one.y + one.height / 2)
-        turned = '<text x="{}" y="{}" text-anchor="middle" transform="rotate(-90 {} {})">{}</text>'
-        yield format_html(turned, x, y, x, y, one.name)
-    elif one.name:
-        yield format_html('<text x="{}" y="{}">{}</text>', _px(one.x + 8), _px(one.name_y), one.name)
-    if one.words:
-        where = (_px(one.words_x), _px(one.words_y), "end" if one.is_beside else "start")
-        yield format_html('<text class="d" x="{}" y="{}" text-anchor="{}">{}</text>', *where, one.words)
 
 
 def _joined(parts: Iterable[SafeString]) -> SafeString:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any
 
-import numpy as np
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.figures import axes, traces
+from apps.figures.balance import BALANCE, ON_TARGET, balance_legend, balance_step
 from apps.figures.convergence.words import Links, caption, day_words, file_name, short_balance, used_words_of
 from apps.figures.figure import Column, Figure, Table
 from apps.priorities.convergence.reading import Convergence
@@ -18,7 +18,6 @@ LEAST_ENTRIES = 12  # fewer are better read as lines
 MOST_CELLS = 40_000
 _MOST_DAYS = 60
 _MOST_LETTERS = 22  # of a name
-_STEPS = (-12.0, -5.0, 0.0, 5.0, 12.0)  # points: borders between the steps of balance
 
 
 def heat_figure(found: Convergence, links: Links) -> Figure:
@@ -38,7 +37,7 @@ def heat_figure(found: Convergence, links: Links) -> Figure:
         used_words_of(found.actual[row, days], found.target[row, days], found.states[row, days].tolist())
         for row in rows
     ]
-    cells = traces.steps([axes.moment(one) for one in on], names[::-1], steps[::-1], words[::-1], traces.BALANCE)
+    cells = traces.steps([axes.moment(one) for one in on], names[::-1], steps[::-1], words[::-1], BALANCE)
     n_off = sum(str(found.states[row, -1]) in {"over", "starved", "inferred"} for row in rows)
     return Figure(
         name="heat",
@@ -64,6 +63,7 @@ def heat_figure(found: Convergence, links: Links) -> Figure:
         caption=caption(found),
         moment_url=links.moment if found.is_by_hour else links.moment.replace("{at}", "{at}T23:59"),
         reads=False,
+        legend=balance_legend(),
     )  # fmt: skip
 
 
@@ -73,13 +73,12 @@ def _cells(found: Convergence, row: int, days: slice) -> Any:
 
 
 def _step(actual: float, target: float, state: str) -> int | None:
-    """The place in the seven steps: 0 is 12 points and more under, 3 on target or without demand, 6 is 12 over."""
+    """The place in the seven steps; without demand counts as on target."""
     if not isfinite(actual) or not isfinite(target) or not state or state == "before_entry":
         return None
     if state in {"on", "no_demand"}:
-        return 3
-    off = (actual - target) * 100
-    return int(np.searchsorted(_STEPS, off)) + (1 if off > 0 else 0)
+        return ON_TARGET
+    return balance_step((actual - target) * 100)
 
 
 def _short(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The whole tree in one picture: a few levels below an entry, each with its largest children and the rest together."""
+"""A tree in one picture: a few levels below an entry, each with its largest children and the rest together."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from apps.priorities.selectors.moments import Moment, moment_of
 from apps.priorities.selectors.not_in_revision import require_entry
 from apps.priorities.selectors.rows import F8, EntryRow, PolicyView, open_view
 
-LEVELS = 5
-MOST_A_LEVEL = 90  # entries of one level; with what is told together a picture stays under 500 sectors
-SMALLEST = 1 / 100  # of the whole: lower ones could not be seen
+MOST_A_LEVEL = 50  # entries of one level; with what is drawn together a picture has at most 400 sectors
 SIZES = ("target", "actual")
 
 
 @dataclass(frozen=True)
 class Sector:
-    """One entry, or (`row` None) some children of one that are told together; `size` is a part of the whole shown."""
+    """One entry, or (`row` None) some children of one that are drawn together; `size` is a part of the whole shown."""
 
     row: EntryRow | None
     size: float
@@ -34,7 +32,10 @@ class Sector:
 
 @dataclass(frozen=True)
 class IciclePage:
-    """`top` fills the picture; `way` leads from the root to it."""
+    """`top` fills the picture; `way` leads from the root to it. chosen: the entry asked for, `top` or a child of it.
+
+    n_entries: `top` and what is below it, as far as the actor may see it; n_shown: how many of them are drawn.
+    """
 
     policy_slug: str
     policy_name: str
@@ -43,6 +44,7 @@ class IciclePage:
     settings: PolicySettings
     top: Sector
     way: list[EntryRow]
+    chosen: EntryRow
     sizes: str
     n_entries: int
     n_shown: int
@@ -54,14 +56,21 @@ def get_icicle(
     *,
     policy_slug: str,
     actor: Actor,
-    top_uid: UUID | None = None,
+    chosen_uid: UUID | None = None,
     sizes: str = "target",
+    levels: int = 5,
+    smallest: float = 1 / 100,
     at: int | datetime | None = None,
 ) -> IciclePage:
-    """`sizes`: by what part of the whole each was promised, or by what it used. `at`: of a revision or an instant."""
+    """The entry with what is below it; one without children within its parent.
+
+    sizes: by target or by actual share. levels: how many, the entry's own first. smallest: the least part of the whole
+    shown that is drawn by itself. at: a revision or an instant.
+    """
     view = open_view(policy_slug=policy_slug, actor=actor, at=at)
-    top = view.visibility.require(0) if top_uid is None else require_entry(view, top_uid)
-    picture = _Picture(view, top, sizes)
+    chosen = view.visibility.require(0) if chosen_uid is None else require_entry(view, chosen_uid)
+    top = _top_of(view, chosen)
+    picture = _Picture(view, top, sizes, levels, smallest)
     drawn = picture.draw()
     return IciclePage(
         policy_slug=view.policy.slug,
@@ -71,12 +80,21 @@ def get_icicle(
         settings=view.settings,
         top=drawn,
         way=view.rows(above for above in view.tree.ancestors(top) if view.visibility.may_see(above)),
+        chosen=view.row(chosen, position=(1, 1)),
         sizes=sizes,
-        n_entries=int(view.visibility.mask.sum()),
+        n_entries=picture.n_entries,
         n_shown=picture.n_shown,
         moment=moment_of(view),
         local_only=local_only_among(view, list(_uids(drawn))),
     )
+
+
+def _top_of(view: PolicyView, chosen: int) -> int:
+    """What fills the picture: a leaf alone would be a picture of one box."""
+    parent = int(view.tree.parent[chosen])
+    if view.visible_children(chosen) or parent < 0 or not view.visibility.may_see(parent):
+        return chosen
+    return parent
 
 
 def _uids(sector: Sector) -> Iterator[UUID]:
@@ -90,46 +108,61 @@ def _uids(sector: Sector) -> Iterator[UUID]:
 class _Picture:
     """Sectors being put together, level by level, from the largest down."""
 
-    def __init__(self, view: PolicyView, top: int, sizes: str) -> None:
+    def __init__(self, view: PolicyView, top: int, sizes: str, levels: int, smallest: float) -> None:
         self.view, self.top = view, top
+        self._depth, self._smallest = levels, smallest
         self._levels = view.tree.subtree(top)
         self._size = self._summed_up(self._actual() if sizes == "actual" else self._target())
         self._whole = self._size[top] or 1.0
         self.n_shown = 0
 
+    @property
+    def n_entries(self) -> int:
+        mask = self.view.visibility.mask
+        return sum(int(mask[level.start : level.stop].sum()) for level in self._levels)
+
     def draw(self) -> Sector:
         shown = {self.top}
-        for level in self._levels[1:LEVELS]:
+        for level in self._levels[1 : self._depth]:
             shown |= self._largest([i for i in level if int(self.view.tree.parent[i]) in shown])
         self.n_shown = len(shown)
         return self._sector(self.top, shown, depth=1)
 
     def _largest(self, candidates: list[int]) -> set[int]:
         mask, size = self.view.visibility.mask, self._size
-        seen = [i for i in candidates if mask[i] and size[i] >= SMALLEST * self._whole]
+        least = self._smallest * self._whole * (1 - 1e-9)
+        seen = [i for i in candidates if mask[i] and size[i] >= least]
         return set(sorted(seen, key=lambda i: (-size[i], i))[:MOST_A_LEVEL])
 
     def _sector(self, i: int, shown: set[int], depth: int) -> Sector:
-        """At most five levels deep."""
+        """As deep as there are levels."""
         size = float(self._size[i] / self._whole)
         row = self.view.row(i, position=(1, 1))
         children = self.view.tree.children(i)
-        if depth >= LEVELS or not children:
+        if depth >= self._depth or not children:
             return Sector(row, size)
         below = [self._sector(child, shown, depth + 1) for child in children if child in shown]
         rest = [child for child in children if child not in shown]
         left = float(sum(self._size[child] for child in rest) / self._whole)
-        if rest and left >= SMALLEST:
+        if rest and left >= self._smallest:
             below.append(Sector(None, left, n_together=len(rest)))
         return Sector(row, size, children=below)
 
     def _target(self) -> F8:
-        target = np.where(self.view.competes, self.view.target[1], 0.0)
-        target[0] = 1.0
+        """Products of targets from the top down: what is below an entry without a target has parts of it, too."""
+        tree, competes, among_siblings = self.view.tree, self.view.competes, self.view.target[0]
+        target = np.zeros(len(tree))
+        target[self.top] = 1.0
+        of_parent = target.copy()  # what the children of an entry are parts of: without shares of its own, its parent's
+        for level in self._levels[1:]:
+            here = slice(level.start, level.stop)
+            above = of_parent[tree.parent[here]]
+            target[here] = np.where(competes[here], among_siblings[here] * above, 0.0)
+            of_parent[here] = np.where(competes[here], target[here], above)
         return target
 
     def _actual(self) -> F8:
-        """Of the whole; 0 where it isn't known, or not told."""
+        """Of the whole; 0 where it isn't known, or may not be shown."""
         place, snapshot = self.view.place, self.view.snapshot
         if snapshot is None:
             return np.zeros(len(self.view.tree))

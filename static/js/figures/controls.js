@@ -30,6 +30,7 @@ function group(control) {
   found.className = control.kind;
   found.setAttribute("role", "group");
   found.setAttribute("aria-label", control.label);
+  if (control.caption) found.dataset.caption = control.label;
   found.append(...links(control));
   return found;
 }

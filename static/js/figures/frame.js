@@ -5,6 +5,7 @@ import { plotly } from "./bundle.js";
 import { renderControls } from "./controls.js";
 import { addDownload } from "./download.js";
 import { addKeys } from "./keys.js";
+import { Fields } from "./fields.js";
 import { endLabels, markLabels } from "./labels.js";
 import { addDrag, slide } from "./slider.js";
 import { CONFIG, resolve, template } from "./theme.js";
@@ -70,13 +71,16 @@ export class Frame {
     const { answer, element } = this;
     element.querySelector(".fig-title").textContent = answer.title;
     element.querySelector(".fig-note").textContent = answer.note;
-    element.querySelector(".fig-say").textContent = answer.sentence;
+    const say = element.querySelector(".fig-say");
+    say.textContent = answer.sentence;
+    say.hidden = answer.empty === answer.sentence;  // it is in the picture's place
     this.plot.setAttribute("aria-label", answer.sentence);
     const csv = element.querySelector("[data-figure-csv]");
     if (csv) {
       const [path, query] = this.source.split("?");
       csv.href = query ? `${path}.csv?${query}` : `${path}.csv`;
     }
+    writeLegend(element.querySelector(".fig-legend"), answer.legend);
     writeTable(element.querySelector(".fig-table table"), answer.table);
   }
 
@@ -99,8 +103,9 @@ export class Frame {
     }
     this.width = this.plot.clientWidth;
     const { data, layout } = this.spec();
+    if (this.answer.fields) this.fields ??= new Fields(this);
     await Plotly.react(this.box, data, layout, CONFIG);
-    await this.label();
+    await (this.answer.fields ? this.fields.label() : this.label());
     for (const svg of this.box.querySelectorAll(".main-svg")) svg.setAttribute("aria-hidden", "true");
     if (first) this.handOver();
     this.shown();
@@ -117,7 +122,7 @@ export class Frame {
     const layout = resolve(answer.layout);
     const margin = { ...layout.margin, ...(isNarrow && { l: Math.min(layout.margin?.l ?? 0, 96), ...(answer.labels.length && { r: 12 }) }) };
     return {
-      data: resolve(answer.data),
+      data: answer.fields ? Fields.spec(resolve(answer.data), isNarrow) : resolve(answer.data),
       layout: {
         uirevision: this.source, ...layout, margin, width, height: this.plot.clientHeight, template: template(),
         ...(layout.xaxis && { xaxis: { ...layout.xaxis, ...(isNarrow && { nticks: 4 }), ...(this.chosen && { range: this.chosen.range.slice() }) } }),
@@ -144,10 +149,17 @@ export class Frame {
 
   /** In one frame, without a fade: the first drawing goes, the focus stays. */
   handOver() {
+    const hadFocus = this.plot.querySelector(".fig-first :focus");
     for (const old of this.plot.querySelectorAll(".fig-first, .fig-state")) old.remove();
+    if (hadFocus) this.plot.focus({ preventScroll: true });
     this.box.classList.add("is-shown");
-    addKeys(this.Plotly, () => this.box, this.plot, this);
     addDownload(this);
+    if (this.answer.fields) {
+      for (const kind of ["icicle", "treemap"]) this.box.on(`plotly_${kind}click`, ({ points }) => { this.fields.open(points[0].pointNumber); return false; });
+      this.ready();
+      return;
+    }
+    addKeys(this.Plotly, () => this.box, this.plot, this);
     addDrag(this);
     this.box.on("plotly_clickannotation", ({ annotation }) => annotation.name && location.assign(annotation.name));
     this.box.on("plotly_click", ({ points }) => this.openMoment(points[0].x));
@@ -156,6 +168,10 @@ export class Frame {
     });
     this.box.on("plotly_doubleclick", () => this.showAll());
     if (this.answer.layout.xaxis?.range) addWheel(this);
+    this.ready();
+  }
+
+  ready() {
     this.element.dispatchEvent(new CustomEvent("figure:ready", { bubbles: true, detail: this }));
   }
 
@@ -191,11 +207,11 @@ export class Frame {
     document.dispatchEvent(new CustomEvent("figure:state"));
   }
 
-  message(text, title = "") {
+  message(text, isRefused = false) {
     const state = document.createElement("p");
     state.className = "fig-state";
-    if (title) { const b = document.createElement("b"); b.textContent = title; state.append(b); }
     state.append(text);
+    if (isRefused && this.words.reset) state.append(" ", Object.assign(document.createElement("a"), { href: location.pathname, textContent: this.words.reset }));
     this.remove();
     this.plot.replaceChildren(state);
     this.shown();
@@ -204,7 +220,7 @@ export class Frame {
   refuse(problem) {
     this.query = location.search;
     this.element.dataset.state = "error";
-    this.message(problem?.detail ?? this.words.failed ?? "", problem?.title);
+    this.message(problem?.detail ?? this.words.failed ?? "", true);
     announce(problem?.detail ?? this.words.failed ?? "");
   }
 
@@ -230,14 +246,30 @@ export class Frame {
   }
 }
 
-function writeTable(table, { columns, rows }) {
+function writeLegend(list, swatches) {
+  list?.replaceChildren(...swatches.map(({ color, text, is_hatched, is_outlined }) => {
+    const item = document.createElement("li"), sample = document.createElement("i");
+    sample.className = ["box", `s-${color.slice(1)}`, is_hatched && "hatched", is_outlined && "outlined"].filter(Boolean).join(" ");
+    item.append(sample, text);
+    return item;
+  }));
+}
+
+function rowLink(text, query) {
+  const link = Object.assign(document.createElement("a"), { href: `?${query}`, textContent: text });
+  link.dataset.choice = "row";
+  return link;
+}
+
+function writeTable(table, { columns, rows, queries }) {
   if (!table) return;
   const body = document.createElement("tbody");
-  for (const row of rows) {
+  for (const [number, row] of rows.entries()) {
     const line = body.insertRow();
     row.forEach((text, at) => {
       const cell = at ? line.insertCell() : line.appendChild(Object.assign(document.createElement("th"), { scope: "row" }));
-      cell.textContent = text;
+      if (!at && queries.length) cell.append(rowLink(text, queries[number]));
+      else cell.textContent = text;
       if (columns[at].is_number) cell.className = "num";
     });
   }
@@ -247,5 +279,7 @@ function writeTable(table, { columns, rows }) {
     if (column.is_number) cell.className = "num";
     line.append(cell);
   }
+  const hadFocus = table.contains(document.activeElement);
   table.replaceChildren(head, body);
+  if (hadFocus) table.querySelector("a")?.focus();
 }

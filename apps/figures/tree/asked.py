@@ -1,0 +1,83 @@
+"""What the query of a page asks of the picture of a tree: the entry, the kind of picture, sizes and colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+from uuid import UUID
+
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from apps.errors import FieldProblem, Invalid
+from apps.figures.controls import Choice, Control, changed
+
+Kind = Literal["icicle", "treemap"]
+Size = Literal["target", "actual"]
+Color = Literal["balance", "share"]
+KINDS: tuple[Kind, ...] = ("icicle", "treemap")
+SIZES: tuple[Size, ...] = ("target", "actual")
+COLORS: tuple[Color, ...] = ("balance", "share")
+ENTRY = "entry"
+
+
+@dataclass(frozen=True, slots=True)
+class TreeAsked:
+    """entry: the one that was chosen; None is the root."""
+
+    entry: UUID | None
+    kind: Kind
+    size: Size
+    color: Color
+
+
+def read_tree_asked(query: QueryDict) -> TreeAsked:
+    """Raises Invalid, with the name in the address, for what can't be drawn."""
+    return TreeAsked(
+        read_entry(query.get(ENTRY, "")),
+        cast("Kind", _one_of(query, "kind", KINDS)),
+        cast("Size", _one_of(query, "size", SIZES)),
+        cast("Color", _one_of(query, "color", COLORS)),
+    )
+
+
+def read_entry(text: str) -> UUID | None:
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        message = _("The address names an entry that can’t be one. Open the picture again and choose it there.")
+        raise Invalid(message, fields=[FieldProblem(ENTRY, text[:64])]) from None
+
+
+def _one_of(query: QueryDict, name: str, known: Sequence[str]) -> str:
+    text = query.get(name, known[0])
+    if text in known:
+        return text
+    words = {"name": name, "text": text[:40], "known": ", ".join(known)}
+    message = _("“%(text)s” is no %(name)s of the picture; there are %(known)s.") % words
+    raise Invalid(message, fields=[FieldProblem(name, message)])
+
+
+def tree_controls(asked: TreeAsked, query: QueryDict) -> list[Control]:
+    """Links to the same entry in another picture; the first of each is not named in the address."""
+    kinds = {"icicle": _("Icicle"), "treemap": _("Treemap")}
+    sizes = {"target": _("target"), "actual": _("actual")}
+    colors = {"balance": _("balance"), "share": _("share of parent")}
+    return [
+        _control(_("Picture"), "kind", kinds, asked.kind, query),
+        _control(_("Size shows"), "size", sizes, asked.size, query),
+        _control(_("Colour shows"), "color", colors, asked.color, query),
+    ]
+
+
+def _control(label: str, name: str, choices: dict[str, str], chosen: str, query: QueryDict) -> Control:
+    first = next(iter(choices))
+    return Control(
+        label,
+        [
+            Choice(f"{name}-{key}", words, changed(query, **{name: None if key == first else key}), key == chosen)
+            for key, words in choices.items()
+        ],
+        caption=True,
+    )

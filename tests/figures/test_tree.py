@@ -1,0 +1,176 @@
+"""The picture of a tree: fields add up, nothing is in it that its page doesn't have, and what is left out is said."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.http import QueryDict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.errors import Invalid
+from apps.figures import Figure
+from apps.figures.answer import answer_of
+from apps.figures.balance import balance_step
+from apps.figures.paint import first_drawing
+from apps.figures.paint_tree import squarify, tree_boxes
+from apps.figures.tree.asked import read_tree_asked
+from apps.figures.tree.figure import tree_figure
+from apps.policies.settings import PolicySettings
+from apps.priorities.selectors import EntryRow
+from apps.priorities.selectors.icicle import IciclePage, Sector
+from tests.examples import examples
+from tests.figures.schema import check_schema
+
+SETTINGS = PolicySettings.from_stored({})
+PARTS = st.recursive(st.integers(1, 1000), lambda below: st.lists(below, min_size=1, max_size=6), max_leaves=40).filter(
+    lambda tree: isinstance(tree, list)
+)
+
+
+def entry(path: str, target: float | None, actual: float | None, **more: Any) -> EntryRow:
+    off = None if target is None or actual is None else (actual - target) * 100
+    state = "unknown" if off is None else "on" if abs(off) < 1 else "over" if off > 0 else "under"
+    values: dict[str, Any] = {
+        "uid": UUID(int=sum(ord(one) * 257**at for at, one in enumerate(path))),
+        "parent_uid": None if path == "/" else UUID(int=1), "path": path, "name": path.rpartition("/")[2] or "root",
+        "kind": "group", "level": 2, "pos_in_set": 1, "set_size": 1, "n_children": 0, "hidden_children": 0,
+        "is_open": False, "shares": 1.0, "target": target, "target_global": target, "actual": actual,
+        "actual_global": actual, "deviation_points": off, "state": state, "priority": None, "rank": None,
+        "factor": None, "usage_core_s": 0.0, "has_usage": True, "locked": False, "may_change": False,
+    }  # fmt: skip
+    return EntryRow(**(values | more))
+
+
+ROOT = entry("/", 1.0, 1.0, state="on")
+A = Sector(entry("/a", 0.6, 0.75), 0.6, children=[Sector(entry("/a/<b>$x", 0.5, 0.5), 0.3), Sector(None, 0.3, 12)])
+B = Sector(entry("/b", 0.4, 0.25), 0.4)
+
+
+def page(*fields: Sector, n_entries: int = 0, **more: Any) -> IciclePage:
+    values: dict[str, Any] = {
+        "policy_slug": "grid", "policy_name": "Grid", "revision": 3, "as_of": None, "settings": SETTINGS,
+        "top": Sector(ROOT, 1.0, children=list(fields)), "way": [], "chosen": ROOT, "sizes": "target",
+        "n_entries": n_entries or 16, "n_shown": 4,
+    }  # fmt: skip
+    return IciclePage(**(values | more))
+
+
+def drawn(found: IciclePage, query: str = "") -> Figure:
+    asked = QueryDict(query)
+    return tree_figure(found, read_tree_asked(asked), asked, lambda _uid, name: f"/page/{name}#children")
+
+
+@pytest.mark.parametrize("query", ["", "kind=treemap", "color=share", "kind=treemap&size=actual&color=share"])
+def test_plotly_and_the_server_draw_the_same_fields(query: str) -> None:
+    found = drawn(page(A, B), query)
+    check_schema(found)
+    trace = found.traces[0]
+    assert len(trace["ids"]) == len(set(trace["ids"])) == 5
+    picture = first_drawing(found)
+    assert picture.count('class="cell"') == 2 * 5, "for a wide and for a narrow window"
+    assert "<b>" not in picture
+    assert 'href="/page/a#children"' in picture, "what is drawn together is listed on the page of its parent"
+
+
+def test_text_of_people_is_no_markup_and_no_colour_for_plotly() -> None:
+    trace = drawn(page(A, B)).traces[0]
+    assert "&lt;b&gt;&#36;x" in trace["labels"]
+    assert not [text for text in (*trace["labels"], *trace["customdata"]) if re.search(r"<(?!br>)|\$", text)]
+
+
+@examples(80)
+@given(PARTS)
+def test_fields_add_up_to_the_whole(parts: Any) -> None:
+    """Plotly draws nothing where children exceed their parent."""
+    whole = _total(parts)
+
+    def sector(one: Any, path: str) -> Sector:
+        row = entry(path, 0.5, 0.5)
+        children = [sector(child, f"{path}/{at}") for at, child in enumerate(one)] if isinstance(one, list) else []
+        return Sector(row, _total(one) / whole, children=children)
+
+    found = page(*(sector(one, f"/{at}") for at, one in enumerate(parts)))
+    for kind in ("icicle", "treemap"):
+        figure = drawn(found, f"kind={kind}")
+        assert sum(figure.traces[0]["values"]) == pytest.approx(1.0, abs=1e-6)
+        boxes = list(tree_boxes(figure, 800, 400, 5))
+        assert all(box.x >= -1e-6 and box.x + box.width <= 800 + 1e-6 for box in boxes)
+        assert all(box.y >= -1e-6 and box.y + box.height <= 400 + 1e-6 for box in boxes)
+
+
+def _total(parts: Any) -> int:
+    return sum(map(_total, parts)) if isinstance(parts, list) else int(parts)
+
+
+@examples(80)
+@given(st.lists(st.integers(1, 10_000), min_size=1, max_size=60), st.integers(20, 900), st.integers(20, 900))
+def test_boxes_are_as_large_as_their_parts_and_lie_beside_each_other(sizes: list[int], wide: int, tall: int) -> None:
+    boxes = squarify([float(one) for one in sizes], float(sum(sizes)), 0.0, 0.0, float(wide), float(tall))
+    areas = [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in boxes]
+    expected = [one / sum(sizes) * wide * tall for one in sizes]
+    assert areas == pytest.approx(expected, rel=1e-6)
+    for at, (x0, y0, x1, y1) in enumerate(boxes):
+        for u0, v0, u1, v1 in boxes[:at]:
+            assert min(x1, u1) - max(x0, u0) <= 1e-6 or min(y1, v1) - max(y0, v0) <= 1e-6
+
+
+def test_colours_are_steps_of_balance_or_of_the_share_of_the_parent() -> None:
+    assert [balance_step(off) for off in (-12, -11.9, -5, 5, 5.1, 12)] == [0, 1, 2, 4, 5, 6]
+    by_balance, by_share = (drawn(page(A, B), query) for query in ("", "color=share"))
+    colors = [dict(zip(one.traces[0]["labels"], one.traces[0]["marker"]["colors"], strict=True)) for one in
+              (by_balance, by_share)]  # fmt: skip
+    assert (colors[0]["a"], colors[0]["b"]) == ("$ice-o3", "$ice-u3")
+    assert (colors[1]["a"], colors[1]["b"]) == ("$seq-6", "$seq-5")
+    assert {one.color for one in by_balance.legend} >= {"$ice-o3", "$ice-u3"}
+    assert len(by_share.legend) == 7, "six steps, and what is drawn together"
+
+
+def test_what_is_left_out_is_said_and_a_whole_tree_says_nothing_of_it() -> None:
+    assert re.findall(r"\d+", drawn(page(A, B)).sentence)[-2:] == ["4", "16"]
+    assert "16" not in drawn(page(A, B, n_entries=4)).sentence
+
+
+def test_no_usage_is_known_in_words_colours_and_numbers() -> None:
+    hidden = Sector(entry("/h", 1.0, None, suppressed=True), 1.0)
+    found = drawn(page(hidden))
+    assert found.traces[0]["marker"]["colors"] == ["$surface-3", "$surface"]
+    assert found.table.raw[1][5:8] == ["", "", ""]
+    assert "unknown" in found.table.raw[1]
+
+
+@pytest.mark.parametrize("query", ["", "size=actual"])
+def test_a_tree_without_fields_says_why(query: str) -> None:
+    for n_entries in (1, 7):
+        found = drawn(page(n_entries=n_entries), query)
+        assert found.empty == found.sentence != ""
+        assert not found.traces
+        assert first_drawing(found) == ""
+        assert found.controls, "another picture can be chosen"
+
+
+def test_the_way_leads_to_every_entry_above_and_keeps_the_picture() -> None:
+    found = drawn(page(A, B, way=[ROOT], top=Sector(A.row, 1.0, children=A.children), chosen=A.row), "kind=treemap")
+    way = found.controls[0].choices
+    assert [(one.label, one.query, one.is_chosen) for one in way] == [
+        ("root", "kind=treemap", False),
+        ("a", f"kind=treemap&entry={A.row.uid if A.row else ''}", True),
+    ]
+    assert found.extra["fields"][0]["query"] == "kind=treemap", "the field that fills the picture leads up"
+
+
+def test_a_chosen_leaf_is_marked_within_its_parent() -> None:
+    found = drawn(page(A, B, chosen=B.row))
+    assert [one.label for one in found.controls[0].choices] == ["root", "b"]
+    assert answer_of(found)["chosen"] in found.traces[0]["ids"]
+
+
+@pytest.mark.parametrize("query", ["kind=pie", "size=price", "color=rainbow", "entry=x", "kind=" + "x" * 5000])
+def test_what_cannot_be_drawn_is_refused_by_its_name(query: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        read_tree_asked(QueryDict(query))
+    assert refused.value.fields[0].where == query.partition("=")[0]
+    assert len(refused.value.message) < 200
