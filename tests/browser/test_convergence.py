@@ -1,4 +1,4 @@
-"""Convergence and icicle in a browser: both themes, three widths, the keyboard, and without scripts."""
+"""Convergence in a browser: both themes, three widths, the keyboard, and without scripts."""
 
 from __future__ import annotations
 
@@ -56,9 +56,6 @@ def test_the_panels_fit_and_are_clean_in_both_themes(made: HandMade, wide_grid: 
     biomed = wide_grid.uid("/biomed")
     page = window.go(f"/policy/{SLUG}/n/{biomed}/biomed/convergence/?days=90")
     expect(page.locator("#own")).to_have_text(re.compile("biomed.*SweGrid"))
-    window.look()
-    window.go(f"/policy/{SLUG}/icicle/")
-    expect(window.page.locator("svg.ice:visible a").first).to_be_visible()
     window.look()
 
 
@@ -118,21 +115,9 @@ def test_everything_is_there_without_scripts(made: HandMade, wide_grid: Grid, vi
     page.wait_for_url("**page=2")
     expect(page.locator("article[data-panel]")).to_have_count(12)
     page = window.go(f"/policy/{SLUG}/icicle/")
-    page.locator(f"svg.ice a[href*='{wide_grid.uid('/atlas')}']:visible").click()
-    expect(page.locator(".pathbar [aria-current]")).to_have_text("atlas")
+    page.locator(f".fig-fields a[href*='{wide_grid.uid('/atlas')}']:visible").click()
+    expect(page.locator(".fig-controls .path [aria-current]")).to_have_text("atlas")
     window.look()
-
-
-def test_the_icicle_is_walked_with_the_keyboard(wide_grid: Grid, visit: Open) -> None:
-    window = visit()
-    window.sign_in()
-    page = window.go(f"/policy/{SLUG}/icicle/")
-    page.locator(f"svg.ice a[href*='{wide_grid.uid('/biomed')}']:visible").focus()
-    page.keyboard.press("Enter")
-    page.wait_for_url("**entry=*")
-    expect(page.locator("aside.panel h2")).to_have_text("biomed")
-    page.click(".seg a[href*='size=actual']")
-    page.wait_for_url("**size=actual*")
 
 
 @at_widths

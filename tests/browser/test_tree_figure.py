@@ -1,0 +1,153 @@
+"""The picture of the tree in a browser: hand-over, drill-down by click and keys, the path, the address, downloads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Open, Visit, in_windows
+from tests.dashboard.grid import SLUG, Grid
+
+ICICLE = f"/policy/{SLUG}/icicle/"
+FIGURE = "#fig-tree"
+PATH = f"{FIGURE} .fig-controls .path a"
+# The box of the field with this name, in the window.
+BOX = """name => {
+  const { ids, labels } = document.querySelector(".fig-live").data[0];
+  for (const slice of document.querySelectorAll(".fig-live g.slice")) {
+    const at = ids.indexOf(slice.__data__.data.data.id);
+    if (!(labels[at] ?? "").includes(name)) continue;
+    const { x, y, width, height } = slice.querySelector("path.surface").getBoundingClientRect();
+    return { x, y, width, height };
+  }
+  return null;
+}"""
+
+
+@pytest.fixture
+def wide_grid(long_grid: Grid, transactional_db: None) -> Grid:
+    """Thirty members below biomed."""
+    return long_grid
+
+
+def drawn(page: Page, query: str = "") -> None:
+    """Waits until the figure shows what this query of the page asks for."""
+    page.wait_for_selector(f"{FIGURE}[data-drawn='{query}']")
+
+
+def opened(window: Visit, query: str = "") -> Page:
+    page = window.go(f"{ICICLE}{query}")
+    drawn(page, query)
+    return page
+
+
+def click_field(page: Page, name: str) -> None:
+    box = page.evaluate(BOX, name)
+    assert box, name
+    above_children = min(box["height"] / 2, 8)  # of a treemap
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + above_children)
+
+
+@in_windows
+def test_both_pictures_take_the_place_of_the_first_drawing(
+    wide_grid: Grid, visit: Open, theme: str, width: int
+) -> None:
+    window = visit(theme=theme, width=width)
+    window.sign_in()
+    for query in ("", "?kind=treemap&color=share"):
+        page = opened(window, query)
+        expect(page.locator(f"{FIGURE} .fig-first")).to_have_count(0)
+        assert page.evaluate(BOX, "atlas")
+        window.look()
+    texts = page.locator(f"{FIGURE} g.slicetext text").all_inner_texts()
+    assert texts
+    assert all(page.locator(f"{FIGURE} g.slicetext").nth(at).bounding_box() for at in range(3))
+
+
+def test_a_field_opens_by_click_and_back_leads_out_again(wide_grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = opened(window, "?kind=treemap")
+    atlas, alice = (str(wide_grid.uid(path)) for path in ("/atlas", "/atlas/alice"))
+    click_field(page, "atlas")
+    drawn(page, f"?kind=treemap&entry={atlas}")
+    expect(page.locator(PATH)).to_have_text(["SweGrid", "atlas"])
+    expect(page.locator("aside.panel h2")).to_have_text("atlas")
+    expect(page.locator(f"{FIGURE} tbody tr")).to_have_count(3)
+    click_field(page, "alice")
+    drawn(page, f"?kind=treemap&entry={alice}")
+    expect(page.locator(f"{FIGURE} .fig-outlines .chosen")).to_have_count(1)
+    expect(page.locator("aside.panel h2")).to_have_text("alice")
+    page.go_back()
+    drawn(page, f"?kind=treemap&entry={atlas}")
+    expect(page.locator("aside.panel h2")).to_have_text("atlas")
+    page.click(f"{FIGURE} [data-choice='kind-icicle']")
+    drawn(page, f"?entry={atlas}")
+    page.locator(PATH).first.click()
+    drawn(page)
+    expect(page.locator("aside.panel dl dt")).to_have_count(4)
+    page.click(f"{FIGURE} .fig-more summary")
+    page.locator(f"{FIGURE} tbody a", has_text="/biomed").first.click()
+    drawn(page, f"?entry={wide_grid.uid('/biomed')}")
+    window.look()
+
+
+def test_the_tree_is_walked_with_keys(wide_grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = opened(window)
+    plot, status = page.locator(f"{FIGURE} .fig-plot"), page.locator("#status")
+    plot.focus()
+    page.keyboard.press("ArrowRight")
+    expect(status).to_have_text(re.compile("^SweGrid"))
+    page.keyboard.press("ArrowRight")
+    expect(status).to_have_text(re.compile("^atlas.*60.0"))
+    page.keyboard.press("ArrowDown")
+    expect(status).to_have_text(re.compile("^biomed"))
+    expect(page.locator(f"{FIGURE} .fig-outlines .cursor")).to_have_count(1)
+    page.keyboard.press("Enter")
+    drawn(page, f"?entry={wide_grid.uid('/biomed')}")
+    expect(plot).to_be_focused()
+    page.keyboard.press("Backspace")
+    drawn(page)
+    expect(page.locator(PATH)).to_have_text(["SweGrid"])
+
+
+def test_what_is_drawn_together_leads_to_the_list_of_the_parent(wide_grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = opened(window)
+    with page.expect_navigation(url=re.compile(f"/n/{wide_grid.uid('/biomed')}/")):
+        click_field(page, "32")
+
+
+def test_a_picture_of_a_tree_is_saved_as_svg_and_csv(wide_grid: Grid, visit: Open, tmp_path: Path) -> None:
+    window = visit()
+    window.sign_in()
+    page = opened(window)
+    page.click(f"{FIGURE} header button")
+    with page.expect_download() as waiting:
+        page.click(f"{FIGURE} [data-download='svg']")
+    waiting.value.save_as(tmp_path / "tree.svg")
+    picture = (tmp_path / "tree.svg").read_text(encoding="utf-8")
+    assert "atlas" in picture
+    assert "▼" in picture
+    page.click(f"{FIGURE} header button")
+    with page.expect_download() as waiting:
+        page.click(f"{FIGURE} [data-figure-csv]")
+    waiting.value.save_as(tmp_path / "tree.csv")
+    assert '"/atlas"' in (tmp_path / "tree.csv").read_text(encoding="utf-8")
+
+
+def test_a_bad_query_has_a_way_back(wide_grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"{ICICLE}?kind=pie")
+    expect(page.locator(f"{FIGURE} .fig-state")).to_contain_text("pie")
+    page.locator(f"{FIGURE}[data-state='error'] .fig-state").wait_for()
+    window.look()
+    window.follow(f"{FIGURE} .fig-state a")
+    drawn(page)
