@@ -5,12 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from playwright.sync_api import expect
 
+from apps import clock
+from apps.accounts.actor import COMMAND
+from apps.policies.services import change_settings
 from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
 from tests.browser.conftest import Open, at_widths
-from tests.dashboard.grid import Grid
+from tests.dashboard.grid import SLUG, Grid
 
 USERS = (("atlas", "alice", 20), ("atlas", "bob", 25), ("biomed", "carol", 60), ("cms", "dave", 20))
 
@@ -73,3 +77,18 @@ def test_without_scripts_the_forms_lead_to_the_page_with_their_answers(weeks: Gr
     page.fill("#forecast-share", "5")
     page.click("#forecast-show")
     assert page.input_value("#forecast-share") == "5"
+
+
+@at_widths
+def test_the_factor_ahead_is_drawn_where_one_number_decides(weeks: Grid, visit: Open, width: int) -> None:
+    settings = {"algorithm": {"name": "slurm-depth-oblivious"}}
+    change_settings(policy_slug=SLUG, settings=settings, reason="x", at=clock.now(), actor=COMMAND)
+    weeks.recompute()
+    window = visit(width=width)
+    window.page.set_default_timeout(30_000)
+    window.sign_in("alice")
+    page = window.go("/me/priority/")
+    expect(page.locator("#fig-factor .fig-say")).to_contain_text("28")
+    page.locator("#fig-factor").scroll_into_view_if_needed()
+    page.wait_for_selector("#fig-factor[data-drawn='']")
+    window.look()
