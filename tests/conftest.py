@@ -31,6 +31,7 @@ CHROMIUM_ARGS = (
     "--disable-component-update",
     "--disable-sync",
     "--disable-dev-shm-usage",
+    "--renderer-process-limit=1",  # pages of one context share a process, and with it what is compiled
 )
 REPOSITORY = Path(__file__).resolve().parent.parent
 LONGEST_FIRST = ("faults", "pages", "ring", "acceptance", "browser")
@@ -143,6 +144,20 @@ def browser(chromium_path: str) -> Iterator[Any]:
         launched = playwright.chromium.launch(executable_path=chromium_path, args=args)
         yield launched
         launched.close()
+
+
+@pytest.fixture(scope="session")
+def live_server() -> Iterator[Any]:
+    """pytest-django's, with static files from memory."""
+    from pytest_django.live_server_helper import LiveServer
+
+    from tests.browser.live_files import KeptFilesHandler
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("django.contrib.staticfiles.handlers.StaticFilesHandler", KeptFilesHandler)
+        server = LiveServer("localhost")
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")

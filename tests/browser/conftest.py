@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect
 
 from apps.accounts.models import User
+from tests.browser.contexts import Contexts, Taken
+from tests.browser.live_files import AXE_ADDRESS
 from tests.browser.secrets_seen import SecretsSeen
 from tests.dashboard.grid import PASSWORD, Grid
 from tests.worlds import AT, forget_process
 
-AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
+# From our own address, as the policy of a page wants it; the compiled script is kept. Only rules whose findings count.
+LOAD_AXE = """address => import(address).then(() => {
+  axe._audit.rules = axe._audit.rules.filter((rule) => ["serious", "critical"].includes(rule.impact));
+})"""
 # Says so where a control that has the focus is taken out of the page and nothing else gets it.
 FOCUS_WATCH = """
 let last = null;
@@ -133,7 +137,7 @@ class Visit:
         self.page.wait_for_load_state()
         is_new = not self.page.evaluate("typeof axe === 'object'")
         if is_new:
-            self.page.evaluate(AXE)
+            self.page.evaluate(LOAD_AXE, self.base + AXE_ADDRESS)
         return is_new
 
     def _evaluate_axe(self, arguments: list[Any]) -> list[dict[str, Any]]:
@@ -190,28 +194,32 @@ class Visit:
 Open = Callable[..., Visit]
 
 
+@pytest.fixture(scope="session")
+def contexts(browser: Browser, live_server: Any) -> Contexts:
+    return Contexts(browser, live_server.url, FOCUS_WATCH)
+
+
 @pytest.fixture
 def visit(
-    browser: Browser, live_server: Any, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+    contexts: Contexts, live_server: Any, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
 ) -> Iterator[Open]:
     """`visit(theme=…, width=…, scripts=…)` opens a window; at the end nothing may have been complained about, and no
-    address or log line may show a token."""
+    address or log line may show a token. `is_kept=False` where the test sets the clock of the browser."""
     seen = SecretsSeen()
-    contexts: list[BrowserContext] = []
+    opened: list[Taken] = []
     visits: list[Visit] = []
     is_deep = bool(request.config.getoption("deep"))
     callspec = getattr(request.node, "callspec", None)
     checks_narrow = not is_deep and callspec is not None and callspec.params.get("width") == WIDE
 
-    def open_window(*, theme: str = "light", width: int = 1440, scripts: bool = True) -> Visit:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, java_script_enabled=scripts, reduced_motion="reduce"
-        )
-        context.add_init_script(FOCUS_WATCH)
-        seen.watch(context)
+    def open_window(*, theme: str = "light", width: int = WIDE, scripts: bool = True, is_kept: bool = True) -> Visit:
+        taken = contexts.take(scripts=scripts, is_kept=is_kept)
+        opened.append(taken)
+        context = taken.context
+        context.on("request", seen.note)
         context.add_cookies([{"name": "theme", "value": theme, "url": live_server.url}])
-        contexts.append(context)
         made = Visit(context.new_page(), live_server.url, scripts, is_deep, checks_narrow)
+        made.resize(width)
         made.page.set_default_timeout(PATIENCE_MS)
         made.page.on("console", lambda message: _listen(made, message))
         made.page.on("pageerror", lambda error: made.complaints.append(f"script error: {error}"))
@@ -219,9 +227,10 @@ def visit(
         return made
 
     yield open_window
-    for context in contexts:
-        seen.add_cookies(context)
-        context.close()
+    for taken in opened:
+        seen.add_cookies(taken.context)
+        taken.context.remove_listener("request", seen.note)
+        contexts.give_back(taken)
     assert seen.found_in(record.getMessage() for record in caplog.get_records("call")) == []
     assert [complaint for each in visits for complaint in each.complaints] == []
 

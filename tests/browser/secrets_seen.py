@@ -23,10 +23,7 @@ class SecretsSeen:
     addresses: list[str] = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
 
-    def watch(self, context: BrowserContext) -> None:
-        context.on("request", self._note)
-
-    def _note(self, request: Request) -> None:
+    def note(self, request: Request) -> None:
         self.addresses.append(request.url)
         headers = request.headers
         body = request.post_data_buffer or b""

@@ -218,7 +218,7 @@ def test_downloads_have_exactly_what_is_shown(made: HandMade, visit: Open, tmp_p
 def test_a_recompute_appears_by_itself_and_zoom_and_picks_stay(
     made: HandMade, grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    window = visit()
+    window = visit(is_kept=False)
     window.sign_in()
     page = window.page
     asked: list[str] = []

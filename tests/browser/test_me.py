@@ -95,7 +95,7 @@ def test_somebody_without_a_place_has_a_page_that_says_what_to_do(grid: Grid, vi
 def test_a_recompute_appears_by_itself_on_top_and_in_the_figures(
     grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    window = visit()
+    window = visit(is_kept=False)
     window.sign_in("alice")
     page = window.page
     page.clock.install(time=AT)

@@ -51,7 +51,7 @@ def choose(page: Page, log: Path) -> None:
 
 
 def test_a_dry_run_is_read_confirmed_and_imported_while_the_page_follows(grid: Grid, visit: Open, log: Path) -> None:
-    window = visit()
+    window = visit(is_kept=False)
     window.sign_in("admin")
     window.page.clock.install()
     page = window.go("/usage/sources/")
@@ -164,7 +164,7 @@ def running(done: int) -> Import:
 
 
 def test_progress_moves_is_announced_by_quarters_and_keeps_the_focus(grid: Grid, visit: Open, log: Path) -> None:
-    window = visit()
+    window = visit(is_kept=False)
     window.sign_in("admin")
     window.page.clock.install()
     page = window.go("/usage/import/")
