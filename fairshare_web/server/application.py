@@ -76,7 +76,7 @@ class Application:
         limit = limit_of(environ["PATH_INFO"])
         if declared is not None and declared > limit:
             raise too_long(limit)
-        reader = BodyReader(receive, limit)
+        reader = BodyReader(receive, limit, declared)
         if declared is None:
             await reader.read(until=UNSEEN_BYTES)
         if (declared or 0) > UNSEEN_BYTES or (declared is None and not reader.is_complete):

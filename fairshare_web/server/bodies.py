@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import io
 import tempfile
+import weakref
 from collections.abc import Awaitable, Callable
-from typing import IO, Any
+from typing import IO, Any, ClassVar
+from weakref import WeakKeyDictionary
 
 from django.conf import settings
 
@@ -19,6 +21,7 @@ GRACE_S = 10.0  # a body of any length has this long, and in addition …
 LEAST_RATE = 8 * 1024  # … one second for so many bytes that have arrived
 UNSEEN_BYTES = 64 * 1024  # a longer body is read only when a view that knows the sender wants it
 IN_MEMORY = 1024**2  # bytes; what is longer lies in a file
+TICK_S = 0.25  # between two looks for bodies that are late
 
 
 class Refused(Exception):
@@ -67,12 +70,53 @@ def too_long(limit: int) -> Refused:
     return Refused(413, "too_large", f"The body is over the limit of {size} for this address.")
 
 
-class BodyReader:
-    """Reads one body; `more` continues where an earlier call stopped."""
+class _Watch:
+    """Cancels reads of one event loop that are late: with one timer, for one per body takes as long as to read it."""
 
-    def __init__(self, receive: Receive, limit: int) -> None:
-        self._receive, self._limit = receive, limit
-        self._begun_s = asyncio.get_running_loop().time()
+    _by_loop: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch]] = WeakKeyDictionary()
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = weakref.ref(loop)  # else it would keep itself from being forgotten
+        self._readers: set[BodyReader] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def of(cls, loop: asyncio.AbstractEventLoop) -> _Watch:
+        found = cls._by_loop.get(loop)
+        if found is None:
+            found = cls._by_loop[loop] = cls(loop)
+        return found
+
+    def add(self, reader: BodyReader) -> None:
+        self._readers.add(reader)
+        if self._timer is None:
+            self._wait()
+
+    def remove(self, reader: BodyReader) -> None:
+        self._readers.discard(reader)
+
+    def _wait(self) -> None:
+        loop = self._loop()
+        self._timer = loop.call_later(TICK_S, self._tick, loop) if loop and self._readers else None
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        for reader in self._readers:  # each waits for its client: a task that runs is not cancelled here
+            reader.cancel_if_late(loop.time())
+        self._wait()
+
+
+class BodyReader:
+    """Reads one body; a second `read` continues where the first stopped.
+
+    declared: its Content-Length, after which the server need not say that nothing follows; None for a chunked body.
+    """
+
+    def __init__(self, receive: Receive, limit: int, declared: int | None = None) -> None:
+        self._receive, self._limit, self._declared = receive, limit, declared
+        loop = asyncio.get_running_loop()
+        self._watch, self._begun_s = _Watch.of(loop), loop.time()
+        self._task: asyncio.Task[Any] | None = None
+        self._is_late = False
         self._waiting: list[bytes] = []
         self._n_waiting = 0
         self._file: IO[bytes] | None = None
@@ -86,28 +130,33 @@ class BodyReader:
             Refused: 413 over the limit, 408 too slow, 503 no room on disk.
             Disconnected: the client went away.
         """
+        self._task = asyncio.current_task()
+        self._watch.add(self)
         try:
-            async with asyncio.timeout_at(self._deadline_s()) as deadline:
-                while not self.is_complete and (until is None or self.n_bytes <= until):
-                    await self._take(await self._receive())
-                    if not self.is_complete:
-                        deadline.reschedule(self._deadline_s())
-        except TimeoutError:
+            while not self.is_complete and (until is None or self.n_bytes <= until):
+                await self._take(await self._receive())
+        except BaseException as error:
             self.discard()
-            raise Refused(408, "too_slow", "The body arrived too slowly: send it again, or in parts.") from None
-        except BaseException:
-            self.discard()
+            if isinstance(error, asyncio.CancelledError) and self._is_late and not self._was_cancelled_by_others():
+                raise Refused(408, "too_slow", "The body arrived too slowly: send it again, or in parts.") from None
             raise
+        finally:
+            self._watch.remove(self)
 
-    def _deadline_s(self) -> float:
-        return self._begun_s + GRACE_S + self.n_bytes / LEAST_RATE
+    def cancel_if_late(self, now_s: float) -> None:
+        if now_s >= self._begun_s + GRACE_S + self.n_bytes / LEAST_RATE and not self._is_late and self._task:
+            self._is_late = True
+            self._task.cancel()
+
+    def _was_cancelled_by_others(self) -> bool:
+        return self._task is not None and self._task.uncancel() > 0
 
     async def _take(self, message: Any) -> None:
         if message["type"] == "http.disconnect":
             raise Disconnected
         piece = message.get("body", b"")
-        self.is_complete = not message.get("more_body", False)
         self.n_bytes += len(piece)
+        self.is_complete = not message.get("more_body", False) or self.n_bytes == self._declared
         if self.n_bytes > self._limit:
             raise too_long(self._limit)
         if piece:

@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from functools import lru_cache
 from typing import IO, Any
 
 from django.conf import settings
@@ -23,6 +24,7 @@ STALL_S = 30.0  # a client that takes nothing for so long is disconnected
 IN_MEMORY = 1024**2  # bytes of a stream that wait for the client; what comes then lies in a file
 MOST_WAITING = 512 * 1024**2  # bytes; beyond them the view waits for the client
 PIECE = 128 * 1024
+AT_ONCE = 256 * 1024  # bytes of a response that the server gets in one piece, whoever reads them how slowly
 
 
 class Broken(Exception):
@@ -138,9 +140,14 @@ class Outbox:
 
 def headers_of(response: HttpResponseBase, *, closes: bool = False) -> list[Header]:
     """closes: say that the connection ends after this response."""
-    found = [(name.lower().encode("latin-1"), str(value).encode("latin-1")) for name, value in response.items()]
+    found = [(_header_name(name), value.encode("latin-1")) for name, value in response.items()]
     found += [(b"set-cookie", morsel.OutputString().encode("latin-1")) for morsel in response.cookies.values()]
     return [*found, (b"connection", b"close")] if closes else found
+
+
+@lru_cache(maxsize=256)
+def _header_name(name: str) -> bytes:
+    return name.lower().encode("latin-1")
 
 
 async def send_response(
@@ -163,7 +170,7 @@ async def send_response(
 
 async def _send_content(send: Send, content: bytes) -> None:
     """What is long goes in pieces, so that between them the event loop answers others."""
-    if len(content) > PIECE:
+    if len(content) > AT_ONCE:
         whole = memoryview(content)
         for start in range(0, len(content), PIECE):
             await _send_piece(send, bytes(whole[start : start + PIECE]))

@@ -30,7 +30,7 @@ def pieces(*parts: bytes, ends: bool = True) -> Iterator[Message]:
         yield {"type": "http.request", "body": part, "more_body": not ends or i + 1 < len(parts)}
 
 
-async def read(messages: Iterator[Message], limit: int = LIMIT) -> bytes:
+async def read(messages: Iterator[Message], limit: int = LIMIT, declared: int | None = None) -> bytes:
     """The body that these messages are; a client that has sent them all is silent for ever."""
 
     async def receive() -> Message:
@@ -40,7 +40,7 @@ async def read(messages: Iterator[Message], limit: int = LIMIT) -> bytes:
         assert found is not None
         return found
 
-    reader = BodyReader(receive, limit)
+    reader = BodyReader(receive, limit, declared)
     await reader.read()
     with await reader.finished() as file:
         return file.read()
@@ -50,6 +50,30 @@ def test_a_body_of_any_length_is_read_whole_and_in_order() -> None:
     for n_parts in (1, 3, 40):
         parts = [bytes([i]) * 100_000 for i in range(n_parts)]
         assert asyncio.run(read(pieces(*parts))) == b"".join(parts)
+
+
+def test_a_body_of_known_length_ends_with_its_last_byte() -> None:
+    """Nobody asks the server whether more follows: the answer takes as long as the whole of a short body."""
+    for parts in ([b"abc"], [b"ab", b"c"]):
+        assert asyncio.run(read(pieces(*parts, ends=False), declared=3)) == b"abc"
+
+
+def test_each_of_many_bodies_has_its_own_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One timer looks after all of them."""
+    monkeypatch.setattr(bodies, "GRACE_S", 0.0)
+    monkeypatch.setattr(bodies, "LEAST_RATE", 1e-6)  # a body of which anything has come has for ever
+
+    async def run() -> list[object]:
+        late = [read(pieces(b"", ends=False)) for _ in range(20)]
+        on_time = asyncio.create_task(read(pieces(b"x", ends=False)))
+        found = await asyncio.gather(*late, return_exceptions=True)
+        assert not on_time.done()
+        on_time.cancel()
+        return [*found, *await asyncio.gather(on_time, return_exceptions=True)]
+
+    *late, on_time = asyncio.run(run())
+    assert [getattr(each, "code", each) for each in late] == ["too_slow"] * 20
+    assert isinstance(on_time, asyncio.CancelledError), "who cancels a read by other means is not answered 408"
 
 
 @pytest.mark.parametrize("n_sent", [0, 5_000, 3_000_000])

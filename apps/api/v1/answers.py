@@ -42,7 +42,7 @@ def queries_of_address(request: HttpRequest) -> list[Query]:
 
 
 def queries_of_body(request: HttpRequest) -> list[Query]:
-    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+    if request.META.get("HTTP_CONTENT_ENCODING", "identity").lower() != "identity":
         raise Refusal("Send look-ups plain, not encoded.", code="unsupported_encoding", status=415)
     if request.content_type != "application/json":
         raise Refusal("Send application/json.", code="unsupported_media_type", status=415)
