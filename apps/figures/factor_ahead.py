@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
@@ -40,7 +41,7 @@ def factor_figure(found: Forecast) -> Figure | None:
         layout={
             "margin": axes.margin(44, 96, 8, 24),
             "xaxis": axes.day_axis(timezone.localtime(first.at), timezone.localtime(last.at)),
-            "yaxis": axes.number_axis(0.0, 1.04),
+            "yaxis": _axis([point.factor for point in ahead.points]),
         },
         table=_table(ahead.points),
         size="m",
@@ -49,6 +50,11 @@ def factor_figure(found: Forecast) -> Figure | None:
         caption=_("%(policy)s, %(path)s, revision %(n)s")
         % {"policy": found.policy.name, "path": found.entry_path, "n": found.snapshot.revision},
     )  # fmt: skip
+
+
+def _axis(factors: Sequence[float]) -> dict[str, Any]:
+    """A tenth beyond the values, so that what changes little is seen to change."""
+    return axes.number_axis(max(min(factors) - 0.1, 0.0), min(max(factors) + 0.1, 1.04))
 
 
 def _columns() -> tuple[Column, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -11,32 +12,46 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from apps import clock
+from apps.dashboard.actor import actor_of
 from apps.dashboard.forms.jobs import JobsForm
 from apps.dashboard.htmx import fragment
 from apps.dashboard.job_examples import EXAMPLES, example
 from apps.dashboard.job_reading import read_table
 from apps.engine.jobs import all_job_algorithms
 from apps.errors import DomainError, Invalid, TooLarge
+from apps.policies.selectors import list_policies
+from apps.priorities.sam_case import sam_case
+
+_MOST_POLICIES = 5
 
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def jobs(request: HttpRequest) -> HttpResponse:
-    """The form and, below it, what it gave; `?example=` fills it in with something to look at."""
-    if request.method == "POST":
-        form = JobsForm(request.POST)
-    else:
-        chosen = example(request.GET.get("example", ""))
-        form = JobsForm(chosen.data) if chosen else JobsForm()
+    """The form and, below it, what it gave; `?example=` fills it in with something to look at, `?sam=` with the books
+    of a policy.
+    """
+    form = JobsForm(request.POST) if request.method == "POST" else _filled_in(request)
     found = _result(form) if form.is_bound else {}
     context = {
         **found,
         "form": form,
         "examples": EXAMPLES,
+        "policies": list_policies(actor=actor_of(request))[:_MOST_POLICIES],
         "algorithms": all_job_algorithms().values(),
         "crumbs": [{"label": _("Job priorities")}],
     }
     return render(request, "dashboard/jobs/jobs.html", context, status=_status(found))
+
+
+def _filled_in(request: HttpRequest) -> JobsForm:
+    if policy := request.GET.get("sam", ""):
+        path = request.GET.get("path", "/")
+        case = sam_case(policy_slug=policy, path=path, actor=actor_of(request), at=clock.now())
+        return JobsForm({"text": json.dumps(case, ensure_ascii=False, indent=1)})
+    chosen = example(request.GET.get("example", ""))
+    return JobsForm(chosen.data) if chosen else JobsForm()
 
 
 @never_cache

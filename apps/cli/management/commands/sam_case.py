@@ -1,0 +1,41 @@
+"""`manage.py sam_case --policy P [--path /physics] [--jobs FILE]`: a policy's books as a case for `manage.py jobs`."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from apps import clock
+from apps.accounts.actor import COMMAND
+from apps.cli.commands import OperatorCommand
+from apps.priorities import served
+from apps.priorities.sam_case import sam_case
+
+
+class Command(OperatorCommand):
+    help = "Print shares and usage of the entries below one as a case of SAM's queue, for `manage.py jobs -`."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--policy", required=True)
+        parser.add_argument("--path", default="/", help="the entry whose children are the groups (/)")
+        parser.add_argument("--jobs", default="", help="a file with a JSON list of jobs to put into the case")
+
+    def handle(self, *args: Any, policy: str, path: str, jobs: str, **options: Any) -> None:
+        given = _read_jobs(jobs) if jobs else []
+        served.look()
+        case = sam_case(policy_slug=policy, path=path, actor=COMMAND, at=clock.now(), jobs=given)
+        self.stdout.write(json.dumps(case, ensure_ascii=False, indent=1))
+
+
+def _read_jobs(path: str) -> list[Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{path}: {error}") from error
+    if not isinstance(found, list):
+        raise CommandError(f"{path}: a list of jobs is allowed.")
+    return found

@@ -1,0 +1,78 @@
+"""A case of SAM's queue from a policy: the books that the service keeps anyway, so that a call needs only its jobs.
+
+Groups are the entries below one entry. Their targets are the shares; their usage, as the newest snapshot counts it, is
+the benefit that they have received. A job's benefit is what the policy's metric makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Token
+from apps.engine.jobs.benefits import all_benefits
+from apps.errors import NotAllowed, NotFound
+from apps.policies.selectors import get_policy
+from apps.priorities import served
+from apps.priorities.answers import ServedSnapshot
+from apps.priorities.forecast.past import competitors
+from apps.priorities.metric import weighed
+from apps.priorities.sight import told_in
+
+_SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ)
+
+
+def sam_case(
+    *, policy_slug: str, path: str, actor: Actor, at: datetime, jobs: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """The case, with these jobs.
+
+    Raises:
+        NotFound: no such entry, or none that the actor is told of; or nobody competes below it.
+        NotAllowed: the usage of an entry below isn't told, and books without it would decide otherwise.
+    """
+    scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.POLICIES_READ)
+    policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
+    snapshot = served.newest(policy.slug)
+    told = told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    entry = snapshot.tree.index_of_path(path)
+    if entry is None or not told[entry]:
+        raise NotFound(_("There is no such entry."))
+    groups = _groups(snapshot, entry)
+    if not groups:
+        raise NotFound(_("Nobody competes below this entry."))
+    if not told[list(groups)].all():
+        raise NotAllowed(
+            _("The usage of some entries below isn’t told to you, so their shares can’t be decided by it.")
+        )
+    values = snapshot.values
+    return {
+        "id": f"{policy.slug}{snapshot.index.path(entry)}@{snapshot.snapshot_id}",
+        "algorithm": {"name": "sam", **_benefit(snapshot)},
+        "shares": {name: float(values.target[i]) for i, name in groups.items()},
+        "benefit": {name: float(values.usage[i]) for i, name in groups.items()},
+        "jobs": list(jobs),
+    }
+
+
+def _groups(snapshot: ServedSnapshot, entry: int) -> dict[int, str]:
+    """Who competes below the entry, by the path from there: names, but for members of one with *inherit* shares."""
+    tree = snapshot.tree
+    first = next((child for child in tree.children(entry) if snapshot.values.competes[child]), None)
+    if first is None:
+        return {}
+    above = snapshot.index.path(entry).rstrip("/")
+    return {i: snapshot.index.path(i).removeprefix(f"{above}/") for i in competitors(tree, first)}
+
+
+def _benefit(snapshot: ServedSnapshot) -> dict[str, Any]:
+    """The metric's weights as a benefit function; nothing where a resource has none: then jobs give their benefit."""
+    metric = snapshot.settings.metric
+    names = weighed(metric)
+    if not set(names) <= set(all_benefits()):
+        return {}
+    return {"benefit": {name: metric["weights"][name] for name in names}}

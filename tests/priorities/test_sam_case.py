@@ -1,0 +1,101 @@
+"""A policy's books as a case of SAM's queue: against the snapshot, and decided alike by command, REST and page."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from apps import clock
+from apps.accounts.actor import COMMAND, Actor
+from apps.engine.jobs import solve_job_case
+from apps.errors import NotFound
+from apps.policies.services import change_settings
+from apps.priorities import served
+from apps.priorities.sam_case import sam_case
+from tests.dashboard.grid import SLUG, Grid
+from tests.dashboard.page import read
+
+
+@pytest.fixture
+def grid(open_grid: Grid) -> Grid:
+    served.look()
+    return open_grid
+
+
+def _case(path: str = "/", actor: Actor = COMMAND, **more: Any) -> dict[str, Any]:
+    return sam_case(policy_slug=SLUG, path=path, actor=actor, at=clock.now(), **more)
+
+
+def test_shares_are_targets_and_benefits_are_usage_of_the_newest_snapshot(grid: Grid) -> None:
+    snapshot = served.newest(SLUG)
+    for path in ("/", "/atlas"):
+        case = _case(path)
+        entries = {name: snapshot.tree.index_of_path(f"{path.rstrip('/')}/{name}") or 0 for name in case["shares"]}
+        top = snapshot.tree.index_of_path(path) or 0
+        assert sorted(entries.values()) == list(snapshot.tree.children(top))
+        for name, i in entries.items():
+            assert case["shares"][name] == snapshot.values.target[i]
+            assert case["benefit"][name] == snapshot.values.usage[i]
+        ledger = solve_job_case(case)["ledger"]["groups"]
+        for name, i in entries.items():
+            assert ledger[name]["fraction"] == pytest.approx(float(snapshot.values.actual[i]), rel=1e-12)
+
+
+def test_a_job_of_the_group_that_used_least_of_its_share_goes_to_the_front(grid: Grid) -> None:
+    case = _case("/atlas")
+    ahead = {
+        name: case["shares"][name] - case["benefit"][name] / sum(case["benefit"].values()) for name in case["shares"]
+    }
+    jobs = [{"id": name, "group": name, "cpus": 1, "run_s": 1} for name in ahead]
+    answer = solve_job_case({**case, "jobs": jobs, "booked": "later"})["jobs"]
+    assert {name: each["queue"] for name, each in answer.items()} == {
+        name: "front" if points > 0 else "back" for name, points in ahead.items()
+    }
+    assert set(each["queue"] for each in answer.values()) == {"front", "back"}
+
+
+def test_the_metric_is_the_benefit_function_where_each_resource_has_one(grid: Grid) -> None:
+    assert _case()["algorithm"] == {"name": "sam", "benefit": {"cpu_s": 1.0}}
+    for weights, benefit in (({"cpu_s": 1, "gpu_s": 20}, {"cpu_s": 1.0, "gpu_s": 20.0}), ({"billing": 1}, None)):
+        change_settings(
+            policy_slug=SLUG, settings={"metric": {"weights": weights}}, reason="x", at=clock.now(), actor=COMMAND
+        )
+        grid.recompute()
+        served.look()
+        assert _case()["algorithm"].get("benefit") == benefit
+
+
+def test_command_rest_and_page_give_the_same_case(grid: Grid, client: Client, tmp_path: Path) -> None:
+    jobs = [{"id": "j", "group": "bob", "cpus": 4, "run_s": 3600}]
+    file = tmp_path / "jobs.json"
+    file.write_text(json.dumps(jobs))
+    out = io.StringIO()
+    call_command("sam_case", "--policy", SLUG, "--path", "/atlas", "--jobs", str(file), stdout=out)
+    client.force_login(grid.admin)
+    rest = client.get(f"/api/v1/policies/{SLUG}/sam-case", {"path": "/atlas"}).json()
+    assert rest["jobs"] == []
+    assert json.loads(out.getvalue()) == {**rest, "jobs": jobs}
+    page = read(client.get("/jobs/", {"sam": SLUG, "path": "/atlas"}))
+    assert json.loads(page.one("textarea").text()) == rest
+    assert {row.attributes["data-key"] for row in page.all('[data-testid="ledger"]')} == set(rest["shares"])
+    assert read(client.get("/jobs/")).has(f'a[href="?sam={SLUG}"]')
+
+
+def test_what_is_not_there_or_not_told_is_refused(grid: Grid, client: Client, tmp_path: Path) -> None:
+    for path in ("/nobody", "/atlas/alice"):
+        with pytest.raises(NotFound):
+            _case(path)
+    client.force_login(grid.admin)
+    assert client.get(f"/api/v1/policies/{SLUG}/sam-case", {"path": "/nobody"}).status_code == 404
+    with pytest.raises(CommandError):
+        call_command("sam_case", "--policy", SLUG, "--jobs", str(tmp_path / "none.json"))
+    file = tmp_path / "jobs.json"
+    file.write_text('{"id": 1}')
+    with pytest.raises(CommandError):
+        call_command("sam_case", "--policy", SLUG, "--jobs", str(file))
