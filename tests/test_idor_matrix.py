@@ -1069,7 +1069,7 @@ ROWS = [
         "302 404 200 200 200 200 302 302 302 302 302", word='"alice"', readers="alice pia admin",
         besides="vera 200 dora 200"),
     Row(POLICY + "/icicle/figures/tree", "/api/v1/policies/grid/icicle/figures/tree?entry=/physics",
-        "401 404 200 200 404 200 403 200 404 401 401", word='"bob"', readers="pia admin reader dora",
+        "401 404 200 200 404 200 403 200 404 401 401", word='"alice"', readers="alice pia admin reader",
         besides="vera 200 dora 200"),
     Row(POLICY + "/sam-case", "/api/v1/policies/grid/sam-case?path=/physics",
         "401 404 404 200 404 200 200 200 404 401 401", word="bob", readers="pia admin narrow reader",

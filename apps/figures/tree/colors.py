@@ -21,17 +21,17 @@ _N_LOW = 4  # so many of them are near the surface: their text has the colour fo
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """Tokens of a field and of the text on it. hatched: no demand."""
+    """Tokens of a field, of the text on it and of its edge. is_hatched: no demand."""
 
     fill: str
     ink: str = "$ink"
+    line: str = "$surface"
     is_hatched: bool = False
-    is_unknown: bool = False
 
 
 WHOLE = Paint("$surface-3")
-UNKNOWN = Paint("$surface", "$ink-2", is_unknown=True)
-_NO_DEMAND = Paint("$surface", is_hatched=True)
+UNKNOWN = Paint("$surface", "$ink-2", "$line-strong")
+_NO_DEMAND = Paint("$surface", line="$line", is_hatched=True)
 
 
 def paint_of(row: EntryRow | None, asked: TreeAsked) -> Paint:
@@ -60,7 +60,7 @@ def _share_paint(row: EntryRow, asked: TreeAsked) -> Paint:
 
 
 def legend_of(asked: TreeAsked, paints: list[Paint]) -> list[Swatch]:
-    """The steps, and of what is none of them what the picture has."""
+    """The steps, and of what is none of them what the picture has. paints: of its entries."""
     idle = [Swatch(_NO_DEMAND.fill, _("no demand"), is_hatched=True)] if _NO_DEMAND in paints else []
     unknown = [Swatch(UNKNOWN.fill, _("not known"), is_outlined=True)] if UNKNOWN in paints else []
     if asked.color == "balance":

@@ -19,10 +19,10 @@ from apps.figures.tree.asked import ENTRY, TreeAsked, read_tree_asked, tree_cont
 from apps.figures.tree.colors import Paint, legend_of, paint_of
 from apps.figures.tree.words import (
     field_lines,
+    more_words,
     nothing_words,
     sentence_of,
     short_words,
-    together_words,
     top_name,
     words_of,
 )
@@ -98,7 +98,7 @@ def tree_figure(
         file=f"fairshare_{page.policy_slug}_{asked.kind}_rev{page.revision}",
         caption=_caption(page),
         controls=[_path(page, query), *tree_controls(asked, query)],
-        legend=legend_of(asked, [one.paint for one in fields]),
+        legend=[] if empty else legend_of(asked, [one.paint for one in fields if one.sector.row]),
         reads=False,
         empty=empty,
         extra={"fields": [_field_answer(one) for one in fields], "chosen": str(page.chosen.uid)},
@@ -150,7 +150,7 @@ def _trace(fields: list[_Field], asked: TreeAsked) -> Trace:
         "textfont": {"color": [one.paint.ink for one in fields], "weight": 500},
         "marker": {
             "colors": [one.paint.fill for one in fields],
-            "line": {"color": ["$line-strong" if one.paint.is_unknown else "$surface" for one in fields]},
+            "line": {"color": [one.paint.line for one in fields]},
             "pattern": {"shape": ["/" if one.paint.is_hatched else "" for one in fields], **_HATCH},
         },
         "customdata": ["<br>".join(map(plotly_text, one.said)) for one in fields],
@@ -171,7 +171,7 @@ def plotly_text(text: str) -> str:
 
 
 def _name(sector: Sector) -> str:
-    return together_words(sector.n_together) if sector.row is None else sector.row.name
+    return more_words(sector.n_together) if sector.row is None else sector.row.name
 
 
 def _field_answer(one: _Field) -> dict[str, Any]:

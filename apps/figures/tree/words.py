@@ -97,7 +97,7 @@ def field_lines(sector: Sector, page: IciclePage) -> list[str]:
     part = _("%(share)s of %(whole)s") % {"share": percent(sector.size), "whole": top_name(page)}
     row = sector.row
     if row is None:
-        return [together_words(sector.n_together), part]
+        return [_("%(more)s, together") % {"more": more_words(sector.n_together)}, part]
     members = (
         ngettext("%(n)s member", "%(n)s members", row.n_children) % {"n": count(row.n_children)}
         if row.n_children
@@ -107,8 +107,8 @@ def field_lines(sector: Sector, page: IciclePage) -> list[str]:
     return [one for one in (f"{row.name}: {own}", "" if row == page.top.row else part, members) if one]
 
 
-def together_words(n: int) -> str:
-    return ngettext("%(n)s more", "%(n)s more, together", n) % {"n": count(n)}
+def more_words(n: int) -> str:
+    return ngettext("%(n)s more", "%(n)s more", n) % {"n": count(n)}
 
 
 def top_name(page: IciclePage) -> str:
