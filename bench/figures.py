@@ -11,22 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench.report import BenchLine
-from bench.series import AT, build, build_series, p95, recompute, signed_in, timed
+from bench.series import AT, SLUG, build, build_series, p95, recompute, signed_in, timed
 
 if TYPE_CHECKING:
     from django.test import Client
 
     from apps.policies.models import Policy
 
-N_ENTRIES, N_RECORDS = 10_000, 40_000
+N_ENTRIES, N_RECORDS = 10_200, 40_000  # with one division of exactly a hundred groups
 N_PAGES, N_LIVE = 30, 200
 GOAL_PANELS_S, GOAL_FOCUS_S, GOAL_LIVE_S = 0.15, 0.15, 0.002
 
 
 def measure() -> list[BenchLine]:
-    policy, _n_buckets = build(N_ENTRIES, N_RECORDS)
-    build_series(policy, AT)
-    recompute(policy)
+    policy = world()
     client = signed_in()
     panels, size = _figures(client, policy, "panels", {"days": "365"})
     focus, _size = _figures(client, policy, "focus", {"range": "365"})
@@ -42,6 +40,19 @@ def measure() -> list[BenchLine]:
             f"304; {live_cpu_s * 1e3:.1f} ms of this process",
         ),
     ]
+
+
+def world() -> Policy:
+    """Built once, with a year of days and priorities of their end, at which the clock stands from then on."""
+    from apps.policies.models import Policy
+
+    known = Policy.objects.filter(slug=SLUG).first()
+    if known is not None:
+        return known
+    policy, _n_buckets = build(N_ENTRIES, N_RECORDS)
+    build_series(policy, AT)
+    recompute(policy)
+    return policy
 
 
 def _figures(client: Client, policy: Policy, name: str, asked: dict[str, str]) -> tuple[list[float], int]:

@@ -1,0 +1,236 @@
+"""Figures in a real Chromium, from a real web server: the first picture, frames while a page moves, a share dragged.
+
+`of_panels` and `of_focus` count frames while the pictures of forty subgroups are alive: a page that is scrolled along
+them, and the picture of picks beside them that is moved along its days. Panels themselves don't move: each shows all of
+its days. The rate of the same page at rest stands beside, for a machine that is busy with something else.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bench.figures import world
+from bench.report import BenchLine
+from bench.series import AT, p95, signed_in
+from bench.web_server import web_server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+GOAL_PAINTED_S, GOAL_FRAMES, GOAL_DRAG_S = 1.0, 30.0, 0.15
+N_PAGES, N_MOVES, N_PANELS, SECONDS = 20, 40, 40, 3.0
+_BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+_PATIENCE_MS = 60_000
+# From the navigation to the frame after the one in which the first picture took the place of the server's drawing.
+_PAINTED = """
+(() => {
+  const look = () => {
+    if (!document.querySelector(".fig-live.is-shown")) requestAnimationFrame(look);
+    else requestAnimationFrame(() => { document.documentElement.dataset.painted = performance.now(); });
+  };
+  requestAnimationFrame(look);
+})();
+"""
+_COUNT = """(ms) => {
+  window.rate = new Promise((done) => {
+    const began = performance.now();
+    let n = -1;
+    const step = () => {
+      n += 1;
+      const past = performance.now() - began;
+      if (past < ms) requestAnimationFrame(step);
+      else done((n * 1000) / past);
+    };
+    requestAnimationFrame(step);
+  });
+}"""
+# From a move of the pointer to the frame after the one that draws it, and after the one that draws its prediction.
+_FOLLOWED = """
+(() => {
+  window.pictures = [];
+  window.predictions = [];
+  let moved = null;
+  const painted = (then) => requestAnimationFrame(() => requestAnimationFrame(then));
+  addEventListener("pointermove", (event) => {
+    const at = event.timeStamp;
+    moved = at;
+    painted(() => window.pictures.push(performance.now() - at));
+  }, { capture: true });
+  addEventListener("DOMContentLoaded", () => {
+    new MutationObserver(() => {
+      const at = moved;
+      if (at === null) return;
+      painted(() => {
+        window.predictions.push(performance.now() - at);
+        document.documentElement.dataset.predictions = window.predictions.length;
+      });
+    }).observe(document.getElementById("shares"), { attributes: true, attributeFilter: ["data-predicted"] });
+  });
+})();
+"""
+
+
+class _Site(NamedTuple):
+    """What is asked for. groups: pages of groups, each with its figures; division: the one with a hundred panels."""
+
+    session: tuple[str, str]
+    groups: list[str]
+    division: str
+    shares: str
+
+
+def measure() -> Iterator[BenchLine]:
+    browser = next(filter(None, map(shutil.which, [os.environ.get("CHROME_BIN", ""), *_BROWSERS])), None)
+    if browser is None:
+        print("no Chromium here: apt-get install chromium-headless-shell, or set CHROME_BIN", file=sys.stderr)
+        return
+    site = _site()
+    with web_server() as port, _window(browser, port, site) as open_page:
+        yield _first_pictures(open_page, site)
+        yield from _frames(open_page, site)
+        yield from _drags(open_page, site)
+
+
+def _site() -> _Site:
+    from django.conf import settings
+
+    from apps.accounts.actor import Actor
+    from apps.accounts.models import User
+    from apps.policies.drafts import open_draft
+    from apps.policies.trees import load_tree
+
+    policy = world()
+    client = signed_in()
+    actor = Actor(user=User.objects.get(username="series"), via="page")
+    draft = open_draft(policy_slug=policy.slug, reason="bench", at=AT, actor=actor)
+    tree = load_tree(policy)
+
+    def convergence(at: int) -> str:
+        return f"/policy/{policy.slug}/n/{tree.uuid(at)}/{tree.name[at]}/convergence/"
+
+    division = int(np.flatnonzero(tree.n_children == 100)[0])
+    groups = np.flatnonzero(tree.n_children == 99)
+    name = settings.SESSION_COOKIE_NAME
+    return _Site(
+        session=(name, client.cookies[name].value),
+        groups=[convergence(int(groups[number * 7907 % len(groups)])) for number in range(N_PAGES + 3)],
+        division=f"{convergence(division)}?days=365",
+        shares=f"/changes/{draft.pk}/edit/shares/?group={tree.uuid(division)}",
+    )
+
+
+Open = Callable[[str], "Page"]  # what is measured, as a script that runs before those of the page
+
+
+@contextmanager
+def _window(browser: str, port: int, site: _Site) -> Iterator[Open]:
+    """Opens tabs of one signed-in window, so that they share what the browser keeps."""
+    from playwright.sync_api import sync_playwright
+
+    base = f"http://127.0.0.1:{port}"
+    args = ["--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=browser, args=args)
+        context = running.new_context(base_url=base, viewport={"width": 1440, "height": 900})
+        context.set_default_timeout(_PATIENCE_MS)
+        name, value = site.session
+        context.add_cookies([{"name": name, "value": value, "url": base}])
+
+        def open_page(script: str) -> Page:
+            page = context.new_page()
+            page.add_init_script(script)
+            return page
+
+        yield open_page
+        running.close()
+
+
+def _first_pictures(open_page: Open, site: _Site) -> BenchLine:
+    page, took = open_page(_PAINTED), []
+    for address in site.groups:
+        page.goto(address, wait_until="commit")
+        painted = page.wait_for_selector("html[data-painted]", state="attached")
+        assert painted is not None
+        took.append(float(painted.get_attribute("data-painted") or "nan") / 1e3)
+    page.close()
+    took = took[3:]  # the browser keeps the code of scripts that it has run a few times
+    detail = f"{p95(took) * 1e3:.0f} ms, median {statistics.median(took) * 1e3:.0f} ms of {len(took)} pages"
+    name = "first figure painted after navigation, 95th percentile / 1 s"
+    return BenchLine(name, p95(took) / GOAL_PAINTED_S, 1.0, detail)
+
+
+def _frames(open_page: Open, site: _Site) -> Iterator[BenchLine]:
+    page = open_page("")
+    page.goto(site.division)
+    alive = page.locator(".panel-plot.is-live")
+    while alive.count() < N_PANELS:
+        page.mouse.move(720, 450)
+        page.mouse.wheel(0, 300)
+        page.wait_for_timeout(50)
+    page.wait_for_load_state("networkidle")
+    at_rest = _rate(page, lambda _turn: page.wait_for_timeout(100))
+    down = _rate(page, lambda turn: page.mouse.wheel(0, 120 if turn // 8 % 2 else -120))
+    yield _frame_line(f"frames while {N_PANELS} panels are scrolled", down, at_rest)
+    plot = page.locator("#fig-focus .fig-plot")
+    plot.scroll_into_view_if_needed()
+    page.wait_for_selector("#fig-focus .fig-live.is-shown")
+    plot.evaluate("plot => plot.focus({ preventScroll: true })")
+    box = plot.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 3)
+    page.keyboard.down("Shift")
+    moved = _rate(page, lambda turn: page.mouse.wheel(0, 100 if turn // 8 % 2 else -100))
+    page.keyboard.up("Shift")
+    yield _frame_line(f"frames while a picture beside {alive.count()} panels is moved", moved, at_rest)
+    page.close()
+
+
+def _rate(page: Page, act: Callable[[int], None]) -> float:
+    """Frames a second while something is done again and again."""
+    from time import monotonic
+
+    page.evaluate(_COUNT, SECONDS * 1e3)
+    until, turn = monotonic() + SECONDS, 0
+    while monotonic() < until:
+        act(turn)
+        turn += 1
+    return float(page.evaluate("window.rate"))
+
+
+def _frame_line(name: str, rate: float, at_rest: float) -> BenchLine:
+    detail = f"{rate:.0f} a second, {at_rest:.0f} at rest"
+    return BenchLine(f"30 a second / {name}", GOAL_FRAMES / max(rate, 1e-9), 1.0, detail)
+
+
+def _drags(open_page: Open, site: _Site) -> Iterator[BenchLine]:
+    page = open_page(_FOLLOWED)
+    page.goto(site.shares)
+    page.wait_for_selector("#shares[data-predicted]:not([data-asking])")
+    grip = page.locator("#stage .pull-grip[role=slider] .line").first
+    box = grip.bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for number in range(1, N_MOVES + 1):
+        page.mouse.move(x + 12 * (number % 20 + 1), y)
+        page.wait_for_selector(f"html[data-predictions='{number}']", state="attached")
+    n_siblings = page.locator("#members tr[data-uid]").count()
+    assert n_siblings == 100, f"{n_siblings} siblings"
+    pictures, predictions = (
+        [ms / 1e3 for ms in page.evaluate(f"window.{name}")] for name in ("pictures", "predictions")
+    )
+    page.keyboard.press("Escape")
+    page.mouse.up()
+    page.close()
+    for name, took in (("its picture", pictures[2:]), ("the prediction of 100 siblings", predictions[2:])):
+        detail = f"{p95(took) * 1e3:.0f} ms, median {statistics.median(took) * 1e3:.0f} ms of {len(took)} moves"
+        yield BenchLine(f"a dragged share to {name}, 95th percentile / 150 ms", p95(took) / GOAL_DRAG_S, 1.0, detail)
