@@ -7,7 +7,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(os.environ["FAIRSHARE_VAR"], ignore_errors=True)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """No garbage is looked for among modules and tests that stay until the process ends."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Exclude imported modules from garbage collection: they stay until the process ends."""
     gc.collect()
@@ -110,20 +121,24 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks by folder; what takes longest first, so that no worker ends long before the other (`--dist worksteal`)."""
     if not config.getoption("deep"):
-        left_out = [item for item in items if item.get_closest_marker("deep")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        left_out = {item for item in items if item.get_closest_marker("deep")}
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
-        for folder in ("browser", "faults", "pages"):
-            if folder in item.path.relative_to(REPOSITORY).parts:
-                item.add_marker(getattr(pytest.mark, folder))
+        for folder in _folders(item.path) & {"browser", "faults", "pages"}:
+            item.add_marker(getattr(pytest.mark, folder))
     if not config.pluginmanager.hasplugin("randomly"):
         items.sort(key=_turn)
 
 
 def _turn(item: pytest.Item) -> int:
-    parts = item.path.relative_to(REPOSITORY / "tests").parts
-    return next((n for n, name in enumerate(LONGEST_FIRST) if name in parts), len(LONGEST_FIRST))
+    folders = _folders(item.path)
+    return next((n for n, name in enumerate(LONGEST_FIRST) if name in folders), len(LONGEST_FIRST))
+
+
+@cache
+def _folders(path: Path) -> frozenset[str]:
+    return frozenset(path.relative_to(REPOSITORY / "tests").parts)
 
 
 @pytest.fixture(autouse=True)
