@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -13,6 +12,7 @@ from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, S
 from apps.policies.account_moves import refuse_account_moves
 from apps.policies.authority import ActorGuard
 from apps.policies.columns import TreeColumns
+from apps.policies.conflict_sight import require_names, shown_conflicts
 from apps.policies.conflicts import EditConflict, FieldConflict, conflicts
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.names import clean_text
@@ -160,14 +160,18 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
         refuse_account_moves(outcome, policy=policy, actor=actor, at=at)
         return outcome
     head_settings = settings_of(policy, policy.head_number)
+
+    def work() -> Outcome:
+        return work_out(head, change_set.operations, settings=head_settings, guard=guard, archived=archived)
+
     if change_set.base_number != policy.head_number:
         found = conflicts_with_head(change_set, policy)
         if found:
-            raise EditConflict(
-                shown_conflicts(found, policy, head, actor, at), base_number=change_set.base_number,
-                head_number=policy.head_number,
-            )  # fmt: skip
-    outcome = work_out(head, change_set.operations, settings=head_settings, guard=guard, archived=archived)
+            base = load_tree(policy, change_set.base_number)
+            shown = shown_conflicts(found, policy=policy, base=base, head=head, actor=actor, at=at)
+            require_names(found, shown, work)
+            raise EditConflict(shown, base_number=change_set.base_number, head_number=policy.head_number)
+    outcome = work()
     refuse_account_moves(outcome, policy=policy, actor=actor, at=at)
     return outcome
 
@@ -193,17 +197,3 @@ def conflicts_with_head(change_set: ChangeSet, policy: Policy) -> list[FieldConf
         head_settings=settings_of(policy, policy.head_number), archived=lambda uid: load_archived(policy, uid),
         archived_at_base=lambda uid: load_archived(policy, uid, change_set.base_number),
     )  # fmt: skip
-
-
-def shown_conflicts(
-    found: Sequence[FieldConflict], policy: Policy, head: TreeColumns, actor: Actor, at: datetime
-) -> list[FieldConflict]:
-    """Those that the actor may read; where it is none of them, that there is one."""
-    seen = visible_entries(policy=policy, tree=head, actor=actor, at=at)
-    shown = [conflict for conflict in found if conflict.entry is None or _sees(seen.mask, head, conflict.entry)]
-    return shown or [FieldConflict(None, "an entry outside your view", "entry", None, None, None, can_keep=False)]
-
-
-def _sees(mask: Any, tree: TreeColumns, uid: Any) -> bool:
-    i = tree.index_of_uid(uid)
-    return i is None or bool(mask[i])

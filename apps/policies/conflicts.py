@@ -22,7 +22,7 @@ class FieldConflict:
     """One field that both sides changed; `entry` None is the policy's settings.
 
     operation: the one that can't follow the head, where it isn't a field that stands against it. can_keep: whether
-    mine can be put over theirs at all.
+    mine can be put over theirs at all. beside: the other entry that it may name, the parent that a name is for.
     """
 
     entry: UUID | None
@@ -33,6 +33,7 @@ class FieldConflict:
     theirs: Any
     operation: int | None = None
     can_keep: bool = True
+    beside: UUID | None = None
 
     @property
     def key(self) -> str:
@@ -42,7 +43,7 @@ class FieldConflict:
     def to_json(self) -> dict[str, Any]:
         """As the REST contract has it."""
         told = asdict(self)
-        del told["operation"], told["can_keep"]
+        del told["operation"], told["can_keep"], told["beside"]
         return {**told, "entry": str(self.entry) if self.entry else None}
 
 
@@ -171,7 +172,12 @@ def shape_conflict(base: TreeColumns, head: TreeColumns, mine: Outcome, error: D
     j = None if uid is None else head.index_of_uid(uid)
     theirs = _ARCHIVED if uid is not None and i is not None and j is None else error.message
     wanted = operation.get("name") or operation.get("parent")
-    return FieldConflict(uid, path, field, before, wanted, theirs, operation=index, can_keep=False)
+    beside = UUID(operation["parent"]) if operation.get("parent") else _parent_of(head, j) or _parent_of(base, i)
+    return FieldConflict(uid, path, field, before, wanted, theirs, operation=index, can_keep=False, beside=beside)
+
+
+def _parent_of(tree: TreeColumns, i: int | None) -> UUID | None:
+    return None if i is None or i == 0 else tree.uuid(int(tree.parent[i]))
 
 
 def _value(node: Node, field: str) -> Any:

@@ -15,8 +15,9 @@ from django.db import transaction
 from apps.accounts.actor import Actor
 from apps.errors import Conflict, Invalid, NotAllowed
 from apps.policies.adjusting import Adjusted, Revoked
-from apps.policies.change_sets import clean_reason, settings_of, shown_conflicts
+from apps.policies.change_sets import clean_reason, settings_of
 from apps.policies.columns import Mask, Node, TreeColumns
+from apps.policies.conflict_sight import shown_conflicts
 from apps.policies.conflicts import EditConflict, conflicts
 from apps.policies.difference import changed_entries, difference
 from apps.policies.editing import Archived
@@ -128,7 +129,7 @@ def _on_head(way: _Way, actor: Actor, at: datetime) -> tuple[TreeColumns, Policy
         archived=archived, archived_at_base=_archived_between(way.tree, base), limited=False,
     )  # fmt: skip
     if found:
-        shown = shown_conflicts(found, policy, head, actor, at)
+        shown = shown_conflicts(found, policy=policy, base=base, head=head, actor=actor, at=at)
         raise EditConflict(shown, base_number=way.start, head_number=policy.head_number)
     outcome = work_out(head, way.operations, settings=head_settings, archived=archived, limited=False)
     return outcome.tree, outcome.settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 
 from django.db import transaction
 
@@ -20,11 +21,11 @@ from apps.policies.change_sets import (
     merged_outcome,
     require_reason,
     settings_of,
-    shown_conflicts,
 )
+from apps.policies.conflict_sight import require_names, shown_conflicts
 from apps.policies.conflicts import EditConflict, FieldConflict
 from apps.policies.models import Approval, ChangeSet, Comment, Policy, Revision
-from apps.policies.operations import work_out
+from apps.policies.operations import Outcome, work_out
 from apps.policies.publishing import lock_policy
 from apps.policies.rebasing import Side, Sides, settle
 from apps.policies.selectors import get_change_set
@@ -159,16 +160,21 @@ def rebase_change_set(
             raise Conflict("It replaces the whole tree it was made on: import the file again.", code="stale_document")
         policy = Policy.objects.get(pk=change_set.policy_id)
         head, settings = load_tree(policy), settings_of(policy, policy.head_number)
-        settled = settle(_sides(change_set, policy), change_set.operations, choices or {})
+        sides = _sides(change_set, policy)
+        settled = settle(sides, change_set.operations, choices or {})
+        guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, only_see=True)
+
+        def work() -> Outcome:
+            kept, archived = settled.operations, partial(load_archived, policy)
+            return work_out(head, kept, settings=settings, guard=guard, archived=archived)
+
         if settled.open:
-            shown = shown_conflicts(settled.open, policy, head, actor, at)
+            shown = shown_conflicts(settled.open, policy=policy, base=sides.base, head=head, actor=actor, at=at)
+            require_names(settled.open, shown, work)
             raise EditConflict(shown, base_number=change_set.base_number, head_number=policy.head_number)
         if not settled.kept:
             raise Invalid("Nothing of it is left: withdraw it.", code="nothing_to_change")
-        guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, only_see=True)
-        outcome = work_out(
-            head, settled.operations, settings=settings, guard=guard, archived=lambda uid: load_archived(policy, uid)
-        )
+        outcome = work()
         if outcome.is_empty and outcome.settings == settings:
             raise Invalid("Nothing would change: everything asked for is in force already.", code="nothing_to_change")
         places = {old: new for new, (old, _) in enumerate(settled.kept)}
@@ -187,7 +193,8 @@ def open_conflicts(change_set: ChangeSet, *, at: datetime, actor: Actor) -> list
     if is_document(change_set) or change_set.base_number == policy.head_number:
         return []
     found = conflicts_with_head(change_set, policy)
-    return shown_conflicts(found, policy, load_tree(policy), actor, at) if found else []
+    base, head = load_tree(policy, change_set.base_number), load_tree(policy)
+    return shown_conflicts(found, policy=policy, base=base, head=head, actor=actor, at=at) if found else []
 
 
 def _sides(change_set: ChangeSet, policy: Policy) -> Sides:

@@ -13,9 +13,13 @@ from apps.accounts.actor import Actor
 from apps.errors import DomainError
 from apps.federation.mounting import make_mount
 from apps.policies.at_once import publish_operations
+from apps.policies.conflict_sight import shown_conflicts
+from apps.policies.conflicts import FieldConflict
 from apps.policies.imports import import_policy
-from apps.policies.models import Entry, Policy
-from apps.policies.services import make_change_set
+from apps.policies.models import ChangeSet, Entry, Grant, Policy
+from apps.policies.reviewing import open_conflicts, rebase_change_set
+from apps.policies.roles import VERBS_OF_ROLE
+from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.trees import load_tree
 from tests.security.delegated_world import AT, SLUG, make_world
 
@@ -139,3 +143,92 @@ def test_who_sees_all_below_an_entry_is_told_that_a_name_is_taken(people: dict[s
         {"op": "add", "parent": "/climate/ocean", "name": "waves"},
     ]
     make_change_set(policy_slug=SLUG, operations=below_a_new_one, reason="r", at=AT, actor=people["cleo"])
+
+
+DRAFTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "archived since": (
+        {"op": "set_shares", "entry": "/physics/seasonal", "shares": 3},
+        {"op": "archive", "entry": "/physics/seasonal"},
+    ),
+    "renamed since": (
+        {"op": "rename", "entry": "/physics/seasonal", "name": "yearly"},
+        {"op": "rename", "entry": "/physics/seasonal", "name": "monthly"},
+    ),
+    "filled since": (
+        {"op": "archive", "entry": "/physics/seasonal"},
+        {"op": "add", "parent": "/physics/seasonal", "name": "monthly"},
+    ),
+}
+
+
+def drafted_before_sight_was_lost(people: dict[str, Actor], operation: dict[str, Any]) -> ChangeSet:
+    """By cleo, who had a role at the root then, and has it no more."""
+    policy = Policy.objects.get(slug=SLUG)
+    role = Grant.objects.create(
+        policy=policy, entry_uid=load_tree(policy).uuid(0), user=people["cleo"].user, role="admin",
+        verbs=list(VERBS_OF_ROLE["admin"]), created_at=AT, reason="test",
+    )  # fmt: skip
+    draft = make_change_set(policy_slug=SLUG, operations=[operation], reason="r", at=AT, actor=people["cleo"])
+    role.delete()
+    return draft
+
+
+def follow(draft: ChangeSet, actor: Actor, *, publishes: bool) -> object:
+    way = publish_change_set if publishes else rebase_change_set
+    return way(id=draft.pk, version=draft.version, at=LATER, actor=actor)
+
+
+@pytest.mark.parametrize("publishes", [False, True])
+@pytest.mark.parametrize("since", DRAFTS)
+def test_a_draft_names_nothing_that_its_author_lost_sight_of(
+    people: dict[str, Actor], since: str, publishes: bool
+) -> None:
+    """Neither what it was called nor what it is called now; `admin` reads both."""
+    mine, theirs = DRAFTS[since]
+    draft = drafted_before_sight_was_lost(people, mine)
+    publish_operations(policy_slug=SLUG, operations=[theirs], reason="r", at=AT, actor=people["admin"])
+    said = []
+    for name in ("cleo", "admin"):
+        with pytest.raises(DomainError) as refused:
+            follow(draft, people[name], publishes=publishes)
+        shown = [conflict.to_json() for conflict in open_conflicts(draft, at=LATER, actor=people[name])]
+        said.append(f"{refused.value.message} {refused.value.fields} {shown}")
+    assert not [word for word in ("physics", "seasonal", "monthly", "summer") if word in said[0]], said[0]
+    assert "seasonal" in said[1], "what is hidden from one is there for another"
+
+
+@pytest.mark.parametrize("publishes", [False, True])
+def test_a_draft_learns_no_name_that_was_taken_after_its_author_lost_sight(
+    people: dict[str, Actor], publishes: bool
+) -> None:
+    draft = drafted_before_sight_was_lost(people, {"op": "add", "parent": "/", "name": FREE})
+    answers = []
+    for name in ("other", FREE):  # the head moves on in both cases
+        publish_operations(
+            policy_slug=SLUG, operations=[{"op": "add", "parent": "/", "name": name}], reason="r", at=AT,
+            actor=people["admin"],
+        )  # fmt: skip
+        answers.append(answer(lambda _name: follow(draft, people["cleo"], publishes=publishes), FREE))
+    free, taken = answers
+    assert free == taken
+    assert free[1] == ("not_allowed" if publishes else "partial_view")
+
+
+def test_a_list_of_children_names_those_that_its_reader_sees(people: dict[str, Actor]) -> None:
+    """The root is seen by everybody, and the entries of others below it are not."""
+    policy = Policy.objects.get(slug=SLUG)
+    base = load_tree(policy)
+    publish_operations(
+        policy_slug=SLUG, operations=[{"op": "add", "parent": "/", "name": FREE}], reason="r", at=AT,
+        actor=people["admin"],
+    )  # fmt: skip
+    policy.refresh_from_db()
+    head = load_tree(policy)
+    names = [base.name[i] for i in base.children(0)]
+    found = FieldConflict(base.uuid(0), "/", "children", names, names, [*names, FREE])
+    lists = {}
+    for name in ("cleo", "admin"):
+        (shown,) = shown_conflicts([found], policy=policy, base=base, head=head, actor=people[name], at=LATER)
+        lists[name] = (shown.base, shown.mine, shown.theirs)
+    assert lists["cleo"] == (["climate"], ["climate"], ["climate"])
+    assert lists["admin"] == (names, names, [*names, FREE])
