@@ -22,7 +22,7 @@ help:
 	@echo "make test-faults  imports of a million records while everything around them dies"
 	@echo "make test-federation  a grid of nine real instances, for a simulated day without faults and with them"
 	@echo "make bench   the measured ratios make bench-large   those that take long"
-	@echo "make mutants share of 200 seeded mistakes that the suite notices; make planted: of twenty chosen ones"
+	@echo "make mutants share of 200 seeded mistakes that the suite notices; make planted: of twenty-one chosen ones"
 	@echo "make image   build the container image and try it"
 	@echo "make setup   install into $(VENV)"
 

@@ -1,4 +1,4 @@
-"""Twenty mistakes of the kind people make, each of which `make test` must notice: `make planted`."""
+"""Twenty-one mistakes of the kind people make, each of which `make test` must notice: `make planted`."""
 
 from __future__ import annotations
 
@@ -185,5 +185,15 @@ PLANTED = (
         old="datetime.combine(day, time(), tzinfo=zone)",
         new="datetime.combine(day, time(), tzinfo=UTC)",
         tests=("tests/policies/test_core_hours.py",),
+    ),
+    Planted(
+        name="rule of a part takes accounts of others",
+        path="apps/priorities/mapping.py",
+        old="return self.is_free(decided) or _is_below(self.tree, decided[0].entry, reach)",
+        new="return True",
+        tests=(
+            "tests/security/test_account_moves.py",
+            "tests/security/test_delegates.py",
+        ),
     ),
 )
