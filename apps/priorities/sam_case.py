@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.engine.jobs.benefits import all_benefits
-from apps.errors import NotAllowed, NotFound
+from apps.errors import NotFound
 from apps.policies.selectors import get_policy
 from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot
@@ -32,23 +32,17 @@ def sam_case(
     """The case, with these jobs.
 
     Raises:
-        NotFound: no such entry, or none that the actor is told of; or nobody competes below it.
-        NotAllowed: the usage of an entry below isn't told, and books without it would decide otherwise.
+        NotFound: no such entry, nobody competes below it, or the usage of somebody there isn't told to the actor: books
+            without it would decide otherwise.
     """
     scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.POLICIES_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot = served.newest(policy.slug)
     told = told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     entry = snapshot.tree.index_of_path(path)
-    if entry is None or not told[entry]:
-        raise NotFound(_("There is no such entry."))
-    groups = _groups(snapshot, entry)
-    if not groups:
-        raise NotFound(_("Nobody competes below this entry."))
-    if not told[list(groups)].all():
-        raise NotAllowed(
-            _("The usage of some entries below isn’t told to you, so their shares can’t be decided by it.")
-        )
+    groups = {} if entry is None else _groups(snapshot, entry)
+    if entry is None or not groups or not told[[entry, *groups]].all():
+        raise NotFound(_("There is no such entry with entries below whose usage is all shown to you."))
     values = snapshot.values
     return {
         "id": f"{policy.slug}{snapshot.index.path(entry)}@{snapshot.snapshot_id}",

@@ -223,7 +223,7 @@ def test_tree_panel_entry_pages_and_rest_say_which_entry_compares_by_which_usage
     atlas, bob = grid.uid("/atlas"), grid.uid("/atlas/bob")
     tree = f"/policy/{SLUG}/"
     assert not read(admin.get(tree)).has('[data-testid="scope-badge"]')
-    scopes = [
+    scopes: list[dict[str, Any]] = [
         {"op": "set_scope", "entry": str(atlas), "scope": "global", "sources": ["cluster-a"]},
         {"op": "set_scope", "entry": str(grid.uid("/cms")), "scope": "global"},
         {"op": "set_scope", "entry": str(bob), "scope": "global"},
