@@ -40,6 +40,7 @@ class FigureSerializer(serializers.Serializer[Any]):
     moment_url = serializers.CharField(allow_blank=True)
     controls = serializers.ListField(child=serializers.DictField())
     legend = serializers.ListField(child=serializers.DictField(), help_text="Colours in words")
+    series = serializers.ListField(child=serializers.DictField(), help_text="Names of the lines, for narrow windows")
     labels = serializers.ListField(child=serializers.DictField())
     marks = serializers.ListField(child=serializers.DictField())
     table = FigureTableSerializer()

@@ -20,6 +20,7 @@ def answer_of(figure: Figure) -> dict[str, Any]:
         "reads": figure.reads, "empty": figure.empty, "moment_url": figure.moment_url,
         "controls": [asdict(control) for control in figure.controls],
         "legend": [asdict(swatch) for swatch in figure.legend],
+        "series": [asdict(swatch) for swatch in figure.series],
         "labels": [asdict(label) for label in figure.labels],
         "marks": [asdict(mark) for mark in figure.marks],
         "data": _without_nan(list(figure.traces)), "layout": _without_nan(figure.layout),

@@ -112,3 +112,10 @@ class Figure:
     reads: bool = True
     empty: str = ""
     extra: dict[str, Any] = field(default_factory=dict)  # what a module of one figure alone needs
+
+    @property
+    def series(self) -> list[Swatch]:
+        """The labels at the ends of lines as a list, for narrow windows; chips name the series themselves."""
+        if any(control.kind == "chips" for control in self.controls):
+            return []
+        return [Swatch(one.swatch, one.text.replace("<br>", ", ")) for one in self.labels if one.swatch]

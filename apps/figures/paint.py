@@ -240,7 +240,8 @@ def _x_texts(axis: dict[str, Any], x: Place) -> Iterator[SafeString]:
     for value, text in _x_ticks(axis):
         at = x(value)
         if at is not None and 0 <= at <= 1:
-            yield element("text", text, x=f"{at:.2%}", y="100%", dy="16", text_anchor="middle")
+            for row, line in enumerate(text.split("<br>")):
+                yield element("text", line, x=f"{at:.2%}", y="100%", dy=f"{16 + row * 14}", text_anchor="middle")
 
 
 def _x_ticks(axis: dict[str, Any]) -> list[tuple[Any, str]]:
@@ -250,7 +251,8 @@ def _x_ticks(axis: dict[str, Any]) -> list[tuple[Any, str]]:
         return []
     low, high = (_number(one) for one in axis["range"])
     days = [datetime.fromtimestamp(low + (high - low) * n / _DAY_TICKS, UTC) for n in range(_DAY_TICKS)]
-    return [(day.strftime("%Y-%m-%d"), formats.date_format(day, "j M")) for day in days]
+    known = dict.fromkeys((day.strftime("%Y-%m-%d"), formats.date_format(day, "j M")) for day in days)
+    return list(known)
 
 
 def _end_labels(figure: Figure, y: Place) -> Iterator[SafeString]:

@@ -79,6 +79,8 @@ def rank_figure(
     end = float(_value(last, is_rank) or 0.0)
     label = _("rank %(n)s") % {"n": count(int(end))} if is_rank else factor_words(end)
     first_at, last_at = (timezone.localtime(one.as_of) for one in (found.days[0], found.days[-1]))
+    if last_at - first_at < timedelta(hours=1):
+        first_at -= timedelta(hours=1)  # a single point stands clear of the axis
     return Figure(
         name="rank",
         title=title,

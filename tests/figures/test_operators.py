@@ -50,6 +50,15 @@ def test_a_figure_is_one_that_plotly_draws_and_the_server_too(open_grid: Grid, n
     assert all(len(row) == len(found.table.csv_header) for row in found.table.raw)
 
 
+def test_lines_without_chips_are_named_in_a_narrow_window_and_regions_take_two_lines(open_grid: Grid) -> None:
+    leaves = figure("leaf-jobs")
+    assert [(one.color, one.text) for one in leaves.series] == [(one.swatch, one.text) for one in leaves.labels]
+    assert len(leaves.series) == 2
+    regions = figure("bits")
+    assert [text.count("<br>") for text in regions.layout["xaxis"]["ticktext"]] == [1, 1, 1, 0]
+    assert "&lt;br" not in first_drawing(regions)
+
+
 @pytest.mark.parametrize("name", ["resolution", "leaf-jobs"])
 def test_without_usage_the_place_of_the_picture_says_why_it_is_empty(unused_grid: Grid, name: str) -> None:
     found = figure(name)

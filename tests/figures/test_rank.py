@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -128,6 +129,16 @@ def test_the_figure_is_one_that_plotly_draws(query: str, ranks: tuple[int | None
     figure = made(*ranks, query=query)
     check_schema(figure)
     assert "circle" in first_drawing(figure)
+
+
+@pytest.mark.parametrize(("n_days", "form"), [(1, "%H:%M"), (30, "%-d %b")])
+def test_no_date_stands_twice_below_the_picture(n_days: int, form: str) -> None:
+    found = made(*range(1, n_days + 1))
+    assert found.layout["xaxis"]["tickformat"] == form
+    first = found.layout["xaxis"]["range"][0]
+    assert n_days > 1 or first < found.traces[0]["x"][0], "a single point stands clear of the axis"
+    dates = re.findall(r">(\d+ [A-Z][a-z]{2})<", first_drawing(found))
+    assert len(dates) == len(set(dates))
 
 
 def test_points_and_table_are_the_numbers_of_the_days_and_a_day_without_rank_is_a_gap() -> None:

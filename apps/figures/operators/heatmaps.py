@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log10, sqrt
 from typing import Any
 
@@ -153,7 +153,9 @@ def bits(shown: Shown) -> Figure:
              "> 20" if row.bits is None else str(row.bits), _bits_words(row))
         for row in shown.of(BitsNeeded)
     ]  # fmt: skip
-    return _heatmap(shown, cells)
+    labels = {cell.column: cell.column.replace(" ", "<br>", 1) for cell in cells}  # two lines, for a narrow window
+    figure = _heatmap(shown, cells, labels=labels)
+    return replace(figure, layout=figure.layout | {"margin": axes.margin(96, 12, 8, 40)} if figure.layout else {})
 
 
 def _bits_words(row: BitsNeeded) -> str:

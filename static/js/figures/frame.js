@@ -80,7 +80,8 @@ export class Frame {
       const [path, query] = this.source.split("?");
       csv.href = query ? `${path}.csv?${query}` : `${path}.csv`;
     }
-    writeLegend(element.querySelector(".fig-legend"), answer.legend);
+    writeLegend(element.querySelector(".fig-legend"), answer.legend, "box");
+    writeLegend(element.querySelector(".fig-series"), answer.series, "sw");
     writeTable(element.querySelector(".fig-table table"), answer.table);
   }
 
@@ -246,10 +247,10 @@ export class Frame {
   }
 }
 
-function writeLegend(list, swatches) {
+function writeLegend(list, swatches, kind) {
   list?.replaceChildren(...swatches.map(({ color, text, is_hatched, is_outlined }) => {
     const item = document.createElement("li"), sample = document.createElement("i");
-    sample.className = ["box", `s-${color.slice(1)}`, is_hatched && "hatched", is_outlined && "outlined"].filter(Boolean).join(" ");
+    sample.className = [kind, `s-${color.slice(1)}`, is_hatched && "hatched", is_outlined && "outlined"].filter(Boolean).join(" ");
     item.append(sample, text);
     return item;
   }));
