@@ -170,12 +170,15 @@ def _first_pictures(open_page: Open, site: _Site) -> BenchLine:
 def _frames(open_page: Open, site: _Site) -> Iterator[BenchLine]:
     page = open_page("")
     page.goto(site.division)
-    alive = page.locator(".panel-plot.is-live")
-    while alive.count() < N_PANELS:
-        page.mouse.move(720, 450)
-        page.mouse.wheel(0, 300)
-        page.wait_for_timeout(50)
-    page.wait_for_load_state("networkidle")
+    panels, alive = page.locator("[data-panel]"), page.locator(".panel-plot.is-live")
+    while panels.count() < 2 * N_PANELS:  # the next twelve come when one gets there
+        page.locator(".more-panels").scroll_into_view_if_needed()
+    for middle in range(0, 2 * N_PANELS, 6):
+        panels.nth(middle).scroll_into_view_if_needed()
+        panels.nth(middle).locator(".panel-plot.is-live").wait_for()
+    panels.nth(N_PANELS).scroll_into_view_if_needed()
+    assert alive.count() == N_PANELS, f"{alive.count()} panels have a picture"
+    page.mouse.move(720, 450)
     at_rest = _rate(page, lambda _turn: page.wait_for_timeout(100))
     down = _rate(page, lambda turn: page.mouse.wheel(0, 120 if turn // 8 % 2 else -120))
     yield _frame_line(f"frames while {N_PANELS} panels are scrolled", down, at_rest)
@@ -214,14 +217,14 @@ def _drags(open_page: Open, site: _Site) -> Iterator[BenchLine]:
     page = open_page(_FOLLOWED)
     page.goto(site.shares)
     page.wait_for_selector("#shares[data-predicted]:not([data-asking])")
-    grip = page.locator("#stage .pull-grip[role=slider] .line").first
+    grip = page.locator(":is(#stage, #zoom) .pull-grip[role=slider] .line").first
     box = grip.bounding_box()
     assert box is not None
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)
     page.mouse.down()
     for number in range(1, N_MOVES + 1):
-        page.mouse.move(x + 12 * (number % 20 + 1), y)
+        page.mouse.move(x + 30 * (number % 5 + 1), y)  # by a share at least
         page.wait_for_selector(f"html[data-predictions='{number}']", state="attached")
     n_siblings = page.locator("#members tr[data-uid]").count()
     assert n_siblings == 100, f"{n_siblings} siblings"

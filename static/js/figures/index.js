@@ -1,4 +1,5 @@
 // All figures of a page: drawn when they come near the window, drawn again when state, theme, width or numbers change.
+import { plotly } from "./bundle.js";
 import { Frame } from "./frame.js";
 import "./kept.js";
 import { Panels } from "./panels.js";
@@ -16,7 +17,10 @@ const near = new IntersectionObserver((entries) => {
     if (!entry.isIntersecting) continue;
     near.unobserve(entry.target);
     const frame = frames.get(entry.target);
-    if (frame) { begun.add(frame); frame.load({ quiet: true }); }
+    if (!frame) continue;
+    plotly().catch(() => {});  // on its way while the numbers come; who draws sees whether it came
+    begun.add(frame);
+    frame.load({ quiet: true });
   }
 }, { rootMargin: AHEAD });
 
