@@ -182,17 +182,24 @@ def _based_bars(trace: Trace, x: Place, y: Place) -> Iterator[SafeString]:
 
 
 def _cells(trace: Trace, x: Place, y: Place) -> Iterator[SafeString]:
+    """A path a colour: a heat map has thousands of cells."""
     colors = [color for _, color in trace["colorscale"][::2]]
     columns = [x(at) for at in trace["x"]]
     known = [one for one in columns if one is not None]
     width = min((b - a for a, b in pairwise(known)), default=1.0)
     height = 0.92 / max(len(trace["y"]), 1)
+    lefts = [None if one is None else f"M{(one - width / 2) * WHOLE:.1f} " for one in columns]
+    wide = width * 0.94 * WHOLE
+    drawn: list[list[str]] = [[] for _ in colors]
     for name, cells in zip(trace["y"], trace["z"], strict=True):
-        middle = y(name) or 0.0
-        for where, step in zip(columns, cells, strict=True):
-            if where is not None and step is not None:
-                paint = ink(colors[min(int(step), len(colors) - 1)], "fill")
-                yield _box(paint, where - width / 2, 1 - middle - height / 2, width * 0.94, height)
+        top = (1 - (y(name) or 0.0) - height / 2) * WHOLE
+        rest = f"{top:.1f}h{wide:.1f}v{height * WHOLE:.1f}h{-wide:.1f}z"
+        for left, step in zip(lefts, cells, strict=True):
+            if left is not None and step is not None:
+                drawn[min(int(step), len(colors) - 1)].append(left + rest)
+    for color, boxes in zip(colors, drawn, strict=True):
+        if boxes:
+            yield element("path", d="".join(boxes), **ink(color, "fill"))
 
 
 def _box(paint: dict[str, str], left: float, top: float, width: float, height: float) -> SafeString:

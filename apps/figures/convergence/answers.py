@@ -11,6 +11,7 @@ from uuid import UUID
 from django.http import QueryDict
 
 from apps.accounts.actor import Actor
+from apps.accounts.request_cache import once_per_request
 from apps.errors import NotFound
 from apps.figures.convergence.asked import (
     TODAY,
@@ -88,7 +89,17 @@ def _picked(asked: FocusAsked, asker: Asker, picks: tuple[str, ...]) -> Picked:
 
 
 def read_convergence(query: QueryDict, asker: Asker, *, itself: bool = False) -> Convergence:
-    """The children of the entry, or it alone, over the period of the page, up to the newest snapshot."""
+    """The children of the entry, or it alone, over the period of the page, up to the newest snapshot.
+
+    A page draws several figures of the same numbers: they are read once.
+    """
+    user = asker.actor.user
+    who = (None if user is None else user.pk, asker.actor.token, asker.scope)
+    key = ("convergence", asker.policy_slug, asker.uid, itself, query.urlencode(), *who)
+    return once_per_request(key, lambda: _read(query, asker, itself=itself))
+
+
+def _read(query: QueryDict, asker: Asker, *, itself: bool) -> Convergence:
     state = get_series_state(policy_slug=asker.policy_slug, actor=asker.actor, scope=asker.scope)
     by_hour = is_by_hour(query, state)
     period, _preset = read_period_asked(query, state, today_of(asker.now))
