@@ -12,16 +12,12 @@ from django.test import Client
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect
 
 from apps.accounts.models import User
+from tests.browser.axe import IMPACTS, load_axe, run_axe
 from tests.browser.contexts import Contexts, Taken
-from tests.browser.live_files import AXE_ADDRESS
 from tests.browser.secrets_seen import SecretsSeen
 from tests.dashboard.grid import PASSWORD, Grid
 from tests.worlds import AT, forget_process
 
-# From our own address, as the policy of a page wants it; the compiled script is kept. Only rules whose findings count.
-LOAD_AXE = """address => import(address).then(() => {
-  axe._audit.rules = axe._audit.rules.filter((rule) => ["serious", "critical"].includes(rule.impact));
-})"""
 # Says so where a control that has the focus is taken out of the page and nothing else gets it.
 FOCUS_WATCH = """
 let last = null;
@@ -41,9 +37,6 @@ addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
 }).observe(document, { childList: true, subtree: true }));
 """
 SET_THEME = "theme => { document.documentElement.dataset.theme = theme; }"
-# Findings alone: what passed is most of a report, and nobody reads it.
-RUN_AXE = """([context, rules]) =>
-  axe.run(context, { resultTypes: ["violations"], preload: false, ...rules }).then((it) => it.violations)"""
 # Navigation and top bar are the same on every page: tests/pages checks them.
 WITHOUT_FRAME = {"exclude": [[".app > .nav"], [".app > .topbar"]]}
 # What a theme or a width changes; all else is the same page as in another window.
@@ -124,31 +117,28 @@ class Visit:
 
     def _run_axe(self, rules: dict[str, Any]) -> list[str]:
         context = {"include": [["html"]]} | ({} if self.checks_frame or self.is_deep else WITHOUT_FRAME)
-        found = self._evaluate_axe([context, rules])
+        found = self._find(context, rules)
         return [
             f"{rule['id']}: {node['target']} {node['failureSummary']}"
             for rule in found
-            if rule["impact"] in {"serious", "critical"}
+            if rule["impact"] in IMPACTS
             for node in rule["nodes"]
         ]
 
     def _load_axe(self) -> bool:
         """Whether this document had no axe yet; a click waits for the beginning of the next page only."""
         self.page.wait_for_load_state()
-        is_new = not self.page.evaluate("typeof axe === 'object'")
-        if is_new:
-            self.page.evaluate(LOAD_AXE, self.base + AXE_ADDRESS)
-        return is_new
+        return load_axe(self.page, self.base)
 
-    def _evaluate_axe(self, arguments: list[Any]) -> list[dict[str, Any]]:
+    def _find(self, context: dict[str, Any], rules: dict[str, Any]) -> list[dict[str, Any]]:
         """A click's navigation may replace the document while axe runs in it: then axe checks the new document."""
         try:
-            return list(self.page.evaluate(RUN_AXE, arguments))
+            return run_axe(self.page, context, rules, every=self.is_deep)
         except Error:
             self.page.wait_for_load_state()
             if not self._load_axe():
                 raise
-            return list(self.page.evaluate(RUN_AXE, arguments))
+            return run_axe(self.page, context, rules, every=self.is_deep)
 
     def _check_narrow(self) -> list[str]:
         if not self.checks_narrow and not self.checks_dark:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.browser.conftest import visit
+from tests.browser.conftest import contexts, visit
 
-__all__ = ["visit"]
+__all__ = ["contexts", "visit"]
