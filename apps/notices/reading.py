@@ -65,14 +65,18 @@ def list_notices(
 
 
 def count_unread(*, at: datetime, actor: Actor) -> int:
-    """Asked on every page: nobody's rights are looked at where nothing is unread."""
+    """Asked on every page: whole notices are read, and rights looked at, where something is unread."""
     if actor.user is None:
         return 0
-    read = Mark.objects.filter(user=actor.user, notice__closed_at=None)
-    done = {mark.notice_id: mark for mark in read}
-    unread = [one for one in _open()[:MOST] if _is_unread(one, done.get(one.pk)) and not _put_off(done.get(one.pk), at)]
+    news = dict(_open().values_list("pk", "news_at")[:MOST])
+    if not news:
+        return 0
+    done = {mark.notice_id: mark for mark in Mark.objects.filter(user=actor.user, notice__in=news)}
+    unread = [id for id, news_at in news.items() if _has_news(news_at, done.get(id)) and not _put_off(done.get(id), at)]
+    if not unread:
+        return 0
     reader = Reader(actor, at)
-    return sum(reader.is_told(one) for one in unread)
+    return sum(reader.is_told(one) for one in _open().filter(pk__in=unread))
 
 
 def get_notice(*, id: int, at: datetime, actor: Actor) -> NoticeLine:
@@ -137,7 +141,11 @@ def _marks_of(reader: Reader, notices: Iterable[Notice]) -> dict[int, Mark]:
 
 
 def _is_unread(notice: Notice, mark: Mark | None) -> bool:
-    return notice.closed_at is None and (mark is None or mark.read_at is None or mark.read_at < notice.news_at)
+    return notice.closed_at is None and _has_news(notice.news_at, mark)
+
+
+def _has_news(news_at: datetime, mark: Mark | None) -> bool:
+    return mark is None or mark.read_at is None or mark.read_at < news_at
 
 
 def _put_off(mark: Mark | None, at: datetime) -> bool:

@@ -135,21 +135,33 @@ def member_rules(policy: Policy, tree: TreeColumns, i: int) -> list[tuple[Member
 
 def load_known(policy: Policy, rules: Sequence[Rule], *, of: User | None = None) -> KnownAccounts:
     """Accounts attached by hand, and those of people in groups that the rules name."""
-    attached = Attachment.objects.filter(policy=policy)
     names = people_named(rules)
     persons = Account.objects.filter(person__groups__name__in=names, person__is_active=True) if names else None
     if of is not None:
-        attached = attached.filter(account__person=of) | attached.filter(account__user_name=of.username)
         persons = None if persons is None else persons.filter(person=of)
-    keys = [f"account__{name}" for name in AccountKey._fields]
-    places = {AccountKey(*row[1:]): row[0] for row in attached.order_by("pk").values_list("entry_uid", *keys)}
-    places |= {canonical(key): uid for key, uid in places.items() if canonical(key) not in places}
     found: dict[AccountKey, tuple[str, set[str]]] = {}
     if persons is not None:
         rows = persons.values_list("person__username", "person__groups__name", *AccountKey._fields)
         for username, group, *key in rows.iterator(chunk_size=20_000):
             found.setdefault(AccountKey(*key), (username, set()))[1].add(group)
-    return KnownAccounts(places, {key: Person(name, frozenset(groups)) for key, (name, groups) in found.items()})
+    people = {key: Person(name, frozenset(groups)) for key, (name, groups) in found.items()}
+    return KnownAccounts(_attached(policy, of), people)
+
+
+def _attached(policy: Policy, of: User | None) -> dict[AccountKey, UUID]:
+    """The entries of accounts that were attached by hand. What one person's are is asked for several times a page."""
+    if of is not None:
+        return dict(once_per_request(("attached", policy.pk, of.pk), lambda: _read_attached(policy, of)))
+    return _read_attached(policy, None)
+
+
+def _read_attached(policy: Policy, of: User | None) -> dict[AccountKey, UUID]:
+    attached = Attachment.objects.filter(policy=policy)
+    if of is not None:
+        attached = attached.filter(account__person=of) | attached.filter(account__user_name=of.username)
+    keys = [f"account__{name}" for name in AccountKey._fields]
+    places = {AccountKey(*row[1:]): row[0] for row in attached.order_by("pk").values_list("entry_uid", *keys)}
+    return places | {canonical(key): uid for key, uid in places.items() if canonical(key) not in places}
 
 
 def people_named(rules: Iterable[Rule]) -> list[str]:

@@ -76,10 +76,15 @@ def test_more_peers_and_looks_ask_the_database_no_more_often(
     assert len(many) == len(few)
 
 
-def test_what_needs_somebody_is_counted_by_two_queries(
+def test_a_site_that_fetches_nothing_counts_by_one_query(policy: Policy, django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(1):
+        assert count_alarming(at=AT, actor=COMMAND) == 0
+
+
+def test_what_needs_somebody_is_counted_by_three_queries(
     subscription: Subscription, mounted: Mount, policy: Policy, django_assert_num_queries: Any
 ) -> None:
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         assert count_alarming(at=AT, actor=COMMAND) == 0
     for n in range(5):
         another(policy, n)
@@ -88,7 +93,7 @@ def test_what_needs_somebody_is_counted_by_two_queries(
     Subscription.objects.filter(issuer="site-2.example").update(good_at=AT - 99 * HOUR)
     Subscription.objects.filter(issuer="site-3.example").update(expires_at=AT)
     Subscription.objects.filter(issuer="site-4.example").update(n_failed=2)
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         assert count_alarming(at=AT, actor=COMMAND) == 4, "who is late isn't an alarm yet"
 
 
