@@ -19,7 +19,6 @@ from apps.errors import NotFound
 from apps.policies.selectors import get_policy
 from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot
-from apps.priorities.forecast.past import competitors
 from apps.priorities.metric import weighed
 from apps.priorities.sight import told_in
 
@@ -56,11 +55,14 @@ def sam_case(
 def _groups(snapshot: ServedSnapshot, entry: int) -> dict[int, str]:
     """Who competes below the entry, by the path from there: names, but for members of one with *inherit* shares."""
     tree = snapshot.tree
-    first = next((child for child in tree.children(entry) if snapshot.values.competes[child]), None)
-    if first is None:
-        return {}
+    contest, entry_of, seat, _all_compete = tree.engine_tree().competition
+    at = int(seat[entry])
+    if int(entry_of[at]) != entry:
+        return {}  # its members compete one level up
+    first = int(contest.first_child[at])
+    group: list[int] = entry_of[first : first + int(contest.child_count[at])].tolist()
     above = snapshot.index.path(entry).rstrip("/")
-    return {i: snapshot.index.path(i).removeprefix(f"{above}/") for i in competitors(tree, first)}
+    return {i: snapshot.index.path(i).removeprefix(f"{above}/") for i in group}
 
 
 def _benefit(snapshot: ServedSnapshot) -> dict[str, Any]:

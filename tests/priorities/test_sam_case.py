@@ -20,6 +20,7 @@ from apps.priorities import served
 from apps.priorities.sam_case import sam_case
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
+from tests.priorities.conftest import Site
 
 
 @pytest.fixture
@@ -85,6 +86,22 @@ def test_command_rest_and_page_give_the_same_case(grid: Grid, client: Client, tm
     assert json.loads(page.one("textarea").text()) == rest
     assert {row.attributes["data-key"] for row in page.all('[data-testid="ledger"]')} == set(rest["shares"])
     assert read(client.get("/jobs/")).has(f'a[href="?sam={SLUG}"]')
+
+
+def test_members_of_an_entry_without_shares_of_its_own_are_groups_where_they_compete(make_site: Any) -> None:
+    site: Site = make_site()
+    people = {"team": [{"name": "ann", "kind": "user", "shares": 3}, {"name": "ben", "kind": "user", "shares": 1}]}
+    team = {"name": "team", "kind": "account", "shares": "parent", "children": people["team"]}
+    site.publish(
+        [{"name": "open", "kind": "account", "shares": 1, "children": [team]}], {"algorithm": {"name": "slurm-classic"}}
+    )
+    site.map()
+    site.recompute()
+    served.look()
+    case = sam_case(policy_slug=site.slug, path="/open", actor=COMMAND, at=clock.now())
+    assert case["shares"] == {"team/ann": 0.75, "team/ben": 0.25}
+    with pytest.raises(NotFound):
+        sam_case(policy_slug=site.slug, path="/open/team", actor=COMMAND, at=clock.now())
 
 
 def test_what_is_not_there_or_not_told_is_refused(grid: Grid, client: Client, tmp_path: Path) -> None:
