@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 N_ENTRIES, N_RECORDS = 10_200, 40_000  # with one division of exactly a hundred groups
 N_PAGES, N_LIVE = 30, 200
-GOAL_PANELS_S, GOAL_FOCUS_S, GOAL_LIVE_S = 0.15, 0.15, 0.002
+GOAL_PANELS_S, GOAL_FOCUS_S, GOAL_TREE_S, GOAL_LIVE_S = 0.15, 0.15, 0.15, 0.002
 
 
 def measure() -> list[BenchLine]:
@@ -28,11 +28,18 @@ def measure() -> list[BenchLine]:
     client = signed_in()
     panels, size = _figures(client, policy, "panels", {"days": "365"})
     focus, _size = _figures(client, policy, "focus", {"range": "365"})
+    tree, tree_size = _tree(client, policy)
     live, live_cpu_s = _live(client, policy)
     kilobytes = f"{size / 1e3:.0f} kB"
     return [
         _line("figure JSON of 12 panels × 365 days, 95th percentile / 150 ms", panels, GOAL_PANELS_S, kilobytes),
         _line("figure JSON of four picks over all days, 95th percentile / 150 ms", focus, GOAL_FOCUS_S),
+        _line(
+            "figure JSON of a tree of 10,000 entries, 95th percentile / 150 ms",
+            tree,
+            GOAL_TREE_S,
+            f"{tree_size / 1e3:.0f} kB",
+        ),
         _line(
             "live request without news, 95th percentile / 2 ms",
             live,
@@ -71,6 +78,20 @@ def _figures(client: Client, policy: Policy, name: str, asked: dict[str, str]) -
         seconds.append(took)
         size = len(answer.content)
     return seconds[2:], size
+
+
+def _tree(client: Client, policy: Policy) -> tuple[list[float], int]:
+    """From the root down, each kind of picture in turn; bytes of the largest answer."""
+    seconds, size = [], 0
+    for number in range(N_PAGES):
+        asked = {"kind": ("icicle", "treemap")[number % 2], "size": ("target", "actual")[number // 2 % 2]}
+        address = f"/policy/{policy.slug}/icicle/figures/tree"
+        answer, took = timed(partial(client.get, address, asked))
+        if answer.status_code != 200 or answer.json()["empty"]:
+            raise RuntimeError(f"{address} answered {answer.status_code}: {answer.content[:300]!r}")
+        seconds.append(took)
+        size = max(size, len(answer.content))
+    return seconds, size
 
 
 def _live(client: Client, policy: Policy) -> tuple[list[float], float]:
