@@ -172,7 +172,8 @@ def _frames(open_page: Open, site: _Site) -> Iterator[BenchLine]:
     page.goto(site.division)
     panels, alive = page.locator("[data-panel]"), page.locator(".panel-plot.is-live")
     while panels.count() < 2 * N_PANELS:  # the next twelve come when one gets there
-        page.locator(".more-panels").scroll_into_view_if_needed()
+        page.evaluate("document.querySelector('.more-panels')?.scrollIntoView()")
+        page.wait_for_timeout(50)
     for middle in range(0, 2 * N_PANELS, 6):
         panels.nth(middle).scroll_into_view_if_needed()
         panels.nth(middle).locator(".panel-plot.is-live").wait_for()

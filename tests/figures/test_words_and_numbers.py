@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.figures import Figure, Table, axes, traces
+from apps.figures.balance import BALANCE
 from apps.figures.convergence.words import used_words_of
 from apps.figures.paint import first_drawing
 from apps.priorities.sentences.numbers import percent, points_phrase
@@ -52,7 +53,7 @@ def test_words_are_those_of_the_language_in_force() -> None:
 
 def test_the_server_draws_each_cell_of_a_heat_map_in_the_path_of_its_colour() -> None:
     days, names = ["2026-01-01", "2026-01-02"], ["atlas", "cms"]
-    cells = traces.steps(days, names, [[0, None], [3, 3]], [["", ""], ["", ""]], traces.BALANCE)
+    cells = traces.steps(days, names, [[0, None], [3, 3]], [["", ""], ["", ""]], BALANCE)
     layout = {"margin": axes.margin(), "xaxis": axes.day_axis(date(2026, 1, 1), date(2026, 1, 2)), "yaxis": {}}
     drawing = first_drawing(Figure("heat", "", "", [cells], layout, Table((), (), ())))
     paths = dict(re.findall(r'<path d="([^"]*)" fill="([^"]*)"', drawing))
