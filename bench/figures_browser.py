@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 GOAL_PAINTED_S, GOAL_FRAMES, GOAL_DRAG_S = 1.0, 30.0, 0.15
 N_PAGES, N_MOVES, N_PANELS, SECONDS = 20, 40, 40, 3.0
 _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-_PATIENCE_MS = 60_000
+_PATIENCE_MS = 120_000
 # From the navigation to the frame after the one in which the first picture took the place of the server's drawing.
 _PAINTED = """
 (() => {
@@ -174,17 +174,16 @@ def _frames(open_page: Open, site: _Site) -> Iterator[BenchLine]:
     while panels.count() < 2 * N_PANELS:  # the next twelve come when one gets there
         page.evaluate("document.querySelector('.more-panels')?.scrollIntoView()")
         page.wait_for_timeout(50)
-    for middle in range(0, 2 * N_PANELS, 6):
-        panels.nth(middle).scroll_into_view_if_needed()
+    for middle in [*range(0, 2 * N_PANELS, 6), N_PANELS]:  # each is drawn when it is near
+        panels.nth(middle).evaluate("panel => panel.scrollIntoView({ block: 'center' })")
         panels.nth(middle).locator(".panel-plot.is-live").wait_for()
-    panels.nth(N_PANELS).scroll_into_view_if_needed()
     assert alive.count() == N_PANELS, f"{alive.count()} panels have a picture"
     page.mouse.move(720, 450)
     at_rest = _rate(page, lambda _turn: page.wait_for_timeout(100))
     down = _rate(page, lambda turn: page.mouse.wheel(0, 120 if turn // 8 % 2 else -120))
     yield _frame_line(f"frames while {N_PANELS} panels are scrolled", down, at_rest)
     plot = page.locator("#fig-focus .fig-plot")
-    plot.scroll_into_view_if_needed()
+    plot.evaluate("plot => plot.scrollIntoView({ block: 'center' })")
     page.wait_for_selector("#fig-focus .fig-live.is-shown")
     plot.evaluate("plot => plot.focus({ preventScroll: true })")
     box = plot.bounding_box()
