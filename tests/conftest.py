@@ -17,7 +17,7 @@ import pytest_django
 from django.conf import settings
 
 from apps.cli.stack.paths import private_dir, socket_dir
-from apps.cli.stack.postgres import PostgresServer
+from apps.cli.stack.postgres import CannotStart, PostgresServer
 from tests.databases import Databases, World, copied
 from tests.examples import register_profiles
 from tests.outbound_servers import certified, connects, serve  # noqa: F401 - fixtures
@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not _IS_WORKER and config.getoption("numprocesses", None):
         # Else workers read their settings before they come to this file.
         os.environ.pop("DJANGO_SETTINGS_MODULE", None)
-        if not config.option.collectonly:
+        if not config.option.collectonly and not is_engine_alone(sys.argv[1:]):
             start_server(config)
 
 
@@ -89,7 +89,10 @@ def start_server(config: pytest.Config) -> None:
             "autovacuum": "off", "wal_level": "minimal", "max_wal_senders": "0",
         },
     )  # fmt: skip
-    server.start()
+    try:
+        server.start()
+    except CannotStart as refusal:
+        raise pytest.UsageError(str(refusal)) from refusal
     config.stash[_server] = server
 
 

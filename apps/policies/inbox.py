@@ -83,11 +83,9 @@ def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
 
 def count_waiting(*, at: datetime, actor: Actor) -> int:
     """How many decisions wait for the actor: asked for on every page."""
-    policies = Policy.objects.filter(pk__in=_open().values("policy_id"))
-    known = {policy.pk for policy in list_policies(actor=actor)} if policies else set()
-    return sum(
-        len(list(_waiting(policy, Decider(policy, actor, at), actor))) for policy in policies if policy.pk in known
-    )  # fmt: skip
+    ids = set(_open().order_by().values_list("policy_id", flat=True).distinct())
+    policies = [policy for policy in list_policies(actor=actor) if policy.pk in ids] if ids else []
+    return sum(len(list(_waiting(policy, Decider(policy, actor, at), actor))) for policy in policies)
 
 
 def last_words(change_sets: Iterable[ChangeSet]) -> dict[int, Comment]:

@@ -170,6 +170,18 @@ def test_a_wrong_pg_bin_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         find_binaries()
 
 
+def test_programs_that_are_too_old_are_named_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, var: Path, tmp_path: Path
+) -> None:
+    old = tmp_path / "postgres"
+    old.write_text("#!/bin/sh\necho 'postgres (PostgreSQL) 12.4'\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PG_BIN", str(tmp_path))
+    with pytest.raises(CannotStart, match=r"12\.4, and PostgreSQL 15 is the oldest that works: unset PG_BIN"):
+        PostgresServer(var, options=NOT_DURABLE).start()
+    assert not (var / "pg").exists()
+
+
 def test_without_the_wheel_the_newest_binaries_of_the_system_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PG_BIN", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

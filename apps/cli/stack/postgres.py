@@ -31,6 +31,7 @@ from apps.errors import Unavailable
 PORT = 5432  # names the socket file; nothing listens on TCP
 USER = "fairshare"
 DATABASE = "fairshare"
+OLDEST_VERSION = 15
 
 _START_S = 60.0  # crash recovery of a large log takes a while
 _STOP_S = 30.0
@@ -58,7 +59,9 @@ def find_binaries() -> Path:
     system = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if (path / "postgres").is_file()]
     if system:
         return max(system, key=lambda path: float(path.parent.name))
-    raise CannotStart("No PostgreSQL found: run make setup, install PostgreSQL 15 or later, or set DATABASE_URL.")
+    raise CannotStart(
+        f"No PostgreSQL found: run make setup, install PostgreSQL {OLDEST_VERSION} or later, or set DATABASE_URL."
+    )
 
 
 def _works(command: list[str]) -> bool:
@@ -132,6 +135,7 @@ class PostgresServer:
         if (self.data / "PG_VERSION").exists():
             self._check_version()
         else:
+            self._check_programs()
             self._make_cluster()
 
     def _prepare_sockets(self) -> None:
@@ -143,12 +147,25 @@ class PostgresServer:
 
     def _check_version(self) -> None:
         stored = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
-        shown = subprocess.run([self._binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
-        found = re.search(r"(\d+)", shown.stdout)
-        if found is None or found.group(1) != stored:
+        version, shown = self._version()
+        if str(version) != stored:
             raise CannotStart(
-                f"{self.data} was made by PostgreSQL {stored}, but {self._binaries} holds {shown.stdout.strip()}: "
+                f"{self.data} was made by PostgreSQL {stored}, but {self._binaries} holds {shown}: "
                 f"set PG_BIN to a PostgreSQL {stored}, or dump with the old and load with the new one."
+            )
+
+    def _version(self) -> tuple[int, str]:
+        """Of the programs: (major version, 0 if they name none; what they say)."""
+        said = subprocess.run([self._binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
+        found = re.search(r"(\d+)", said.stdout)
+        return int(found[1]) if found else 0, said.stdout.strip()
+
+    def _check_programs(self) -> None:
+        version, shown = self._version()
+        if version < OLDEST_VERSION:
+            raise CannotStart(
+                f"{self._binaries} holds {shown}, and PostgreSQL {OLDEST_VERSION} is the oldest that works: "
+                "unset PG_BIN, or name the programs of a newer one."
             )
 
     def _make_cluster(self) -> None:
