@@ -16,7 +16,7 @@ Right = Literal[8, 12, 78, 96, 158, 206]
 Top = Literal[4, 8, 26]
 Bottom = Literal[18, 24, 40]
 _MOST_TICKS = 60
-_FEW_DAYS, _DAY_MS = 3, 86_400_000
+_FEW_DAYS = 3
 _SURELY_APART = 1e-6  # from a tie between two roundings
 _SURELY_EXACT = 1e9  # up to here the rounding error of value × 10^digits is far below that
 
@@ -94,15 +94,15 @@ def number_axis(low: float, high: float, *, most: int = 5, suffix: str = "") -> 
 def day_axis(first: date, last: date, *, few: bool = False) -> dict[str, Any]:
     """Days or hours; one day more at the right so that the last point stands clear of the edge.
 
-    Of few days each has one tick, and hours of few days are clock times: else dates would be repeated.
+    Few days have a tick each at most, and hours of few days are clock times: else dates would be repeated.
     """
-    step = timedelta(hours=1) if isinstance(last, datetime) else timedelta(days=1)
+    n_days, is_by_hour = (last - first).days, isinstance(last, datetime)
+    step, usual = timedelta(hours=1) if is_by_hour else timedelta(days=1), 4 if few else 7
     return {
         "type": "date", "range": [moment(first), moment(last + step)],
-        "tickformat": "%H:%M" if isinstance(last, datetime) and (last - first).days < _FEW_DAYS else "%-d %b",
-        "hoverformat": "%a %-d %b %Y, %H:%M" if isinstance(last, datetime) else "%a %-d %b %Y",
-        "nticks": 4 if few else 7,
-        **({} if isinstance(last, datetime) or (last - first).days > _FEW_DAYS else {"dtick": _DAY_MS}),
+        "tickformat": "%H:%M" if is_by_hour and n_days < _FEW_DAYS else "%-d %b",
+        "hoverformat": "%a %-d %b %Y, %H:%M" if is_by_hour else "%a %-d %b %Y",
+        "nticks": usual if is_by_hour else min(usual, n_days + 1),
     }  # fmt: skip
 
 

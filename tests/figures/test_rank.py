@@ -14,7 +14,7 @@ from django.test import Client
 from apps import clock
 from apps.accounts.actor import Actor
 from apps.errors import Invalid, NotFound
-from apps.figures import Figure
+from apps.figures import Figure, axes
 from apps.figures.paint import first_drawing
 from apps.figures.rank import rank_figure, read_rank
 from apps.priorities import served
@@ -139,6 +139,11 @@ def test_no_date_stands_twice_below_the_picture(n_days: int, form: str) -> None:
     assert n_days > 1 or first < found.traces[0]["x"][0], "a single point stands clear of the axis"
     dates = re.findall(r">(\d+ [A-Z][a-z]{2})<", first_drawing(found))
     assert len(dates) == len(set(dates))
+
+
+def test_few_days_have_a_tick_each_at_most() -> None:
+    first = date(2026, 1, 1)
+    assert [axes.day_axis(first, first + timedelta(days=n))["nticks"] for n in (0, 1, 5, 30)] == [1, 2, 6, 7]
 
 
 def test_points_and_table_are_the_numbers_of_the_days_and_a_day_without_rank_is_a_gap() -> None:

@@ -126,7 +126,7 @@ export class Frame {
       data: answer.fields ? Fields.spec(resolve(answer.data), isNarrow) : resolve(answer.data),
       layout: {
         uirevision: this.source, ...layout, margin, width, height: this.plot.clientHeight, template: template(),
-        ...(layout.xaxis && { xaxis: { ...layout.xaxis, ...(isNarrow && { nticks: 4 }), ...(this.chosen && { range: this.chosen.range.slice() }) } }),
+        ...(layout.xaxis && { xaxis: { ...layout.xaxis, ...(isNarrow && { nticks: Math.min(layout.xaxis.nticks ?? 4, 4) }), ...(this.chosen && { range: this.chosen.range.slice() }) } }),
         ...(this.chosen && answer.fits && { yaxis: { ...layout.yaxis, ...fitted(answer, this.chosen.range) } }),
       },
     };
