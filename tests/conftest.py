@@ -261,6 +261,17 @@ if not is_engine_alone(sys.argv[1:]):
     _give_worlds()
 
 
+@pytest.fixture
+def world(rights_world: Any, settings: Any) -> Any:
+    """The site of the rights matrix, under the name that it was made with."""
+    from apps.priorities import served
+    from tests.rights_world import ISSUER
+
+    settings.FAIRSHARE_ISSUER = ISSUER
+    served.look()
+    return rights_world
+
+
 @pytest.fixture(autouse=True)
 def _nothing_kept() -> Iterator[None]:
     """Nothing that one test left in memory is seen by the next."""

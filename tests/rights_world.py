@@ -56,6 +56,7 @@ from apps.usage.services import start_import
 from tests.api.small_site import AT, Site
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects, serving
 
+ISSUER = "vo-a.example"  # what the site is called where it publishes
 JSON = "application/json"
 # Further people. They get what `nobody` gets, unless a row says otherwise in `besides`.
 BESIDES = (

@@ -13,12 +13,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from django.conf import LazySettings
 from django.db import transaction
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.dashboard.forms.members import seen_tag
-from apps.priorities import served
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.rights_world import BESIDES, JSON, SHARES, Row, World, cache_navigation_counts
 from tests.worlds import restore_caches
@@ -1088,13 +1086,6 @@ def routes(resolver: URLResolver, before: str = "") -> Iterator[str]:
 def test_every_route_has_its_row() -> None:
     known = set(routes(get_resolver()))
     assert {route for route in known if not route.startswith("admin/")} == {row.route for row in ROWS}
-
-
-@pytest.fixture
-def world(rights_world: World, settings: LazySettings) -> World:
-    settings.FAIRSHARE_ISSUER = "vo-a.example"
-    served.look()
-    return rights_world
 
 
 def answer_text(answer: Any) -> str:

@@ -32,7 +32,7 @@ from tests.federation.restored_site import make_restored
 from tests.priorities.conftest import Site as PrioritySite
 from tests.priorities.conftest import make_month_of_days, make_two_projects
 from tests.privacy.known_site import build_known_world
-from tests.rights_world import World
+from tests.rights_world import ISSUER, World
 
 __all__ = ["AT", "MAKERS", "forget_process", "named_by"]
 
@@ -135,7 +135,7 @@ def unused_grid() -> Grid:
 @world
 def rights_world() -> World:
     """What the rows of the rights matrix ask for."""
-    with override_settings(FAIRSHARE_ISSUER="vo-a.example"):
+    with override_settings(FAIRSHARE_ISSUER=ISSUER):
         made = build_site(AT)
         made.recompute()
         return World(made)

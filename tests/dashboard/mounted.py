@@ -17,6 +17,7 @@ from apps.policies.at_once import publish_operations
 from apps.runs.services import work_run_now
 from tests.api.small_site import Site, build_site
 from tests.federation.other_side import KEY, OtherSide, serving
+from tests.sign_in import sign_in
 
 NEW = "/federation/mount/"
 LIMITS = {
@@ -26,9 +27,7 @@ LIMITS = {
 
 
 def signed_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-    return client
+    return sign_in(Client(), user)
 
 
 def hidden(answer: Any) -> dict[str, str]:

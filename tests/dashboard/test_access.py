@@ -17,6 +17,7 @@ from apps.policies.models import Grant, Policy
 from apps.policies.roles import VERBS_OF_ROLE
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
+from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
@@ -50,14 +51,12 @@ def make_grant(grid: Grid, who: User | None, path: str, role: str, *, days: int 
 
 
 def page_of(user: User, path: str = PAGE, **headers: str) -> Any:
-    client = Client()
-    client.force_login(user)
+    client = sign_in(Client(), user)
     return client.get(path, headers=headers)
 
 
 def send(user: User, path: str, **fields: Any) -> Any:
-    client = Client()
-    client.force_login(user)
+    client = sign_in(Client(), user)
     return client.post(path, fields)
 
 

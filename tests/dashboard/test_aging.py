@@ -16,13 +16,14 @@ from apps.policies.settings import PolicySettings
 from apps.priorities import served
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
+from tests.sign_in import sign_in
 
 PAGE = f"/policy/{SLUG}/aging/"
 
 
 @pytest.fixture
 def admin(grid: Grid, client: Client) -> Client:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     return client
 
 
@@ -113,7 +114,7 @@ def test_what_was_typed_is_kept_beside_what_is_wrong(admin: Client, typed: dict[
 
 
 def test_who_isnt_an_administrator_reads_and_doesnt_change(grid: Grid, client: Client) -> None:
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     page = read(client.get(PAGE))
     assert page.has('[data-testid="may-not-change"]')
     assert not page.has('[name="step"]')

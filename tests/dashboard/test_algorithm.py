@@ -21,6 +21,7 @@ from apps.priorities.operators.asking import FigureQuery
 from apps.priorities.operators.selectors import check_tree
 from tests.dashboard.grid import SLUG, Grid, make_grid
 from tests.dashboard.page import read, text_of
+from tests.sign_in import sign_in
 
 ALGORITHM = reverse("dashboard:algorithm", kwargs={"policy": SLUG})
 COMPARE = reverse("dashboard:compare", kwargs={"policy": SLUG})
@@ -28,7 +29,7 @@ COMPARE = reverse("dashboard:compare", kwargs={"policy": SLUG})
 
 @pytest.fixture
 def admin(grid: Grid, client: Client) -> Client:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     return client
 
 
@@ -138,7 +139,7 @@ def test_two_who_decide_at_once_are_told(admin: Client) -> None:
 
 
 def test_somebody_who_is_no_administrator_reads_and_is_refused(grid: Grid, client: Client) -> None:
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     shown = read(client.get(f"{ALGORITHM}?algorithm=flux"))
     assert shown.has('[data-testid="may-not-change"]')
     assert not shown.has('[name="step"]')
@@ -168,7 +169,7 @@ def test_algorithms_are_side_by_side_with_who_moves_furthest_first(admin: Client
 
 def test_a_comparison_shows_everybody_the_leaves_they_may_see(grid: Grid, client: Client) -> None:
     Policy.objects.filter(slug=SLUG).update(visibility="path")
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     found = client.get(COMPARE).context["found"]
     assert [leaf.path for leaf in found.leaves] == ["/atlas/alice"]
 
@@ -188,7 +189,7 @@ def test_an_algorithm_nobody_has_is_a_page_that_does_not_exist(admin: Client) ->
 
 def test_without_usage_there_is_nothing_to_compare_and_the_page_says_so(db: None, client: Client) -> None:
     grid = make_grid(clock.now(), with_usage=False)
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     shown = read(client.get(COMPARE))
     assert shown.has('[data-testid="nothing-to-compare"]')
     assert not shown.has("table.side-by-side")
@@ -269,7 +270,7 @@ def test_level_fairshare_stands_on_every_page_with_over_or_under(admin: Client, 
     grid.recompute()
     unranked = read(admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas/robots')}/robots/"))
     assert "robots" in unranked.text('[data-testid="no-rank"]')
-    admin.force_login(grid.alice)
+    sign_in(admin, grid.alice)
     mine = read(admin.get("/me/priority/"))
     assert mine.item("scheduler-number").attributes["data-key"] == "number.fair_tree"
     assert "level_fs" in [one.attributes["data-key"] for one in mine.items("own-number")]

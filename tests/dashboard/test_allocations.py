@@ -23,6 +23,7 @@ from apps.policies.services import change_shares
 from apps.policies.trees import load_tree
 from tests.dashboard.grid import SLUG, TRICKY, Grid, make_grid
 from tests.dashboard.page import Page, read, text_of
+from tests.sign_in import sign_in
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 PAGE = f"/policy/{SLUG}/allocations/"
@@ -41,9 +42,7 @@ def admin(grid: Grid) -> Client:
 
 
 def signed_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-    return client
+    return sign_in(Client(), user)
 
 
 def promise(grid: Grid, path: str, core_h: float, **days: date) -> Allocation:

@@ -27,6 +27,7 @@ from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read, text_of
 from tests.dashboard.test_history import edit
 from tests.dashboard.test_time_travel import publish, text
+from tests.sign_in import sign_in
 
 PAGE = "/audit/"
 HTMX = {"HX-Request": "true"}
@@ -34,7 +35,7 @@ HTMX = {"HX-Request": "true"}
 
 @pytest.fixture
 def eva(grid: Grid, client: Client) -> Client:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     return client
 
 
@@ -50,9 +51,7 @@ def signed_in(user: User, grid: Grid, path: str = "", role: str = "") -> Client:
             policy=Policy.objects.get(), entry_uid=grid.uid(path), user=user, role=role,
             verbs=list(VERBS_OF_ROLE[role]), created_at=grid.at,
         )  # fmt: skip
-    client = Client()
-    client.force_login(user)
-    return client
+    return sign_in(Client(), user)
 
 
 def done(actor: Actor, verb: str = "token.made", **more: Any) -> AuditEvent:

@@ -12,6 +12,7 @@ from apps.priorities.charges import HEADER
 from apps.usage.models import Record
 from tests.dashboard.grid import Grid
 from tests.dashboard.page import read
+from tests.sign_in import sign_in
 
 LIST = "/policy/grid/charges/"
 pytestmark = pytest.mark.django_db
@@ -19,16 +20,12 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def admin_client(grid: Grid) -> Client:
-    client = Client()
-    client.force_login(grid.admin, backend="django.contrib.auth.backends.ModelBackend")
-    return client
+    return sign_in(Client(), grid.admin)
 
 
 @pytest.fixture
 def alice_client(grid: Grid) -> Client:
-    client = Client()
-    client.force_login(grid.alice, backend="django.contrib.auth.backends.ModelBackend")
-    return client
+    return sign_in(Client(), grid.alice)
 
 
 def test_my_priority_leads_to_my_jobs_and_each_to_its_arithmetic(alice_client: Client, grid: Grid) -> None:

@@ -21,6 +21,7 @@ from apps.runs.services import work_run_now
 from tests.dashboard.grid import SLUG, Grid, make_grid
 from tests.dashboard.page import Page, names_in, read, text_of
 from tests.series_by_hand import HandMade, put_in_place
+from tests.sign_in import sign_in
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LAST = date(2026, 11, 19)
@@ -43,7 +44,7 @@ def series(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> HandMade:
 
 @pytest.fixture
 def eva(grid: Grid, series: HandMade, client: Client) -> Client:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     return client
 
 
@@ -234,7 +235,7 @@ def test_panels_come_by_twelve_as_fragments_with_addresses_of_their_own(
     monkeypatch.setenv("FAIRSHARE_CLOCK", NOW.isoformat())
     wide = make_grid(NOW, extra_users=20)
     put_in_place(HandMade(LAST, {"/biomed/carol": [5.0] * 30}), monkeypatch)
-    client.force_login(wide.admin)
+    sign_in(client, wide.admin)
     path = f"/policy/{SLUG}/n/{wide.uid('/biomed')}/biomed/convergence/"
     page = text(client, path)
     assert page.count("<article ") == 12
@@ -390,7 +391,7 @@ def viewer(grid: Grid, series: HandMade, client: Client) -> Client:
         policy=Policy.objects.get(), entry_uid=grid.tree.uuid(0), user=user, role="viewer",
         verbs=list(VERBS_OF_ROLE["viewer"]), created_at=grid.at,
     )  # fmt: skip
-    client.force_login(user)
+    sign_in(client, user)
     return client
 
 
@@ -412,7 +413,7 @@ def test_members_are_not_even_named_to_who_sees_sums(viewer: Client, grid: Grid)
 
 def test_my_own_way_up_is_mine_to_see(grid: Grid, series: HandMade, client: Client) -> None:
     Policy.objects.update(visibility="path")
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     page = text(client, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/")
     assert "polyline" in page
     assert "bob" not in page
@@ -436,7 +437,7 @@ def test_the_picture_of_a_tree_has_no_names_and_no_numbers_that_may_not_be_seen(
 
 def test_only_the_own_way_is_drawn_and_siblings_are_together(grid: Grid, series: HandMade, client: Client) -> None:
     Policy.objects.update(visibility="path")
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     answer = text(client, f"{ICICLE}figures/tree?entry={grid.uid('/atlas/alice')}")
     assert "alice" in answer
     assert "bob" not in answer
@@ -446,7 +447,7 @@ def test_only_the_own_way_is_drawn_and_siblings_are_together(grid: Grid, series:
 def test_a_series_that_was_built_from_records_is_what_the_page_shows(grid: Grid, client: Client) -> None:
     """On 19 November atlas used 400 of the 920 cores that ran, and nothing else ever did."""
     work_run_now(ask_for_series(Policy.objects.get(slug=SLUG), at=NOW).pk)
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     rows = {row["entry"]: row for row in read_csv(client, f"{PAGE}days.csv?days=7&view=raw")}
     assert float(rows["atlas"]["actual"]) == pytest.approx(400 / 920, abs=1e-9)
     assert float(rows["biomed"]["actual"]) == pytest.approx(520 / 920, abs=1e-9)
@@ -468,7 +469,7 @@ def test_twelve_entries_and_more_have_a_heat_map_drawn_by_the_server(
     long_grid: Grid, db: None, monkeypatch: pytest.MonkeyPatch, client: Client
 ) -> None:
     put_in_place(HandMade(LAST, {"/biomed/carol": [5.0] * DAYS, "/biomed/helper0001": [1.0] * DAYS}), monkeypatch)
-    client.force_login(long_grid.admin)
+    sign_in(client, long_grid.admin)
     page = read(client.get(f"/policy/{SLUG}/n/{long_grid.uid('/biomed')}/biomed/convergence/?view=raw"))
     cells = [path.attributes["d"] for path in page.all("#fig-heat .fig-lines path[fill]")]
     assert sum(d.count("M") for d in cells) == 32 * 30

@@ -22,6 +22,7 @@ from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
+from tests.sign_in import sign_in
 
 HTMX = {"HX-Request": "true"}
 USERS = (("atlas", "alice", 20), ("atlas", "bob", 25), ("biomed", "carol", 60), ("cms", "dave", 20))
@@ -71,7 +72,7 @@ def forecast_of(path: str) -> Any:
 
 
 def test_the_prediction_is_the_forecast_of_each_level(weeks: Grid, client: Client) -> None:
-    client.force_login(weeks.admin)
+    sign_in(client, weeks.admin)
     rows = outlook(client, draft_of(weeks.admin), group=str(weeks.uid("/")), lines="1")
     assert len(rows) == 3
     for path in ("/atlas", "/biomed", "/cms"):
@@ -87,7 +88,7 @@ def test_the_prediction_is_the_forecast_of_each_level(weeks: Grid, client: Clien
 
 
 def test_what_a_drop_would_change_is_what_the_forecast_says_after_publishing(weeks: Grid, client: Client) -> None:
-    client.force_login(weeks.admin)
+    sign_in(client, weeks.admin)
     draft, root, uid = draft_of(weeks.admin), str(weeks.uid("/")), str(weeks.uid("/biomed"))
     dropped = {"op": "set_shares", "entry": uid, "shares": "65", "mode": "shares"}
     tried = outlook(client, draft, group=root, **dropped)
@@ -108,7 +109,7 @@ def test_what_a_drop_would_change_is_what_the_forecast_says_after_publishing(wee
 
 
 def test_an_operation_that_cannot_be_is_refused_without_a_prediction(grid: Grid, client: Client) -> None:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     draft = draft_of(grid.admin)
     answer = client.get(
         url(draft, "_outlook"), {"op": "set_shares", "entry": str(grid.uid("/cms")), "shares": "-1"}, headers=HTMX
@@ -123,7 +124,7 @@ def test_entries_that_one_may_not_see_are_a_rest_without_names(closed_grid: Grid
         policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid("/atlas"), role="manager",
         verbs=list(VERBS_OF_ROLE["manager"]), user=lead, created_at=clock.now(),
     )  # fmt: skip
-    client.force_login(lead)
+    sign_in(client, lead)
     draft = draft_of(lead)
     answer = client.get(url(draft, "shares/"))
     found = numbers(answer)
@@ -136,7 +137,7 @@ def test_entries_that_one_may_not_see_are_a_rest_without_names(closed_grid: Grid
 
 
 def test_inherited_shares_have_no_segment_and_no_giver_can_be_chosen(grid: Grid, client: Client) -> None:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     draft = draft_of(grid.admin)
     fields = {"op": "set_shares", "entry": str(grid.uid("/cms")), "shares": "inherit", "version": "1"}
     client.post(url(draft, "_operation"), fields)
@@ -148,7 +149,7 @@ def test_inherited_shares_have_no_segment_and_no_giver_can_be_chosen(grid: Grid,
 
 
 def test_a_draft_adds_an_entry_that_has_no_prediction(weeks: Grid, client: Client) -> None:
-    client.force_login(weeks.admin)
+    sign_in(client, weeks.admin)
     draft = draft_of(weeks.admin)
     fields = {"op": "add", "parent": str(weeks.uid("/")), "name": "dune", "kind": "vo", "shares": "50", "version": "1"}
     client.post(url(draft, "_operation"), fields)
@@ -160,7 +161,7 @@ def test_a_draft_adds_an_entry_that_has_no_prediction(weeks: Grid, client: Clien
 
 
 def test_the_largest_two_hundred_are_shown_and_the_others_are_counted(large_grid: Grid, client: Client) -> None:
-    client.force_login(large_grid.admin)
+    sign_in(client, large_grid.admin)
     draft = draft_of(large_grid.admin)
     answer = client.get(url(draft, "shares/"), {"group": str(large_grid.uid("/cms"))})
     found = numbers(answer)
@@ -169,7 +170,7 @@ def test_the_largest_two_hundred_are_shown_and_the_others_are_counted(large_grid
 
 
 def test_a_page_opens_at_the_group_of_an_entry_and_forms_lead_back(grid: Grid, client: Client) -> None:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     draft = draft_of(grid.admin)
     answer = client.get(url(draft, "shares/"), {"entry": str(grid.uid("/atlas/bob"))})
     assert [row["name"] for row in numbers(answer)["rows"]] == ["alice", "bob"]

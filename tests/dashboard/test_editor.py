@@ -15,13 +15,14 @@ from apps.policies import drafts, services
 from apps.policies.models import ChangeSet, Policy, Revision
 from tests.dashboard.grid import SLUG, TRICKY, Grid
 from tests.dashboard.page import Page, names_in, read, text_of
+from tests.sign_in import sign_in
 
 HTMX = {"HX-Request": "true"}
 
 
 @pytest.fixture
 def admin(grid: Grid, client: Client) -> Client:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     return client
 
 
@@ -82,7 +83,7 @@ def test_the_address_of_editing_goes_on_with_my_draft(admin: Client, draft: Chan
 
 
 def test_who_may_change_nothing_is_told_so(grid: Grid, client: Client) -> None:
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     page = read(client.get(f"/policy/{SLUG}/edit"))
     assert (page.has("[data-testid=may-change-nothing]"), page.has("[name=new]")) == (True, False)
     assert client.post(f"/policy/{SLUG}/edit").status_code == 403
@@ -324,7 +325,7 @@ def test_giving_up_affects_nobody(admin: Client, draft: ChangeSet, grid: Grid) -
 def test_only_the_state_of_the_page_travels_in_an_address(draft: ChangeSet, grid: Grid) -> None:
     """With and without the state that a form carries along; the token is checked as in a browser."""
     client = Client(enforce_csrf_checks=True)
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     page = client.get(f"{url(draft)}?mode=percent&x=y").content.decode()
     found = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page)
     assert found is not None
@@ -379,7 +380,7 @@ def test_settings_become_an_edit(admin: Client, draft: ChangeSet) -> None:
 
 
 def test_somebody_elses_draft_is_not_there(grid: Grid, draft: ChangeSet, client: Client) -> None:
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     answers = [client.get(url(draft, name), headers=HTMX) for name in ("", "_rows", "_panel", "paste/", "settings/")]
     asked = {"op": "archive", "entry": str(grid.uid("/atlas"))}
     for name in ("_operation", "_cells", "_log", "_update", "_finish", "paste/", "settings/"):

@@ -19,6 +19,7 @@ from apps.usage.ingest import ingest_batch
 from apps.usage.models import Import, Overlap, Record, Source
 from apps.usage.services import make_source
 from tests.dashboard.page import Page, read
+from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +29,7 @@ HEADER = "; UnixStartTime: 1132444805\n"
 
 @pytest.fixture
 def as_admin(client: Client) -> Client:
-    client.force_login(User.objects.create(username="admin", is_superuser=True))
+    sign_in(client, User.objects.create(username="admin", is_superuser=True))
     return client
 
 
@@ -156,7 +157,7 @@ def test_hours_from_two_sources_wait_for_a_decision_with_a_reason(as_admin: Clie
 @pytest.mark.usefixtures("source")
 def test_everybody_sees_and_only_administrators_decide(client: Client) -> None:
     overlapping()
-    client.force_login(User.objects.create(username="bob"))
+    sign_in(client, User.objects.create(username="bob"))
     shown = page(client, "overlaps")
     assert shown.has('[data-testid="administrator-decides"]')
     assert not shown.has('[name="decision"]')

@@ -21,6 +21,7 @@ from apps.priorities.forecast import get_my_forecast
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
 from tests.figures.schema import check_schema
+from tests.sign_in import sign_in
 
 HTMX = {"HX-Request": "true"}
 FIGURE = "/me/priority/figures/forecast"
@@ -34,7 +35,7 @@ def grid(open_grid: Grid) -> Grid:
 
 @pytest.fixture
 def alice(grid: Grid, client: Client) -> Client:
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     return client
 
 
@@ -149,7 +150,7 @@ def test_siblings_are_never_named(alice: Client, grid: Grid) -> None:
 
 
 def test_somebody_without_an_account_has_a_page_without_cards(grid: Grid, client: Client) -> None:
-    client.force_login(User.objects.create_user("guest"))
+    sign_in(client, User.objects.create_user("guest"))
     assert 'id="forecast"' not in client.get(reverse("dashboard:my-priority")).content.decode()
 
 

@@ -20,6 +20,7 @@ from apps.usage.models import Source
 from tests.dashboard.page import Page, read, text_of
 from tests.federation.test_grid import _clock, world
 from tests.priorities.conftest import AS_OF, Site, make_site
+from tests.sign_in import sign_in
 
 __all__ = ["_clock", "make_site", "world"]
 GRID = "/federation/grid/?policy=grid&entry=/vo"
@@ -27,9 +28,7 @@ GRID = "/federation/grid/?policy=grid&entry=/vo"
 
 @pytest.fixture
 def client(db: None) -> Client:
-    found = Client()
-    found.force_login(User.objects.create_superuser("admin"))
-    return found
+    return sign_in(Client(), User.objects.create_superuser("admin"))
 
 
 def verdicts(answer: Any) -> list[tuple[str, str]]:
@@ -132,14 +131,12 @@ def test_what_is_not_there_is_not_found(world: Site, client: Client, query: str)
 
 def test_what_may_not_be_seen_is_not_found(world: Site) -> None:
     Policy.objects.update(visibility="path")
-    stranger = Client()
-    stranger.force_login(User.objects.create_user("stranger"))
+    stranger = sign_in(Client(), User.objects.create_user("stranger"))
     assert stranger.get(GRID).status_code == 404
     page = read(stranger.get("/federation/grid/"))
     assert page.has("[data-testid=nothing-shared]")
     assert "/federation/published/" not in page.values("href")
-    administrator = Client()
-    administrator.force_login(User.objects.create_superuser("admin"))
+    administrator = sign_in(Client(), User.objects.create_superuser("admin"))
     assert "/federation/published/" in read(administrator.get("/federation/grid/")).values("href")
 
 
@@ -167,8 +164,7 @@ def test_without_a_peer_shares_are_those_of_the_others(world: Site, client: Clie
 
 
 def test_the_page_without_a_peer_is_for_who_decides_about_it(world: Site) -> None:
-    stranger = Client()
-    stranger.force_login(User.objects.create_user("stranger"))
+    stranger = sign_in(Client(), User.objects.create_user("stranger"))
     answer: Any = stranger.get(f"/federation/usage/{Subscription.objects.get().pk}/without/")
     assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")
     assert "p1" not in answer.content.decode()

@@ -18,6 +18,7 @@ from apps.policies.services import change_settings
 from apps.priorities import served
 from tests.dashboard.grid import PASSWORD, SLUG, TRICKY, Grid, make_grid
 from tests.dashboard.page import read, text_of
+from tests.sign_in import sign_in
 
 HTMX = {"HX-Request": "true"}
 
@@ -39,7 +40,7 @@ def give(grid: Grid, path: str, user: User, role: str = "lead", **more: Any) -> 
 def lead(grid: Grid, client: Client) -> Client:
     """alice leads atlas."""
     give(grid, "/atlas", grid.alice)
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     return client
 
 
@@ -47,9 +48,7 @@ def lead(grid: Grid, client: Client) -> Client:
 def manager(grid: Grid) -> Client:
     maria = User.objects.create_user("maria", "", PASSWORD)
     give(grid, "/", maria, "manager")
-    found = Client()
-    found.force_login(maria)
-    return found
+    return sign_in(Client(), maria)
 
 
 def page(grid: Grid, path: str = "/atlas") -> str:
@@ -91,8 +90,7 @@ def in_force(grid: Grid, path: str) -> Any:
 def test_a_lead_is_sent_to_the_own_group_and_others_to_the_overview(grid: Grid, lead: Client) -> None:
     assert lead.get("/start/")["Location"] == "/group/"
     assert lead.get("/group/")["Location"] == page(grid)
-    other = Client()
-    other.force_login(User.objects.create_user("zoe"))
+    other = sign_in(Client(), User.objects.create_user("zoe"))
     assert other.get("/start/")["Location"] == "/"
     assert read(other.get("/group/")).has('[data-testid="leads-nothing"]')
     assert not read(lead.get(page(grid))).has('[data-testid="leads-nothing"]')
@@ -229,7 +227,7 @@ def test_a_lead_who_may_not_publish_sends_it_for_a_decision(grid: Grid, client: 
     grant = give(grid, "/atlas", grid.alice)
     grant.verbs = ["view_members", "edit_shares"]
     grant.save()
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     assert not client.get(page(grid)).context["page"].may_publish
     assert manager.get(page(grid)).context["page"].may_publish
     client.post(page(grid), typed(grid, step="publish", reason="Bob first.", **{key(grid, "bob"): "3"}))
@@ -273,7 +271,7 @@ def test_fragments_answer_to_scripts_and_lead_back_without_them(grid: Grid, lead
 def test_a_group_of_many_comes_in_pages_and_is_equalised_whole(db: None, client: Client) -> None:
     served.forget()
     grid = make_grid(clock.now(), with_usage=False, extra_users=230)
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     shown = read(client.get(page(grid, "/cms")))
     assert shown.item("n-members").attributes["data-value"] == "232"
     assert len(shown.all("input.cell")) == 100
@@ -283,8 +281,7 @@ def test_a_group_of_many_comes_in_pages_and_is_equalised_whole(db: None, client:
 
 
 def test_only_whoever_leads_a_group_opens_it(grid: Grid, lead: Client) -> None:
-    stranger = Client()
-    stranger.force_login(User.objects.create_user("zoe"))
+    stranger = sign_in(Client(), User.objects.create_user("zoe"))
     asked = ((lead, "/biomed", 404, "not_found"), (lead, "/", 403, "not_your_group"),
              (stranger, "/atlas", 404, "not_found"))  # fmt: skip
     for client, path, status, code in asked:
@@ -348,7 +345,7 @@ def test_groups_of_one_lead_are_a_switch(grid: Grid, lead: Client) -> None:
 
 def test_names_of_members_are_text_and_nothing_else(grid: Grid, client: Client) -> None:
     give(grid, "/biomed", grid.alice)
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     shown = read(client.get(page(grid, "/biomed")))
     assert shown.text(f"#m-{grid.uid(f'/biomed/{TRICKY}')} th a") == TRICKY
     assert not shown.has("img")

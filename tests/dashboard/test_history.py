@@ -20,13 +20,14 @@ from apps.priorities.selectors.history import PLACE
 from tests.dashboard.grid import SLUG, TRICKY, Grid
 from tests.dashboard.page import Page, read, text_of
 from tests.dashboard.test_time_travel import publish, text
+from tests.sign_in import sign_in
 
 HISTORY = f"/policy/{SLUG}/history/"
 
 
 @pytest.fixture
 def eva(grid: Grid, client: Client) -> Client:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     return client
 
 
@@ -39,7 +40,7 @@ def lead(grid: Grid, client: Client) -> Client:
         policy=Policy.objects.get(), entry_uid=grid.uid("/atlas"), user=user, role="manager",
         verbs=list(VERBS_OF_ROLE["manager"]), created_at=grid.at,
     )  # fmt: skip
-    client.force_login(user)
+    sign_in(client, user)
     return client
 
 

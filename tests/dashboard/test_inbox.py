@@ -18,6 +18,7 @@ from apps.priorities.selectors.requests import tell_request
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
 from tests.dashboard.test_group import HTMX, give, head, in_force, lead, manager, page, said  # noqa: F401 - fixtures
+from tests.sign_in import sign_in
 
 INBOX = "/inbox/"
 
@@ -222,8 +223,7 @@ def test_news_are_said_and_move_nothing(grid: Grid, asked: ChangeSet, manager: C
 
 
 def test_somebody_with_nothing_to_decide_has_an_empty_inbox(grid: Grid, asked: ChangeSet) -> None:
-    stranger = Client()
-    stranger.force_login(User.objects.create_user("zoe"))
+    stranger = sign_in(Client(), User.objects.create_user("zoe"))
     shown = read(stranger.get(INBOX))
     assert shown.has('[data-testid="nothing-waits"]')
     assert "atlas" not in shown.text("html")

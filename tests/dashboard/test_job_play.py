@@ -34,13 +34,14 @@ from apps.engine.jobs.gridengine.config import PRESETS
 from apps.errors import Invalid
 from tests.dashboard.page import Page, read
 from tests.examples import examples
+from tests.sign_in import sign_in
 
 WORKED = STARTS[0].query
 
 
 @pytest.fixture
 def as_alice(client: Client, db: None) -> Client:
-    client.force_login(User.objects.create_user("alice"))
+    sign_in(client, User.objects.create_user("alice"))
     return client
 
 

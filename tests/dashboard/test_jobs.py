@@ -20,6 +20,7 @@ from apps.engine.jobs import get_job_algorithm
 from apps.errors import FieldProblem, Invalid, TooLarge
 from tests.dashboard.page import read
 from tests.engine.jobs.test_printed import URG_OF_2011
+from tests.sign_in import sign_in
 
 GE_CASE: dict[str, Any] = {
     "config": {"weight_ticket": 0.5, "weight_tickets_functional": 1000, "weight_user": 1, "weight_priority": 0.2},
@@ -35,7 +36,7 @@ GE_CASE: dict[str, Any] = {
 
 @pytest.fixture
 def as_alice(client: Client, db: None) -> Client:
-    client.force_login(User.objects.create_user("alice"))
+    sign_in(client, User.objects.create_user("alice"))
     return client
 
 

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from tests.dashboard.grid import SLUG, Grid
+from tests.sign_in import sign_in
 
 LIVE = f"/policy/{SLUG}/live"
 ABOUT_WHO = ("django_session", "accounts_user", "priorities_series")
@@ -24,7 +25,7 @@ ABOUT_WHO = ("django_session", "accounts_user", "priorities_series")
 @pytest.fixture
 def tag(open_grid: Grid, client: Client, db: None) -> str:
     """Of a page that has asked before, so that its session is known."""
-    client.force_login(open_grid.admin, backend="django.contrib.auth.backends.ModelBackend")
+    sign_in(client, open_grid.admin)
     return str(client.get(LIVE)["ETag"])
 
 
@@ -40,8 +41,7 @@ def test_while_nothing_changes_session_person_and_state_are_one_query(client: Cl
 
 
 def test_the_short_way_has_the_headers_of_the_view(open_grid: Grid, client: Client, tag: str) -> None:
-    fresh = Client()
-    fresh.force_login(open_grid.admin, backend="django.contrib.auth.backends.ModelBackend")
+    fresh = sign_in(Client(), open_grid.admin)
     by_view, by_itself = (dict(one.get(LIVE, headers={"If-None-Match": tag}).items()) for one in (fresh, client))
     assert set(by_view.pop("Vary").split(", ")) == set(by_itself.pop("Vary").split(", "))
     for answer in (by_view, by_itself):

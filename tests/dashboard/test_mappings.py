@@ -21,6 +21,7 @@ from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
+from tests.sign_in import sign_in
 
 PAGE = f"/policy/{SLUG}/mappings/"
 HTMX = {"HX-Request": "true"}
@@ -46,7 +47,7 @@ def send(user: str, group: str, cores: float, **names: Any) -> None:
 
 @pytest.fixture
 def admin(grid: Grid, client: Client) -> Client:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     return client
 
 
@@ -58,9 +59,7 @@ def lead(grid: Grid) -> Client:
         policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid("/atlas"), user=user, role="lead",
         verbs=list(VERBS_OF_ROLE["lead"]), created_at=clock.now(), reason="test",
     )  # fmt: skip
-    client = Client()
-    client.force_login(user)
-    return client
+    return sign_in(Client(), user)
 
 
 def account(**names: str) -> int:
@@ -301,8 +300,7 @@ def test_a_lead_sees_what_may_be_theirs_and_saves_nothing_that_moves_others(lead
 
 
 def test_who_leads_nothing_reads_nothing(grid: Grid) -> None:
-    client = Client()
-    client.force_login(User.objects.create_user("nora"))
+    client = sign_in(Client(), User.objects.create_user("nora"))
     number, before = Account.objects.earliest("pk").pk, Attachment.objects.count()
     given = {"account": str(number), "to": "entry", "entry": "/cms", "reason": "mine", "step": "save"}
     answers: list[Any] = [client.get(path) for path in (PAGE, f"{PAGE}versions/", f"{PAGE}rule/")]

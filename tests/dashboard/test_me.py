@@ -23,6 +23,7 @@ from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
+from tests.sign_in import sign_in
 
 PAGE = "/me/priority/"
 WHY = "/me/priority/_why"
@@ -31,10 +32,8 @@ OF_NOW = (".advice", 'section[aria-labelledby="charges-title"]', ".seen", "#acco
 pytestmark = pytest.mark.django_db
 
 
-def sign_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-    return client
+def signed_in(user: User) -> Client:
+    return sign_in(Client(), user)
 
 
 def get(client: Client, path: str = PAGE, htmx: bool = False, **query: Any) -> Any:
@@ -73,7 +72,7 @@ def second_account(grid: Grid, user: str, vo: str, cores: int) -> None:
 
 
 def test_the_page_says_where_why_and_what_to_do(grid: Grid) -> None:
-    page = page_of(sign_in(grid.alice))
+    page = page_of(signed_in(grid.alice))
     assert page.text(".walk li.decides")  # the main reason
     for part in (*OF_NOW, '[data-testid="scheduler-number"]', '[data-testid="only-fairshare"]', "#back-day"):
         assert page.has(part), part
@@ -84,7 +83,7 @@ def test_the_page_says_where_why_and_what_to_do(grid: Grid) -> None:
 
 def test_every_account_is_listed_best_first_and_can_be_chosen(grid: Grid) -> None:
     second_account(grid, "bob", "atlas", 1)
-    client = sign_in(grid.alice)
+    client = signed_in(grid.alice)
     answer = get(client)
     page = read(answer)
     assert page.item("n-accounts").attributes["data-value"] == "2"
@@ -96,7 +95,7 @@ def test_every_account_is_listed_best_first_and_can_be_chosen(grid: Grid) -> Non
 
 
 def test_the_past_is_told_with_its_time_bar_and_nothing_of_now(grid: Grid) -> None:
-    client = sign_in(grid.alice)
+    client = signed_in(grid.alice)
     then = (clock.now() + timedelta(minutes=5)).isoformat()
     answer = get(client, at=then)
     page = read(answer)
@@ -109,7 +108,7 @@ def test_the_past_is_told_with_its_time_bar_and_nothing_of_now(grid: Grid) -> No
 
 
 def test_a_day_typed_leads_to_the_instant_it_is_here(grid: Grid) -> None:
-    answer = sign_in(grid.alice).get(PAGE, {"day": "2026-01-31T12:00", "account": "alice"})
+    answer = signed_in(grid.alice).get(PAGE, {"day": "2026-01-31T12:00", "account": "alice"})
     assert answer.status_code == 303
     assert "at=2026-01-31T" in answer["Location"]
     assert "account=alice" in answer["Location"]
@@ -117,13 +116,13 @@ def test_a_day_typed_leads_to_the_instant_it_is_here(grid: Grid) -> None:
 
 @pytest.mark.parametrize("at", ["yesterday", "2026-01-01T00:00:00", "9999-99-99"])
 def test_a_moment_that_is_none_is_refused(grid: Grid, at: str) -> None:
-    answer: Any = sign_in(grid.alice).get(PAGE, {"at": at})
+    answer: Any = signed_in(grid.alice).get(PAGE, {"at": at})
     assert answer.status_code == 422
     assert [field.where for field in answer.context["refusal"].fields] == ["at"]
 
 
 def test_somebody_else_is_set_beside_me_and_what_would_turn_it_is_told(grid: Grid) -> None:
-    client = sign_in(grid.alice)
+    client = signed_in(grid.alice)
     assert page_of(client).has("#why")
     found = page_of(client, WHY, htmx=True, who="carol")
     assert found.texts("#why .who a .break:first-child") == ["carol"]
@@ -141,12 +140,12 @@ def test_somebody_else_is_set_beside_me_and_what_would_turn_it_is_told(grid: Gri
 
 
 def test_opened_by_itself_the_fragment_leads_to_its_page(grid: Grid) -> None:
-    answer = sign_in(grid.alice).get(WHY)
+    answer = signed_in(grid.alice).get(WHY)
     assert (answer.status_code, answer["Location"]) == (303, PAGE)
 
 
 def test_where_others_may_not_be_seen_nobody_is_offered(closed: Grid) -> None:
-    client = sign_in(closed.alice)
+    client = signed_in(closed.alice)
     page = get(client).content.decode()
     assert 'id="why-who"' not in page
     for name in ("bob", "carol"):
@@ -159,7 +158,7 @@ def test_where_others_may_not_be_seen_nobody_is_offered(closed: Grid) -> None:
 
 def test_a_lead_compares_inside_the_own_group_alone(closed: Grid) -> None:
     give(closed, closed.alice, "/atlas", "lead")
-    client = sign_in(closed.alice)
+    client = signed_in(closed.alice)
     assert page_of(client, WHY, htmx=True, who="bob").texts("#why .who a .break:first-child") == ["bob"]
     assert not page_of(client, WHY, htmx=True, who="carol").has("#why .who")
     assert page_of(client, WHY, htmx=True, other="/biomed/carol").error_codes() == ["not_found"]
@@ -170,7 +169,7 @@ def test_what_others_see_is_told_by_role_from_the_grants_in_force(closed: Grid) 
     give(closed, lena, "/atlas", "lead")
     give(closed, vera, "/", "viewer")
     give(closed, gone, "/cms", "manager")
-    client = sign_in(closed.alice)
+    client = signed_in(closed.alice)
     said = [(key, *(values[name] for name in ("n", "name", "role") if name in values)) for key, values in seen(client)]
     lead_sees = ("seen.by_name", 1, "atlas", Grant.Role.LEAD.label)
     assert said == [
@@ -189,17 +188,17 @@ def test_a_part_that_is_open_to_everybody_says_so(closed: Grid) -> None:
         policy=Policy.objects.get(slug=SLUG), entry_uid=closed.uid("/atlas"), people="*", role="viewer",
         verbs=["view_members"], created_at=closed.at, reason="test",
     )  # fmt: skip
-    said = dict(seen(sign_in(closed.alice)))
+    said = dict(seen(signed_in(closed.alice)))
     assert said["seen.by_name_all"]["name"] == "atlas"
     assert "seen.closed" not in said
 
 
 def test_an_open_policy_says_so(grid: Grid) -> None:
-    assert dict(seen(sign_in(grid.alice)))["seen.open"]["policy"] == "SweGrid"
+    assert dict(seen(signed_in(grid.alice)))["seen.open"]["policy"] == "SweGrid"
 
 
 def test_somebody_without_a_place_is_told_what_to_do(grid: Grid) -> None:
-    page = page_of(sign_in(User.objects.create_user("zoe")))
+    page = page_of(signed_in(User.objects.create_user("zoe")))
     assert page.one("#verdict").attributes["data-key"] == "unmapped"
     assert page.has('#accounts details form[action^="/me/accounts/claim/"] #id_user_name')
 
@@ -225,7 +224,7 @@ def test_the_smallest_job_that_shows_is_what_a_recompute_says(grid: Grid) -> Non
     assert any(changed(least * (1 + 1e-6) + 1e-6))
     assert not all(changed(most * (1 - 1e-6)))
     assert all(changed(most * (1 + 1e-6) + 1e-6))
-    shown = page_of(sign_in(grid.alice)).item("smallest-job")
+    shown = page_of(signed_in(grid.alice)).item("smallest-job")
     assert shown.attributes["data-value"] == str(least)
 
 

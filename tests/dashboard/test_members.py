@@ -16,13 +16,14 @@ from apps.priorities.membership import apply_members
 from apps.priorities.models import Attachment, Claim
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
+from tests.sign_in import sign_in
 
 HTMX = {"HX-Request": "true"}
 
 
 @pytest.fixture
 def admin(grid: Grid, client: Client) -> Client:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     return client
 
 
@@ -100,18 +101,18 @@ def test_what_is_no_rule_is_said_at_its_place(admin: Client, grid: Grid) -> None
 
 
 def test_names_are_for_who_may_read_them_and_rules_for_who_divides(grid: Grid, client: Client) -> None:
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     offers = 'a[href="?rule=new#rules"]', "#attach"
     shown = read(client.get(page_of(grid, "/biomed")))
     assert shown.has('[data-testid="names-hidden"]')
     assert "cluster-a:carol" not in shown.text("html")
     assert not any(shown.has(offer) for offer in offers)
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     shown = read(client.get(page_of(grid, "/biomed")))
     assert not shown.has('[data-testid="names-hidden"]')
     assert "cluster-a:carol" in shown.text("#people")
     assert all(shown.has(offer) for offer in offers)
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     answer = client.post(f"{page_of(grid, '/biomed')}attach/", {
         "namespace": "cluster-a", "user_name": "carol", "entry": grid.uid("/biomed/carol"), "reason": "x",
     })  # fmt: skip
@@ -126,9 +127,7 @@ def lead(grid: Grid) -> Client:
         policy_id=Revision.objects.latest("pk").policy_id, entry_uid=grid.uid("/atlas"), user=user, role="lead",
         verbs=list(VERBS_OF_ROLE["lead"]), created_at=grid.at - timedelta(days=3), reason="test",
     )  # fmt: skip
-    client = Client()
-    client.force_login(user)
-    return client
+    return sign_in(Client(), user)
 
 
 def test_a_lead_attaches_an_account_and_lets_it_go(lead: Client, grid: Grid) -> None:
@@ -148,8 +147,7 @@ def test_a_lead_attaches_an_account_and_lets_it_go(lead: Client, grid: Grid) -> 
 
 
 def test_i_say_an_account_is_mine_and_the_lead_of_its_group_confirms(lead: Client, grid: Grid) -> None:
-    me = Client()
-    me.force_login(User.objects.create_user("rob"))
+    me = sign_in(Client(), User.objects.create_user("rob"))
     assert read(me.get("/me/priority/")).has('#accounts form[action^="/me/accounts/claim/"]')
     bad = me.post("/me/accounts/claim/", {"namespace": "", "user_name": "bob"})
     assert bad.status_code == 422
@@ -168,8 +166,7 @@ def test_i_say_an_account_is_mine_and_the_lead_of_its_group_confirms(lead: Clien
 
 
 def test_a_claim_can_be_taken_back_by_its_own_person_alone(lead: Client, grid: Grid) -> None:
-    me = Client()
-    me.force_login(User.objects.create_user("rob"))
+    me = sign_in(Client(), User.objects.create_user("rob"))
     me.post("/me/accounts/claim/", {"namespace": "cluster-a", "user_name": "bob"})
     claim = Claim.objects.get()
     assert lead.post("/me/accounts/take-back/", {"claim": claim.pk}).status_code == 404
@@ -218,7 +215,7 @@ def test_usage_is_given_back_after_a_look_at_its_effect_and_shown_wherever_it_co
     assert "b-cn0417" in text_of(above.item("adjustment"))
     marked = read(admin.get(f"/policy/{SLUG}/")).all('[role="row"]:has(.adjusted)')
     assert [row.attributes["id"] for row in marked] == [f"e-{grid.uid('/atlas/alice')}"]
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     told = read(client.get("/me/priority/")).items("adjustment")
     assert "\N{MINUS SIGN}2,400 " in text_of(told[-1])
     assert "b-cn0417" in text_of(told[-1])

@@ -18,6 +18,7 @@ from tests.api.conftest import _fresh_process, computed, site  # noqa: F401 - fi
 from tests.api.small_site import Site
 from tests.dashboard.page import Page, read, text_of
 from tests.dashboard.test_federation_pages import codes_of
+from tests.sign_in import sign_in
 from tests.worlds import AT
 
 DAY = timedelta(days=1)
@@ -25,9 +26,7 @@ HTMX = {"HX-Request": "true"}
 
 
 def signed_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-    return client
+    return sign_in(Client(), user)
 
 
 @pytest.fixture

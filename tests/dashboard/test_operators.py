@@ -18,13 +18,14 @@ from apps.priorities.operators.figures import FIGURES
 from apps.priorities.operators.selectors import check_tree, get_figure
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
+from tests.sign_in import sign_in
 
 PAGE = reverse("dashboard:operators", kwargs={"policy": SLUG})
 
 
 @pytest.fixture
 def admin(grid: Grid, client: Client) -> Client:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     return client
 
 

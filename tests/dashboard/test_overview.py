@@ -26,6 +26,7 @@ from apps.usage.models import Overlap, Source
 from apps.usage.services import make_source
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read, text_of
+from tests.sign_in import sign_in
 
 HTMX = {"HX-Request": "true"}
 CARDS = ("verdict", "top", "deviation", "pins", "attention", "sources", "recent")
@@ -39,7 +40,7 @@ def grid(open_grid: Grid) -> Grid:
 
 @pytest.fixture
 def admin(grid: Grid, client: Client) -> Client:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     return client
 
 
@@ -147,19 +148,19 @@ def test_what_needs_me_comes_with_what_to_do(grid: Grid, admin: Client) -> None:
 
 
 def test_a_member_sees_the_own_priority_first_and_nothing_of_what_administrators_do(grid: Grid, client: Client) -> None:
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     page = shown(client)
     ids = page.values("id", "main")
     assert ids.index("mine") < ids.index("verdict")
     hidden = '[data-testid="unmapped"], [data-testid="concern"][data-key="unmapped"]'
     assert not page.has(hidden)
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     assert shown(client).has(hidden)
 
 
 def test_the_overview_of_a_part_says_so_and_tells_no_other_numbers(grid: Grid, client: Client) -> None:
     Policy.objects.update(visibility=Policy.Visibility.PATH)
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     page = client.get("/").content.decode()
     assert "biomed" not in page
     assert "atlas" in page
@@ -177,8 +178,7 @@ def test_pins_are_ones_own_and_may_be_of_any_entry_one_sees(grid: Grid, admin: C
     assert shown(admin, entry).one(pin).attributes["value"] == "0"
     pinned = shown(admin, "/_pins", headers=HTMX).text(".pins li")
     assert ("SweGrid" in pinned, "/atlas/alice" in pinned) == (True, True)
-    other = Client()
-    other.force_login(grid.alice)
+    other = sign_in(Client(), grid.alice)
     assert not shown(other, "/_pins", headers=HTMX).has(".pins li")
     answer = admin.post(f"/policy/{SLUG}/pins/{uid}/", {"pinned": "0", "next": "https://elsewhere.example/"})
     assert answer["Location"] == "/"
@@ -188,7 +188,7 @@ def test_pins_are_ones_own_and_may_be_of_any_entry_one_sees(grid: Grid, admin: C
 def test_a_hidden_entry_cant_be_pinned_and_a_pin_of_one_tells_nothing(grid: Grid, client: Client) -> None:
     Policy.objects.update(visibility=Policy.Visibility.PATH)
     hidden = grid.uid("/biomed")
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     assert client.post(f"/policy/{SLUG}/pins/{hidden}/", {"pinned": "1"}).status_code == 404
     Pin.objects.create(user=grid.alice, policy=Policy.objects.get(), entry_uid=hidden, created_at=grid.at)
     pins = client.get("/_pins", headers=HTMX)
@@ -228,7 +228,7 @@ def build(at: datetime) -> None:
 
 
 def test_an_empty_site_leads_its_administrator_to_the_first_steps(db: None, client: Client) -> None:
-    client.force_login(User.objects.create_superuser("eva"))
+    sign_in(client, User.objects.create_superuser("eva"))
     assert shown(client).has('main a[href="/setup/"]')
-    client.force_login(User.objects.create_user("guest"))
+    sign_in(client, User.objects.create_user("guest"))
     assert "/setup/" not in client.get("/").content.decode()

@@ -13,6 +13,7 @@ from apps.policies.formats.registry import FORMATS
 from apps.policies.models import ChangeSet, Policy
 from tests.dashboard.grid import SLUG, TRICKY, Grid
 from tests.dashboard.page import read, text_of
+from tests.sign_in import sign_in
 
 PAGE = f"/policy/{SLUG}/files/"
 TABLE = "path,shares\n/atlas,90\n/cms/dave,3\n"
@@ -25,7 +26,7 @@ def grid(unused_grid: Grid) -> Grid:
 
 @pytest.fixture
 def admin(grid: Grid, client: Client) -> Client:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     return client
 
 
@@ -128,7 +129,7 @@ def test_a_file_too_large_for_the_page_is_refused_before_it_is_read(admin: Clien
 
 
 def test_members_may_take_an_open_policy_out_and_propose_a_file(grid: Grid, client: Client) -> None:
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     assert "/atlas/alice" in b"".join(client.get(f"{PAGE}csv/")).decode()
     assert send(client, TABLE).status_code == 303
     assert ChangeSet.objects.get(state="draft").author == grid.alice
@@ -139,7 +140,7 @@ def test_members_may_take_an_open_policy_out_and_propose_a_file(grid: Grid, clie
 
 
 def test_the_page_is_in_the_navigation_of_who_may_use_it(grid: Grid, client: Client) -> None:
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     overview = f"/policy/{SLUG}/"
     assert PAGE in client.get(overview).content.decode()
     Policy.objects.filter(slug=SLUG).update(visibility="path")

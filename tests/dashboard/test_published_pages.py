@@ -17,6 +17,7 @@ from apps.policies.models import Policy
 from tests.dashboard.page import Page, read, text_of
 from tests.dashboard.test_federation_pages import codes_of
 from tests.federation.conftest import AT, policy
+from tests.sign_in import sign_in
 
 __all__ = ["policy"]
 PAGE = "/federation/published/"
@@ -29,9 +30,7 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def client(policy: Policy) -> Client:
-    found = Client()
-    found.force_login(User.objects.create_superuser("admin"))
-    return found
+    return sign_in(Client(), User.objects.create_superuser("admin"))
 
 
 def test_an_empty_page_says_what_could_be_told(client: Client) -> None:
@@ -155,8 +154,7 @@ def test_a_site_without_a_name_is_told_how_to_get_one(client: Client, settings: 
 
 @pytest.mark.parametrize("path", ["", "new/", "new-feed/", "key/", "subtrees/vo-a/", "feeds/vo-a/"])
 def test_nobody_else_sees_or_changes_it(policy: Policy, path: str) -> None:
-    stranger = Client()
-    stranger.force_login(User.objects.create_user("stranger"))
+    stranger = sign_in(Client(), User.objects.create_user("stranger"))
     given = {"policy": "grid", "entry": "/VO-A", "name": "vo-a", "expires": "2", "reason": "x"}
     answers: list[Any] = [stranger.get(f"{PAGE}{path}"), *([stranger.post(f"{PAGE}{path}", given)] if path else [])]
     for answer in answers:

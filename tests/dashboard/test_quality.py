@@ -14,6 +14,7 @@ from apps.usage.ingest import ingest_batch
 from apps.usage.models import Overlap, Source, SourceDay, TooLateRecord
 from apps.usage.services import make_source
 from tests.dashboard.page import Page, read
+from tests.sign_in import sign_in
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -27,9 +28,7 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def signed_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-    return client
+    return sign_in(Client(), user)
 
 
 def page_of(answer: Any) -> Page:

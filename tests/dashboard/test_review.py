@@ -22,6 +22,7 @@ from apps.runs.services import work_run_now
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, names_in, read
 from tests.dashboard.page import text_of as text
+from tests.sign_in import sign_in
 
 AT = datetime(2026, 11, 20, 12, 4, tzinfo=UTC)
 MORE = {"op": "set_shares", "entry": "/atlas/alice", "shares": 9}
@@ -67,9 +68,7 @@ def proposed(user: User, *operations: dict[str, Any]) -> ChangeSet:
 
 
 def signed_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-    return client
+    return sign_in(Client(), user)
 
 
 def decide(client: Client, change_set: ChangeSet, step: str, **more: str) -> Any:

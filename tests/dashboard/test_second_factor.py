@@ -17,6 +17,7 @@ from apps.dashboard.figures.qr import draw_qr
 from apps.dashboard.second_step import AGE_S, begin, ticket_with
 from tests.dashboard.grid import PASSWORD
 from tests.dashboard.page import Page, read
+from tests.sign_in import sign_in
 
 SIGN_IN, STEP, OWN = "/sign-in/", "/sign-in/second-step/", "/me/second-factor/"
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -220,7 +221,7 @@ def test_the_administration_has_no_door_of_its_own(client: Client, eva: User) ->
 
 
 def test_somebody_signed_in_without_a_place_in_the_administration_is_told_so(client: Client, eva: User) -> None:
-    client.force_login(eva, backend="django.contrib.auth.backends.ModelBackend")
+    sign_in(client, eva)
     answer: Any = client.get("/admin/", follow=True)
     assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")
     assert is_in(client)
@@ -267,7 +268,7 @@ def test_others_are_not_asked_there(client: Client, settings: Any, eva: User) ->
 # --- One's own --------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def signed_in(client: Client, eva: User) -> Client:
-    client.force_login(eva, backend="django.contrib.auth.backends.ModelBackend")
+    sign_in(client, eva)
     return client
 
 

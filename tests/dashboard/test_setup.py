@@ -28,6 +28,7 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Record, Source
 from tests.dashboard.page import Page, read, text_of
+from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
 PAGE = "/setup/"
@@ -58,7 +59,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def admin(client: Client) -> Client:
-    client.force_login(User.objects.create_superuser("eva"))
+    sign_in(client, User.objects.create_superuser("eva"))
     return client
 
 
@@ -251,8 +252,7 @@ def test_it_can_be_left_and_somebody_else_goes_on(admin: Client) -> None:
     send_log(admin, log_of(("ada", "physics", days_ago(1), 1)))
     work()
     before = version()
-    other = Client()
-    other.force_login(User.objects.create_superuser("otto"))
+    other = sign_in(Client(), User.objects.create_superuser("otto"))
     assert context(other)["report"].n_wanted == 1
     assert press(other, "confirm").status_code == 303
     late = admin.post(PAGE + "confirm/", {"version": before})
@@ -331,8 +331,7 @@ def test_looking_at_it_changes_nothing(admin: Client) -> None:
 
 def test_others_read_whom_to_ask(admin: Client) -> None:
     send_tree(admin)
-    guest = Client()
-    guest.force_login(User.objects.create_user("guest"))
+    guest = sign_in(Client(), User.objects.create_user("guest"))
     answer = guest.get(PAGE)
     assert (answer.status_code, answer.context["refusal"].code) == (403, "not_allowed")
     assert not read(answer, 403).has("main form")

@@ -20,6 +20,7 @@ from apps.usage.models import Import, Record, Source
 from apps.usage.services import make_source
 from apps.usage.sources import BY_HAND, tag_of
 from tests.dashboard.page import read
+from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
 NEW = "/usage/sources/new/"
@@ -28,15 +29,13 @@ LOG = "; UnixStartTime: 1700000000\n1 10 0 600 8 -1 -1 8 3600 -1 1 1 1 -1 1 -1 -
 
 @pytest.fixture
 def as_admin(client: Client) -> Client:
-    client.force_login(User.objects.create_superuser("alice"))
+    sign_in(client, User.objects.create_superuser("alice"))
     return client
 
 
 @pytest.fixture
 def as_bob() -> Client:
-    client = Client()
-    client.force_login(User.objects.create_user("bob"))
-    return client
+    return sign_in(Client(), User.objects.create_user("bob"))
 
 
 @pytest.fixture

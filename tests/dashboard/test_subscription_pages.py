@@ -19,6 +19,7 @@ from tests.federation.conftest import AT, feed, mounted, policy, subscription, v
 from tests.federation.looks import look_at
 from tests.federation.other_side import KEY, P1, P2, OtherFeed
 from tests.federation.worlds import publish_excess
+from tests.sign_in import sign_in
 
 __all__ = ["feed", "mounted", "policy", "subscription", "vo"]
 NEW = "/federation/usage/new/"
@@ -27,9 +28,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def client(db: None) -> Client:
-    found = Client()
-    found.force_login(User.objects.create_superuser("admin"))
-    return found
+    return sign_in(Client(), User.objects.create_superuser("admin"))
 
 
 def address(feed: OtherFeed, **more: str) -> dict[str, str]:
@@ -290,8 +289,7 @@ def test_the_speed_is_the_metrics_factor_of_that_site(told: Subscription, client
 
 @pytest.mark.parametrize("tail", ["", "without/"])
 def test_for_others_there_is_none(told: Subscription, tail: str) -> None:
-    stranger = Client()
-    stranger.force_login(User.objects.create_user("stranger"))
+    stranger = sign_in(Client(), User.objects.create_user("stranger"))
     assert stranger.get(url(told, tail)).status_code == 404
     assert stranger.get(NEW).status_code == 403
     assert stranger.post(url(told, "act/"), {"what": "pause"}).status_code == 404

@@ -18,13 +18,14 @@ from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.models import Snapshot
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
+from tests.sign_in import sign_in
 
 TREE = f"/policy/{SLUG}/"
 
 
 @pytest.fixture
 def eva(grid: Grid, client: Client) -> Client:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     return client
 
 
@@ -168,7 +169,7 @@ def lead(grid: Grid, client: Client) -> Client:
         policy=Policy.objects.get(), entry_uid=grid.uid("/atlas"), user=user, role="manager",
         verbs=list(VERBS_OF_ROLE["manager"]), created_at=grid.at,
     )  # fmt: skip
-    client.force_login(user)
+    sign_in(client, user)
     return client
 
 

@@ -20,6 +20,7 @@ from apps.errors import Unauthenticated
 from tests.dashboard.grid import PASSWORD as GRID_PASSWORD
 from tests.dashboard.grid import SLUG, make_grid
 from tests.dashboard.page import read
+from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "a long pass phrase"
@@ -38,7 +39,7 @@ def bob() -> User:
 
 @pytest.fixture
 def as_alice(client: Client, alice: User) -> Client:
-    client.force_login(alice)
+    sign_in(client, alice)
     return client
 
 
@@ -122,8 +123,7 @@ def test_sending_the_same_form_again_makes_no_second_token(as_alice: Client) -> 
 
 
 def test_a_form_of_somebody_else_has_no_effect(as_alice: Client, bob: User) -> None:
-    other = Client()
-    other.force_login(bob)
+    other = sign_in(Client(), bob)
     response = as_alice.post(TOKENS, form(as_alice, ticket=ticket_of(other)))
     assert response.status_code == 422
     assert not Token.objects.exists()
@@ -250,7 +250,7 @@ def test_many_wrong_passwords_lock_the_form(as_alice: Client) -> None:
 
 def test_a_token_may_be_bound_to_an_entry_that_its_owner_sees(client: Client) -> None:
     grid = make_grid(clock.now(), with_usage=False)
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     bound = {"scopes": ["policies:read"], "policy": SLUG, "password": GRID_PASSWORD}
     missing = client.post(TOKENS, form(client, **bound, entry="/nothing"))
     assert list(missing.context["form"].errors) == ["entry"]

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import Token, User
+from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
 PROXY = "10.1.2.3"
@@ -80,7 +81,7 @@ def test_a_session_made_by_the_proxy_is_worth_nothing_around_it() -> None:
 def test_who_signed_in_with_a_password_stays_signed_in() -> None:
     admin = User.objects.create_superuser("admin")
     client = Client(REMOTE_ADDR=PROXY)
-    client.force_login(admin, backend="django.contrib.auth.backends.ModelBackend")
+    sign_in(client, admin)
     assert client.get("/me/priority/", HTTP_REMOTE_USER="eva").status_code == 200
     assert client.session["_auth_user_id"] == str(admin.pk)
 

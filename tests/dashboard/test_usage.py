@@ -26,6 +26,7 @@ from apps.runs.services import work_run_now
 from apps.usage import services
 from apps.usage.models import Import, Record, RejectedLine, Source
 from tests.dashboard.page import Page, read, text_of
+from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
 SOURCES, UPLOAD = "/usage/sources/", "/usage/import/"
@@ -44,15 +45,13 @@ def bob() -> User:
 
 @pytest.fixture
 def as_admin(client: Client, admin: User) -> Client:
-    client.force_login(admin)
+    sign_in(client, admin)
     return client
 
 
 @pytest.fixture
 def as_bob(bob: User) -> Client:
-    client = Client()
-    client.force_login(bob)
-    return client
+    return sign_in(Client(), bob)
 
 
 @pytest.fixture
@@ -241,7 +240,7 @@ def test_with_htmx_the_browser_is_sent_on_and_errors_come_as_the_form_alone(as_a
 
 def test_a_form_without_its_token_is_refused(admin: User, source: Source) -> None:
     strict = Client(enforce_csrf_checks=True)
-    strict.force_login(admin)
+    sign_in(strict, admin)
     assert send(strict, log()).status_code == 403
     token = shown(strict, UPLOAD).one("#upload [name=csrfmiddlewaretoken]").attributes["value"]
     assert send(strict, log(), csrfmiddlewaretoken=token).status_code == 303

@@ -18,6 +18,7 @@ from apps.priorities.models import Snapshot
 from apps.usage.models import Source
 from tests.dashboard.grid import PASSWORD, SLUG, TRICKY, Grid, make_grid
 from tests.dashboard.page import Page, names_in, read
+from tests.sign_in import sign_in
 
 HTMX = {"HX-Request": "true"}
 OPEN = {"sign-in", "sign-out", "theme"}
@@ -25,13 +26,13 @@ OPEN = {"sign-in", "sign-out", "theme"}
 
 @pytest.fixture
 def admin(grid: Grid, client: Client) -> Client:
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     return client
 
 
 @pytest.fixture
 def alice(grid: Grid, client: Client) -> Client:
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     return client
 
 
@@ -126,7 +127,7 @@ def test_a_wrong_name_in_the_address_leads_to_the_right_one(admin: Client, grid:
 
 def test_what_may_not_be_seen_answers_like_what_does_not_exist(grid: Grid, client: Client) -> None:
     Policy.objects.update(visibility=Policy.Visibility.PATH)
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     hidden, unknown = grid.uid("/biomed"), uuid4()
     for form in ("n/{}/", "_panel?entry={}", "_rows?parent={}"):
         answers = [
@@ -202,9 +203,9 @@ def test_the_overview_greets_a_user_with_their_own_priority(alice: Client) -> No
 
 
 def test_a_site_without_a_policy_shows_the_first_steps_to_its_administrator(db: None, client: Client) -> None:
-    client.force_login(User.objects.create_superuser("root", "", PASSWORD))
+    sign_in(client, User.objects.create_superuser("root", "", PASSWORD))
     assert "/setup/" in client.get("/").content.decode()
-    client.force_login(User.objects.create_user("guest", "", PASSWORD))
+    sign_in(client, User.objects.create_user("guest", "", PASSWORD))
     answer = client.get("/")
     assert read(answer).one("#verdict").attributes["data-key"] == "no_policy"
     assert "manage.py" not in answer.content.decode()
@@ -214,7 +215,7 @@ def test_a_site_without_a_policy_shows_the_first_steps_to_its_administrator(db: 
 def test_before_the_first_recompute_targets_are_shown_and_usage_is_not_made_up(db: None, client: Client) -> None:
     served.forget()
     grid = make_grid(clock.now(), with_usage=False)
-    client.force_login(grid.admin)
+    sign_in(client, grid.admin)
     page = read(client.get(_address("policy", grid)))
     assert page.has('[data-testid="no-snapshot"]')
     assert page.text(f"#e-{grid.uid('/atlas')} .c-target") == "60.0 %"
@@ -224,11 +225,11 @@ def test_before_the_first_recompute_targets_are_shown_and_usage_is_not_made_up(d
 
 
 def test_my_priority_has_words_for_every_state_without_numbers(grid: Grid, client: Client) -> None:
-    client.force_login(User.objects.create_user("zoe", "", PASSWORD))
+    sign_in(client, User.objects.create_user("zoe", "", PASSWORD))
     assert read(client.get("/me/priority/")).one("#verdict").attributes["data-key"] == "unmapped"
     Snapshot.objects.all().delete()
     served.forget()
-    client.force_login(grid.alice)
+    sign_in(client, grid.alice)
     assert read(client.get("/me/priority/")).one("#verdict").attributes["data-key"] == "not_computed"
 
 
@@ -272,6 +273,6 @@ def test_the_theme_is_a_cookie_and_never_sends_people_elsewhere(alice: Client) -
 
 def test_a_form_without_its_token_is_refused_in_words(grid: Grid) -> None:
     strict = Client(enforce_csrf_checks=True)
-    strict.force_login(grid.admin)
+    sign_in(strict, grid.admin)
     answer = strict.post(_address("shares", grid), {"shares": "1"})
     assert (answer.status_code, answer.context["refusal"].code) == (403, "csrf")

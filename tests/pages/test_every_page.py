@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import LazySettings, settings
+from django.conf import settings
 from playwright.sync_api import Page
 
-from apps.priorities import served
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.browser.conftest import SET_THEME, THEMES, Open, Visit
 from tests.rights_world import Row, World
@@ -53,10 +52,8 @@ MISSED = """place => [...document.querySelector(place)
 
 
 @pytest.fixture
-def world(live_server: Any, rights_world: World, settings: LazySettings) -> World:
-    settings.FAIRSHARE_ISSUER = "vo-a.example"  # as the rights matrix has it
-    served.look()
-    return rights_world
+def world(live_server: Any, world: World) -> World:
+    return world
 
 
 def is_page(row: Row) -> bool:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from django.conf import LazySettings
 from syrupy.assertion import SnapshotAssertion
 
-from apps.priorities import served
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.dashboard.page import Page
 from tests.pages.test_every_page import PARTS, pages_of
@@ -24,13 +22,6 @@ DIFFERING = re.compile(
     r"|\b[0-9a-f]{16}\b|\b([A-Z2-7]{4} ){7}[A-Z2-7]{4}\b|\bfsh_\w+…\w+|\b\d+(?=\sms\b)|(?<=\btook )[\d.]+"
 )
 UNREAD = "script, style, template, svg, [hidden], .fig-table tbody"  # numbers of figures have tests of their own
-
-
-@pytest.fixture
-def world(rights_world: World, settings: LazySettings) -> World:
-    settings.FAIRSHARE_ISSUER = "vo-a.example"  # as the rights matrix has it
-    served.look()
-    return rights_world
 
 
 def lines_of(html: str, *places: str) -> str:
