@@ -13,7 +13,6 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 from apps.accounts.models import User
@@ -32,7 +31,7 @@ SELECT session.session_data, {", ".join(f"series.{name}" for name in SERIES)},
 FROM django_session AS session
 JOIN accounts_user AS who ON who.id = %s
 LEFT JOIN priorities_series AS series ON series.policy_id = %s
-WHERE session.session_key = %s AND session.expire_date > %s
+WHERE session.session_key = %s AND session.expire_date > clock_timestamp()
 """  # noqa: S608 - constants only
 
 
@@ -94,7 +93,7 @@ class LiveMiddleware:
 def _ask(key: str, user_id: int, policy_id: int) -> _Asked | None:
     """None where the session has ended."""
     with connection.cursor() as cursor:
-        cursor.execute(_ASKED, [user_id, policy_id, key, timezone.now()])
+        cursor.execute(_ASKED, [user_id, policy_id, key])
         row = cursor.fetchone()
     if row is None:
         return None
