@@ -104,7 +104,10 @@ def test_every_field_beside_the_contracts_is_listed() -> None:
         AlgorithmSerializer, FactorAheadSerializer,
     )  # fmt: skip
     missing = {
-        f"{each.__name__}.{name}" for each in answers for name in each().fields if name not in IN_CONTRACTS | listed
+        f"{each.__name__}.{name}"
+        for each in answers
+        for name in each().get_fields()
+        if name not in IN_CONTRACTS | listed
     }
     assert missing == set()
 
