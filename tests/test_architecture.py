@@ -131,6 +131,14 @@ def test_no_module_is_imported_by_nobody() -> None:
     assert [name for name in modules if name not in imported and not loaded.fullmatch(name)] == []
 
 
+def test_figures_import_no_selector_not_even_one_that_lives_beside_its_records() -> None:
+    selector = re.compile(r"apps\.(?!figures\.|engine\.).*\.(get|list|load|open)_\w+")
+    files = [path for path in OUR_MODULES if path.is_relative_to(ROOT / "apps/figures")]
+    assert len(files) > 20
+    found = {f"{path.relative_to(ROOT)}: {name}" for path in files for name in _read(path).imports}
+    assert {each for each in found if selector.search(each)} == set()
+
+
 def test_the_engine_needs_numpy_and_the_standard_library_alone() -> None:
     foreign = {
         f"{path.relative_to(ROOT)}: {name}"

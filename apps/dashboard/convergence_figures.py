@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.dashboard import presentation
-from apps.priorities.convergence.reading import Convergence
+from apps.priorities.convergence.records import Convergence
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from apps.dashboard.presentation import Balance
 from apps.figures.convergence.sections import PAGE, scale_of, sections_of
 from apps.priorities.convergence.before_entry import BEFORE_ENTRY
 from apps.priorities.convergence.members import Member
-from apps.priorities.convergence.reading import Convergence
+from apps.priorities.convergence.records import Convergence
 
 _MOST_MARKS = 24
 

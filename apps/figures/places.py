@@ -9,7 +9,7 @@ from django.utils.translation import ngettext
 
 from apps.figures import axes, traces
 from apps.figures.figure import Column, Figure, Table
-from apps.priorities.selectors.rank_distribution import N_BINS, Bin, MyPlace
+from apps.priorities.records.my_priority import N_BINS, Bin, MyPlace
 from apps.priorities.sentences.numbers import count, number
 from apps.priorities.sentences.numbers import factor as factor_words
 

@@ -16,7 +16,7 @@ from apps.errors import FieldProblem, Invalid
 from apps.figures import axes, traces
 from apps.figures.controls import Choice, Control, changed
 from apps.figures.figure import Column, EndLabel, Figure, Mark, Table
-from apps.priorities.selectors.rank_history import RankHistory, RankThen
+from apps.priorities.records.my_priority import RankHistory, RankThen
 from apps.priorities.sentences.numbers import UNKNOWN, count
 from apps.priorities.sentences.numbers import factor as factor_words
 

@@ -14,7 +14,7 @@ from apps.errors import FieldProblem, Invalid
 from apps.figures import axes, traces
 from apps.figures.controls import Choice, Control, changed
 from apps.figures.figure import Column, Figure, Table, Trace
-from apps.priorities.selectors.queue_wait import MyWaits, WaitDay, Waited
+from apps.priorities.records.my_priority import MyWaits, WaitDay, Waited
 from apps.priorities.sentences.numbers import UNKNOWN, count, number, points
 
 PERIODS_DAYS = (30, 90, 365)

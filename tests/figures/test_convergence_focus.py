@@ -15,9 +15,12 @@ from apps import clock
 from apps.accounts.actor import Actor
 from apps.errors import Invalid
 from apps.figures import Figure
-from apps.figures.convergence.answers import Asker, make_figure
+from apps.figures.convergence.answers import draw_figure, read_figure
 from apps.figures.paint import first_drawing
 from apps.priorities import served
+from apps.priorities.convergence.numbers import get_numbers
+from apps.priorities.convergence.period import today_of
+from apps.priorities.convergence.reading import get_series_state
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
 from tests.series_by_hand import HandMade, put_in_place
@@ -40,7 +43,10 @@ def series(open_grid: Grid, db: None, monkeypatch: pytest.MonkeyPatch) -> HandMa
 def draw(open_grid: Grid, series: HandMade) -> Any:
     def figure(query: str = "") -> Figure:
         actor = Actor(user=open_grid.admin, via="page")
-        return make_figure("focus", QueryDict(query), Asker(SLUG, None, actor, clock.now()))
+        state = get_series_state(policy_slug=SLUG, actor=actor)
+        asked = read_figure("focus", QueryDict(query), state, today_of(clock.now()))
+        found = asked.numbers and get_numbers(asked.numbers, policy_slug=SLUG, uid=None, actor=actor)
+        return draw_figure(asked, found)
 
     return figure
 

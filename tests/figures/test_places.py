@@ -17,7 +17,8 @@ from apps.figures.paint import first_drawing
 from apps.figures.places import places_figure
 from apps.priorities import served
 from apps.priorities.carried import simulate_or_refuse
-from apps.priorities.selectors.rank_distribution import MyPlace, bins_of, factors_with_distance, get_my_place
+from apps.priorities.records.my_priority import MyPlace
+from apps.priorities.selectors.rank_distribution import bins_of, factors_with_distance, get_my_place
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
 from tests.worlds import AT

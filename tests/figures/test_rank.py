@@ -19,8 +19,9 @@ from apps.figures.paint import first_drawing
 from apps.figures.rank import rank_figure, read_rank
 from apps.priorities import served
 from apps.priorities.models import Snapshot
+from apps.priorities.records.my_priority import RankHistory, RankThen
 from apps.priorities.selectors import rank_history
-from apps.priorities.selectors.rank_history import RankHistory, RankThen, get_my_rank_history
+from apps.priorities.selectors.rank_history import get_my_rank_history
 from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source

@@ -18,7 +18,8 @@ from apps.figures.paint import first_drawing
 from apps.figures.waits import read_waits, waits_figure
 from apps.policies.models import Policy
 from apps.priorities import served
-from apps.priorities.selectors.queue_wait import MyWaits, WaitDay, Waited, get_my_waits
+from apps.priorities.records.my_priority import MyWaits, WaitDay, Waited
+from apps.priorities.selectors.queue_wait import get_my_waits
 from apps.priorities.series.reading import load_series
 from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now

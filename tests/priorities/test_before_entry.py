@@ -17,7 +17,8 @@ from apps.policies.services import publish_document
 from apps.policies.trees import load_tree
 from apps.priorities.convergence.counting import Counting
 from apps.priorities.convergence.period import Period
-from apps.priorities.convergence.reading import Convergence, get_convergence
+from apps.priorities.convergence.reading import get_convergence
+from apps.priorities.convergence.records import Convergence
 from apps.priorities.series import against_today
 from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now

@@ -19,7 +19,8 @@ from apps.api.v1.priorities import NumberField
 from apps.priorities.convergence.by_hour import get_convergence_by_hour
 from apps.priorities.convergence.counting import DAY_S, OFS, VIEWS, read_counting
 from apps.priorities.convergence.period import DAILY_UP_TO, read_period, today_of
-from apps.priorities.convergence.reading import Convergence, by_weeks, get_convergence, get_series_state
+from apps.priorities.convergence.reading import get_convergence, get_series_state
+from apps.priorities.convergence.records import Convergence, by_weeks
 
 PAGE = 24
 HOUR = "hour"

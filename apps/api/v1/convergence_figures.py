@@ -15,7 +15,10 @@ from apps import clock
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.v1.places import entry_uid
 from apps.figures.answer import answer_of
-from apps.figures.convergence.answers import FIGURES, Asker, make_figure
+from apps.figures.convergence.answers import FIGURES, draw_figure, read_figure
+from apps.priorities.convergence.numbers import get_numbers
+from apps.priorities.convergence.period import today_of
+from apps.priorities.convergence.reading import get_series_state
 
 _TEXT: dict[str, str] = {
     "entry": "uid or path whose children are meant; the root by default",
@@ -48,6 +51,8 @@ class ConvergenceFigureView(APIView):
         entry = query.pop("entry", [""])[-1]
         uid = entry_uid(request, policy, str(entry)) if entry else None
         scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ
-        asker = Asker(policy, uid, actor, clock.now(), scope=scope)
-        answer: dict[str, Any] = answer_of(make_figure(figure, query, asker))
+        state = get_series_state(policy_slug=policy, actor=actor, scope=scope)
+        asked = read_figure(figure, query, state, today_of(clock.now()))
+        found = asked.numbers and get_numbers(asked.numbers, policy_slug=policy, uid=uid, actor=actor, scope=scope)
+        answer: dict[str, Any] = answer_of(draw_figure(asked, found))
         return Response(answer)

@@ -30,8 +30,9 @@ from apps.policies.allocations.drafting import try_core_hours
 from apps.policies.allocations.giving import give_allocation
 from apps.policies.selectors import get_policy
 from apps.policies.trees import load_tree
+from apps.priorities.records.core_hours import CoreHourWeeks
 from apps.priorities.selectors.allocations import AllocationTable, get_allocation_table
-from apps.priorities.selectors.core_hour_weeks import CoreHourWeeks, get_core_hour_weeks
+from apps.priorities.selectors.core_hour_weeks import get_core_hour_weeks
 from apps.priorities.sight import see
 
 

@@ -30,7 +30,8 @@ from apps.figures.convergence.sections import PAGE
 from apps.priorities.convergence.by_hour import get_convergence_by_hour
 from apps.priorities.convergence.period import DAILY_UP_TO, there_are
 from apps.priorities.convergence.picked import list_paths
-from apps.priorities.convergence.reading import Convergence, by_weeks, get_convergence, get_series_state
+from apps.priorities.convergence.reading import get_convergence, get_series_state
+from apps.priorities.convergence.records import Convergence, by_weeks
 from apps.priorities.convergence.words import Sentence
 from apps.priorities.series.columns import SeriesState
 

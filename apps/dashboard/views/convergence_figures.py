@@ -13,22 +13,25 @@ from apps import clock
 from apps.dashboard import lines
 from apps.dashboard.actor import actor_of
 from apps.dashboard.figure_frames import FigureFrame, answer_figure, framed
-from apps.figures.convergence.answers import Asker, make_figure
+from apps.figures import Figure
+from apps.figures.convergence.answers import draw_figure, read_figure
 from apps.figures.convergence.words import Links
+from apps.priorities.convergence.numbers import get_numbers
+from apps.priorities.convergence.period import today_of
+from apps.priorities.convergence.reading import get_series_state
 
 
 @require_safe
 def figure(
     request: HttpRequest, policy: str, figure: str, uid: UUID | None = None, name: str = "", form: str = "json"
 ) -> HttpResponseBase:
-    return answer_figure(request, make_figure(figure, request.GET, _asker(request, policy, uid)), form)
+    return answer_figure(request, _make(request, policy, figure, uid), form)
 
 
 def frame_of(request: HttpRequest, policy: str, figure: str, uid: UUID | None = None, name: str = "") -> FigureFrame:
     """The figure on its page; uid and name: of the entry that the page is about, if any."""
     source = figure_url(policy, figure, uid, name)
-    asker = _asker(request, policy, uid)
-    return framed(request, source, lambda: make_figure(figure, request.GET, asker))
+    return framed(request, source, lambda: _make(request, policy, figure, uid))
 
 
 def figure_url(policy: str, figure: str, uid: UUID | None = None, name: str = "") -> str:
@@ -38,8 +41,12 @@ def figure_url(policy: str, figure: str, uid: UUID | None = None, name: str = ""
     return reverse("dashboard:entry-convergence-figure", kwargs=kwargs | {"uid": uid, "name": name})
 
 
-def _asker(request: HttpRequest, policy: str, uid: UUID | None) -> Asker:
-    return Asker(policy, uid, actor_of(request), clock.now(), _links(policy))
+def _make(request: HttpRequest, policy: str, name: str, uid: UUID | None) -> Figure:
+    actor = actor_of(request)
+    state = get_series_state(policy_slug=policy, actor=actor)
+    asked = read_figure(name, request.GET, state, today_of(clock.now()))
+    found = asked.numbers and get_numbers(asked.numbers, policy_slug=policy, uid=uid, actor=actor)
+    return draw_figure(asked, found, _links(policy))
 
 
 def _links(policy: str) -> Links:

@@ -21,6 +21,7 @@ from apps.priorities.convergence.period import (
     usual_period,
     whole_period,
 )
+from apps.priorities.convergence.records import ChildrenAsked, PicksAsked
 from apps.priorities.series.columns import SeriesState
 
 ALL = "all"
@@ -47,6 +48,22 @@ class FocusAsked:
     slots: tuple[int, ...]
     hidden: frozenset[str]
     by_hour: bool = False
+
+    @property
+    def numbers(self) -> PicksAsked:
+        return PicksAsked(
+            picks=self.picks, period=self.period, whole=self.whole, counting=self.counting, by_hour=self.by_hour
+        )
+
+
+def read_children(query: QueryDict, state: SeriesState, today: date, *, itself: bool = False) -> ChildrenAsked:
+    """The children of the entry, or it alone, over the period of the page. Raises Invalid as `read_focus`."""
+    by_hour = is_by_hour(query, state)
+    period, _preset = read_period_asked(query, state, today)
+    return ChildrenAsked(
+        counting=read_counting_asked(query), period=period, by_hour=by_hour, itself=itself,
+        against_today=query.get("measure") == TODAY and not by_hour,
+    )  # fmt: skip
 
 
 def read_focus(query: QueryDict, state: SeriesState, today: date) -> FocusAsked:

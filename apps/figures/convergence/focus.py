@@ -28,8 +28,7 @@ from apps.figures.convergence.words import (
 )
 from apps.figures.figure import Column, EndLabel, Figure, Table
 from apps.figures.traces import MOST_SERIES
-from apps.priorities.convergence.picked import Picked
-from apps.priorities.convergence.reading import Convergence
+from apps.priorities.convergence.records import Convergence, Picked
 from apps.priorities.sentences.numbers import points_phrase
 from apps.priorities.series.columns import F8
 

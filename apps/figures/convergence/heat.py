@@ -12,7 +12,7 @@ from apps.figures import axes, traces
 from apps.figures.balance import BALANCE, ON_TARGET, balance_legend, balance_step
 from apps.figures.convergence.words import Links, caption, day_words, file_name, short_balance, used_words_of
 from apps.figures.figure import Column, Figure, Table
-from apps.priorities.convergence.reading import Convergence
+from apps.priorities.convergence.records import Convergence
 
 LEAST_ENTRIES = 12  # fewer are better read as lines
 MOST_CELLS = 40_000

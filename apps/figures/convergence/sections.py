@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apps.priorities.convergence.reading import Convergence
+from apps.priorities.convergence.records import Convergence
 from apps.priorities.series.columns import F8
 
 PAGE = 12  # panels

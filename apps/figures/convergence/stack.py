@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from apps.figures import axes, traces
 from apps.figures.convergence.words import Links, caption, day_words, file_name, revision_marks, used_words_of
 from apps.figures.figure import Column, EndLabel, Figure, Table, Trace
-from apps.priorities.convergence.reading import Convergence
+from apps.priorities.convergence.records import Convergence
 from apps.priorities.sentences.numbers import percent
 from apps.priorities.series.columns import F8
 

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from apps.figures import Mark
 from apps.figures.axes import moment
-from apps.priorities.convergence.reading import Convergence
+from apps.priorities.convergence.records import Convergence
 from apps.priorities.sentences.numbers import percent, points, points_phrase
 from apps.priorities.series.columns import F8
 

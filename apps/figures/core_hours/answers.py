@@ -12,7 +12,7 @@ from apps.errors import NotFound
 from apps.figures.core_hours.burn_down import burn_down
 from apps.figures.core_hours.usage_weeks import BY, UNIT, usage_weeks
 from apps.figures.figure import Figure
-from apps.priorities.selectors.core_hour_weeks import CoreHourWeeks
+from apps.priorities.records.core_hours import CoreHourWeeks
 
 FIGURES: Final[dict[str, Callable[[CoreHourWeeks, QueryDict], Figure]]] = {
     "usage": usage_weeks,

@@ -15,7 +15,7 @@ from apps.figures.controls import Control
 from apps.figures.core_hours import words
 from apps.figures.figure import Column, EndLabel, Figure, Table
 from apps.policies.allocations.periods import DAY, begins_at
-from apps.priorities.selectors.core_hour_weeks import AllocationLeft, CoreHourWeeks
+from apps.priorities.records.core_hours import AllocationLeft, CoreHourWeeks
 from apps.priorities.sentences.numbers import percent
 
 HIDE = "left_hide"  # a name in the query of the page

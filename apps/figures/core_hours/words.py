@@ -16,7 +16,7 @@ from apps.figures.controls import Choice, changed
 from apps.figures.figure import Figure, Table
 from apps.figures.traces import MOST_SERIES, series_color
 from apps.policies.allocations.periods import Period
-from apps.priorities.selectors.core_hour_weeks import CoreHourWeeks
+from apps.priorities.records.core_hours import CoreHourWeeks
 from apps.priorities.sentences.numbers import number
 
 _MOST_HIDDEN = 16  # names of a query

@@ -19,7 +19,8 @@ from apps.priorities.convergence.local_only import local_only
 from apps.priorities.convergence.measuring import Figures, slack_of, states_of
 from apps.priorities.convergence.members import Found, find_members_by_hour
 from apps.priorities.convergence.period import Period, today_of
-from apps.priorities.convergence.reading import Convergence, compared_in, open_entry, published_in, way_to
+from apps.priorities.convergence.reading import compared_in, open_entry, published_in, way_to
+from apps.priorities.convergence.records import Convergence
 from apps.priorities.convergence.verdict import Shares, verdict, verdict_of_one
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.series.reading import series_state

@@ -12,6 +12,7 @@ import numpy as np
 from django.conf import settings
 
 from apps.accounts.actor import Actor
+from apps.accounts.request_cache import once_per_request
 from apps.policies.selectors import READ
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.convergence.by_hour import convergence_by_hour, refuse_windowed
@@ -19,7 +20,8 @@ from apps.priorities.convergence.counting import DECAYED, TOTAL, Counting
 from apps.priorities.convergence.measuring import slack_of
 from apps.priorities.convergence.members import find_members, find_members_by_hour
 from apps.priorities.convergence.period import Period
-from apps.priorities.convergence.reading import Convergence, make_convergence, open_entry
+from apps.priorities.convergence.reading import make_convergence, open_entry
+from apps.priorities.convergence.records import Convergence
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.series.columns import F8, Mask, SeriesDays
 
@@ -30,16 +32,26 @@ def get_convergence_until_now(
     *, policy_slug: str, actor: Actor, uid: UUID | None, itself: bool = False, period: Period, counting: Counting,
     by_hour: bool = False, against_today: bool = False, scope: str = READ,
 ) -> Convergence:  # fmt: skip
-    """As get_convergence, with the newest snapshot as the last point."""
-    view, at, alone = open_entry(policy_slug=policy_slug, actor=actor, uid=uid, itself=itself, scope=scope)
-    if by_hour:
-        refuse_windowed(counting)
-        found = convergence_by_hour(view, at, alone, find_members_by_hour(view, at, itself=alone), counting)
-    else:
-        whole = period.starting_earlier(counting.days_before)
-        members = find_members(view, at, whole, itself=alone, against_today=against_today)
-        found = make_convergence(view, at, alone, members, period, counting, actor, against_today=against_today)
-    return with_latest(found, view)
+    """As get_convergence, with the newest snapshot as the last point.
+
+    A page and its figures show the same numbers: they are read once a request.
+    """
+    user = actor.user
+    who = (None if user is None else user.pk, actor.token, scope)
+    key = ("convergence", policy_slug, uid, itself, period, counting, by_hour, against_today, *who)
+
+    def read() -> Convergence:
+        view, at, alone = open_entry(policy_slug=policy_slug, actor=actor, uid=uid, itself=itself, scope=scope)
+        if by_hour:
+            refuse_windowed(counting)
+            found = convergence_by_hour(view, at, alone, find_members_by_hour(view, at, itself=alone), counting)
+        else:
+            whole = period.starting_earlier(counting.days_before)
+            members = find_members(view, at, whole, itself=alone, against_today=against_today)
+            found = make_convergence(view, at, alone, members, period, counting, actor, against_today=against_today)
+        return with_latest(found, view)
+
+    return once_per_request(key, read)
 
 
 def with_latest(found: Convergence, view: PolicyView) -> Convergence:

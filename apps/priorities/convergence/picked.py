@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -16,19 +16,12 @@ from apps.priorities.convergence.counting import Counting
 from apps.priorities.convergence.latest import with_latest
 from apps.priorities.convergence.members import find_picked, find_picked_by_hour
 from apps.priorities.convergence.period import Period
-from apps.priorities.convergence.reading import Convergence, make_convergence, open_entry, order_children
+from apps.priorities.convergence.reading import make_convergence, open_entry, order_children
+from apps.priorities.convergence.records import Picked
 from apps.priorities.selectors.rows import PolicyView
 
 USUAL_PICKS = 4
 _MOST_OFFERED = 200
-
-
-@dataclass(frozen=True, eq=False)
-class Picked:
-    """found: `members` are the picks, in their order; paths: of each, without the root."""
-
-    found: Convergence
-    paths: list[str]
 
 
 def get_picked(

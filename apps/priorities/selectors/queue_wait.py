@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from statistics import median
 from uuid import UUID
@@ -16,6 +15,7 @@ from apps.errors import FieldProblem, Invalid
 from apps.policies.columns import Mask
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.lookup import AccountQuery
+from apps.priorities.records.my_priority import MyWaits, WaitDay, Waited
 from apps.priorities.selectors.rank_history import OwnEntry, get_own_entry
 from apps.priorities.series.calendar import site_zone
 from apps.priorities.series.reading import load_series
@@ -25,49 +25,6 @@ from apps.usage.models import Record
 
 MOST_DAYS = 365
 MOST_JOBS = 50_000  # the newest of them
-
-
-@dataclass(frozen=True, slots=True)
-class WaitDay:
-    """Jobs of one account that started on a day of the site's zone; waits in seconds.
-
-    deviation: actual − target of the level at the beginning of the day, None where it isn't known.
-    """
-
-    on: date
-    n_jobs: int
-    median_s: float
-    longest_s: float
-    deviation: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Waited:
-    """Jobs of all days on one side of the target together."""
-
-    n_days: int
-    n_jobs: int
-    median_s: float
-
-
-@dataclass(frozen=True)
-class MyWaits:
-    """Days oldest first, those without a job left out. knows_waits: the sources report when jobs were submitted.
-
-    over, under: None where no job started on such a day. n_left_out: jobs that a source without submissions reported.
-    """
-
-    policy_slug: str
-    policy_name: str
-    account: str
-    level_name: str
-    parent_name: str
-    revision: int
-    days: tuple[WaitDay, ...]
-    over: Waited | None
-    under: Waited | None
-    knows_waits: bool
-    n_left_out: int
 
 
 def get_my_waits(*, policy_slug: str, entry_uid: UUID, n_days: int, actor: Actor, at: datetime) -> MyWaits:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -15,46 +14,10 @@ from apps.accounts.actor import Actor
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.codecs import factor_from_key
 from apps.priorities.answers import ServedSnapshot
+from apps.priorities.records.my_priority import N_BINS, Bin, MyPlace
 from apps.priorities.selectors.rank_history import get_own_entry
 
 F8 = npt.NDArray[np.float64]
-N_BINS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """Ranked leaves with low ≤ factor < high, one's own included; the last bin includes its end."""
-
-    low: float
-    high: float
-    n: int
-    is_mine: bool
-
-
-@dataclass(frozen=True)
-class MyPlace:
-    """Of one account in the newest snapshot. factor: None, as rank, for an account without a rank.
-
-    n_same: others of the same rank. is_from_key: the policy's factor is made from the rank, which has no distances, so
-    the bins are those of the factor that the vector's key gives. bins: none where there are too few others.
-    """
-
-    policy_slug: str
-    policy_name: str
-    account: str
-    as_of: datetime
-    revision: int
-    rank: int | None
-    of: int
-    n_same: int
-    factor: float | None
-    is_from_key: bool
-    smallest: int
-    bins: tuple[Bin, ...]
-
-    @property
-    def n_behind(self) -> int:
-        return 0 if self.rank is None else self.of - self.rank - self.n_same
 
 
 def get_my_place(*, policy_slug: str, entry_uid: UUID, actor: Actor, at: datetime) -> MyPlace:

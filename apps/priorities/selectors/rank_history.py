@@ -22,6 +22,7 @@ from apps.priorities import served
 from apps.priorities.answers import ServedSnapshot
 from apps.priorities.lookup import AccountQuery, LookupIndex
 from apps.priorities.models import Snapshot
+from apps.priorities.records.my_priority import PublishedThen, RankHistory, RankThen
 from apps.priorities.series.calendar import site_zone
 from apps.priorities.sight import own_queries, told_in
 from apps.priorities.snapshots import unpack_places, unpack_snapshot
@@ -30,42 +31,6 @@ from apps.priorities.stored import read_data
 MOST_DAYS = 365  # as long as a snapshot a day is kept
 MOST_BYTES = 32_000_000  # of snapshots that are read while somebody waits; beyond it every n-th day is read
 _MOST_REMEMBERED = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class RankThen:
-    """One day: rank 1..of and factor 0..1 of the account; None where it had none, or no entry."""
-
-    on: date
-    as_of: datetime
-    revision: int
-    rank: int | None
-    of: int
-    factor: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedThen:
-    """A revision that became current within the days."""
-
-    number: int
-    at: datetime
-
-
-@dataclass(frozen=True)
-class RankHistory:
-    """Days oldest first; the last one is that of the newest snapshot. step: every how many days one was read."""
-
-    policy_slug: str
-    policy_name: str
-    account: str
-    entry_uid: UUID
-    entry_name: str
-    as_of: datetime
-    revision: int
-    days: tuple[RankThen, ...]
-    published: tuple[PublishedThen, ...]
-    step: int = 1
 
 
 @dataclass(frozen=True, slots=True)

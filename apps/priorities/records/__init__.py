@@ -1,0 +1,1 @@
+"""Numbers as selectors return them: what figures draw without reading data themselves."""
