@@ -23,7 +23,7 @@ def kpis(found: Convergence) -> list[Kpi]:
     """Mean deviation, time inside the band, half-time to target after the last change, share given away."""
     figures = found.figures
     mean = presentation.UNKNOWN if figures.mean_deviation is None else presentation.points(figures.mean_deviation)
-    n_days = len(found.on)
+    n_days = found.n_over
     last = ngettext("of the last day", "of the last %(n)s days", n_days) % {"n": presentation.count(n_days)}
     return [
         Kpi(_("Mean deviation"), mean, _("pts, share-weighted")),

@@ -16,13 +16,12 @@ from django.utils.translation import ngettext
 
 from apps.dashboard import lines, presentation
 from apps.dashboard.convergence_asks import Asked
-from apps.dashboard.convergence_states import state_words
 from apps.dashboard.figures import panel as figure
 from apps.dashboard.figures.bullet import State, Tolerance
 from apps.dashboard.figures.panel import Panel
 from apps.dashboard.presentation import Balance
+from apps.figures.convergence.headings import Heading, balance_words, heading_of, state_words
 from apps.figures.convergence.sections import PAGE, scale_of, sections_of
-from apps.priorities.convergence.before_entry import BEFORE_ENTRY
 from apps.priorities.convergence.members import Member
 from apps.priorities.convergence.records import Convergence
 
@@ -42,7 +41,7 @@ class Counts:
 class PanelLine:
     """One member. Without a `panel` nothing of it may be told, or there is nothing to tell; `reason` says which.
 
-    state: of the last day, as in the CSV; "not_told" where no day may be told.
+    state: of the last point, as in the CSV; "not_told" where no day may be told.
     """
 
     member: Member
@@ -52,8 +51,7 @@ class PanelLine:
     state: str
     counts: Counts
     balance: Balance | None
-    actual: str
-    target: str
+    heading: Heading
     panel: Panel | None
     label: str
     reason: str
@@ -131,8 +129,7 @@ def draw_line(
         state="not_told" if reason else str(found.states[row, -1]) if len(found.on) else "",
         counts=counts,
         balance=None if reason else shown,
-        actual=presentation.percent(last(found.actual[row])),
-        target=presentation.percent(last(found.target[row])),
+        heading=heading_of(found, row),
         panel=drawn,
         label=label_of(found, row, counts, reason),
         reason=reason,
@@ -141,33 +138,22 @@ def draw_line(
 
 
 def last(values: Any) -> float | None:
-    """The last day's, None where it isn't known."""
+    """The last point's, None where it isn't known."""
     return float(values[-1]) if len(values) and isfinite(values[-1]) else None
 
 
 def balance_of(found: Convergence, row: int) -> Balance | None:
-    """How it stands on the last day."""
+    """That of the newest snapshot where the line ends there, else of the last day."""
     if not len(found.on):
         return None
-    state = str(found.states[row, -1])
-    difference = last(found.deviation[row])
-    if difference is None or not state:
-        return Balance(State.NO_DATA, "", state_words(state) if state == BEFORE_ENTRY else _("no data"))
-    if state == "on":
-        return Balance(State.ON, "", _("on target"))
-    if state == "over":
-        return Balance(State.OVER, presentation.points(difference), _("over"))
-    if state == "starved":
-        return Balance(State.UNDER, presentation.points(difference), state_words(state))
-    if state == "inferred":
-        return Balance(State.UNDER, presentation.points(difference), _("under"))
-    if state == "met":
-        return Balance(State.IDLE, "", _("wants no more"))
-    return Balance(State.IDLE, "", _("no demand"))
+    shape, amount, word = balance_words(str(found.states[row, -1]), float(found.deviation[row, -1]))
+    return Balance(State(shape), amount, word)
 
 
 def counts_of(found: Convergence, row: int) -> Counts:
-    idle, starved = found.idle[row] | found.idle_inferred[row], found.states[row] == "starved"
+    """Of those that are over."""
+    over = slice(found.n_over)
+    idle, starved = (found.idle[row] | found.idle_inferred[row])[over], found.states[row, over] == "starved"
     return Counts(int(idle.sum()), int(starved.sum()), int(_gap_mask(found).sum()))
 
 
@@ -184,10 +170,10 @@ def label_of(found: Convergence, row: int, counts: Counts, reason: str) -> str:
         (counts.idle, _("no demand on %(n)s of %(of)s %(steps)s")),
         (counts.starved, _("jobs waited below the target on %(n)s of %(of)s %(steps)s")),
         (counts.missing, _("data is missing on %(n)s of %(of)s %(steps)s")),
-        (int(found.before_entry[row].sum()), _("%(n)s of %(of)s %(steps)s are from before the entry")),
+        (int(found.before_entry[row, : found.n_over].sum()), _("%(n)s of %(of)s %(steps)s are from before the entry")),
     ):
         if n:
-            text += "; " + words % {"n": presentation.count(n), "of": presentation.count(len(found.on)), "steps": steps}
+            text += "; " + words % {"n": presentation.count(n), "of": presentation.count(found.n_over), "steps": steps}
     return text
 
 
@@ -266,7 +252,7 @@ def _extent(found: Convergence, maximum: float) -> dict[str, str]:
 # --- Tables -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """A member in the table beside the panels."""
+    """A member in the table beside the panels. mean, inside: of what is over."""
 
     member: Member
     url: str
@@ -279,10 +265,10 @@ class MemberRow:
 
 
 def member_rows(found: Convergence) -> Iterator[MemberRow]:
-    away = np.abs(found.deviation)
+    away, slack = np.abs(found.deviation)[:, : found.n_over], found.slack[:, : found.n_over]
     for row in found.order():
         known = np.isfinite(away[row])
-        n, inside = int(known.sum()), int((away[row] <= found.slack[row] * (1 + 1e-9)).sum())
+        n, inside = int(known.sum()), int((away[row] <= slack[row] * (1 + 1e-9)).sum())
         reason = "" if found.told[row].any() else _("not shown")
         yield MemberRow(
             member=found.members[row],
@@ -298,9 +284,10 @@ def member_rows(found: Convergence) -> Iterator[MemberRow]:
 
 @dataclass(frozen=True, slots=True)
 class DayRow:
-    """A day of one member."""
+    """A day of one member. as_of: of the newest snapshot, None for a day or an hour that is over."""
 
     on: date
+    as_of: datetime | None
     revision: int
     is_before_first: bool
     actual: str
@@ -313,7 +300,7 @@ def day_rows(found: Convergence, row: int = 0) -> list[DayRow]:
     """Newest first."""
     return [
         DayRow(
-            day, int(found.days.revision[at]), bool(found.days.is_before_first[at]),
+            day, _as_of(found, at), int(found.days.revision[at]), bool(found.days.is_before_first[at]),
             presentation.percent(_or_none(found.actual[row, at])),
             presentation.percent(_or_none(found.target[row, at])),
             state_words(str(found.states[row, at])), ", ".join(found.gaps.get(day, ())),
@@ -322,28 +309,35 @@ def day_rows(found: Convergence, row: int = 0) -> list[DayRow]:
     ]  # fmt: skip
 
 
+def _as_of(found: Convergence, at: int) -> datetime | None:
+    return found.latest_at if at == found.n_over else None
+
+
 def _or_none(value: float) -> float | None:
     return float(value) if isfinite(value) else None
 
 
 CSV_HEADER = (
     "day", "entry", "uid", "revision", "before_first", "actual", "target", "deviation_points", "state", "suppressed",
-    "missing_sources",
+    "missing_sources", "as_of",
 )  # fmt: skip
 
 
 def csv_rows(found: Convergence) -> Iterator[tuple[Any, ...]]:
-    """Every member on every day; a number that isn't known, or not told, is empty and never 0."""
+    """Every member on every day; a number that isn't known, or not told, is empty and never 0.
+
+    as_of: when the newest snapshot was made that the last row is of; empty on days that are over.
+    """
     for row, member in enumerate(found.members):
         for at, day in enumerate(found.on):
             actual, target = _or_none(found.actual[row, at]), _or_none(found.target[row, at])
             off = None if actual is None or target is None else (actual - target) * 100
-            told = bool(found.told[row, at])
+            told, as_of = bool(found.told[row, at]), _as_of(found, at)
             yield (
                 day.isoformat(), member.name, str(member.uid), int(found.days.revision[at]),
                 int(found.days.is_before_first[at]), "" if actual is None else actual,
                 "" if target is None else target, "" if off is None else off, str(found.states[row, at]), int(not told),
-                ", ".join(found.gaps.get(day, ())),
+                ", ".join(found.gaps.get(day, ())), "" if as_of is None else as_of.isoformat(),
             )  # fmt: skip
 
 

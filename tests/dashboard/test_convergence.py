@@ -89,11 +89,39 @@ def test_the_verdict_says_who_moves_away_since_when_and_who_waits(eva: Client) -
     assert page.values("data-key", "[data-testid=convergence-verdict]") == list(said)
     assert page.has("[data-testid=convergence-verdict] b[data-key=at_target_or_idle]"), "that is what counts"
     assert heading_of(page) == ("3", "SweGrid")
-    assert {panel_of(page, name).attributes["data-state"] for name in ("atlas", "cms")} == {"over", "no_demand"}
+    days = read(eva.get(f"{PAGE}?days=90&view=raw"))
+    assert {panel_of(days, name).attributes["data-state"] for name in ("atlas", "cms")} == {"over", "no_demand"}
+
+
+def test_heading_end_of_the_line_table_and_csv_are_of_the_newest_snapshot(eva: Client, grid: Grid) -> None:
+    page = read(eva.get(PAGE))
+    lines = {one["name"]: one for one in eva.get(f"{PAGE}figures/panels").json()["panels"]}
+    rows = {row["entry"]: row for row in read_csv(eva, f"{PAGE}days.csv") if row["as_of"]}
+    listed = {text_of(row.css_first("th a")): row for row in page.all("#table tbody tr")}
+    assert set(lines) == set(rows) == set(listed) == {"atlas", "biomed", "cms"}
+    for name, panel in lines.items():
+        line = next(one for one in panel["data"] if one.get("meta", {}).get("read"))
+        share = f"{line['y'][-1]:.1f} %"
+        actual = panel["heading"]["actual"].replace("\N{NO-BREAK SPACE}", " ")
+        assert line["x"][-1] == rows[name]["day"] == "2026-11-20"
+        assert rows[name]["as_of"] == "2026-11-20T12:00:00+00:00"
+        assert float(rows[name]["actual"]) * 100 == pytest.approx(line["y"][-1], abs=0.01)
+        shown = panel_of(page, name)
+        assert text_of(shown.css_first("[data-heading=actual]")) == actual
+        assert actual.endswith(share)
+        balance = f"{panel['heading']['amount']} {panel['heading']['word']}".strip()
+        assert text_of(shown.css_first(".bal")) == text_of(listed[name].css_first(".bal")) == balance
+        assert share in text_of(listed[name])
+        assert shown.attributes["data-state"] == rows[name]["state"]
+    assert "20 Nov, 12:00" in page.text("[data-testid=newest]")
+    own = Page(text(eva, f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/convergence/"))
+    first = own.texts("#days tbody tr")[0]
+    assert ("12:00" in first, lines["atlas"]["heading"]["actual"].split()[-2] in first) == (True, True)
+    assert not read(eva.get(f"{PAGE}?view=raw")).has("[data-testid=newest]"), "a day has no value before it is over"
 
 
 def test_starved_and_no_demand_are_told_apart_by_words_and_form(eva: Client) -> None:
-    page = read(eva.get(f"{PAGE}?days=90"))
+    page = read(eva.get(f"{PAGE}?days=90&view=raw"))
     biomed, cms = panel_of(page, "biomed"), panel_of(page, "cms")
     assert days_of(biomed) == ("starved", "0", "4", "0")
     assert days_of(cms) == ("no_demand", "40", "0", "0")
@@ -174,7 +202,7 @@ def test_what_cannot_be_is_answered_with_what_is_possible(
     assert page.item("cannot-be-shown").attributes["data-value"] == where
     said = page.text("[data-testid=cannot-be-shown]")
     assert [each for each in possible if each not in said] == []
-    assert (answer.context["asked"].last, len(answer.context["found"].on)) == ("30", 30), "the last 30 days"
+    assert (answer.context["asked"].last, answer.context["found"].n_over) == ("30", 30), "the last 30 days"
 
 
 def test_a_period_without_days_says_which_there_are(eva: Client) -> None:
@@ -260,7 +288,7 @@ def test_a_leaf_is_looked_at_alone(eva: Client, grid: Grid) -> None:
     assert "alice" in Page(page).text("h1")
     assert names_in(Page(page).text("#own"), "alice", "atlas")
     assert page.count("<article ") == 0
-    assert len(Page(page).all("#days tbody tr")) == 30
+    assert len(Page(page).all("#days tbody tr")) == 30 + 1, "thirty days and the newest snapshot"
 
 
 # --- Tables and CSV ---------------------------------------------------------------------------------------------------
@@ -273,7 +301,8 @@ def read_csv(client: Client, path: str) -> list[dict[str, str]]:
 
 def test_the_csv_holds_every_day_of_every_member(eva: Client) -> None:
     rows = read_csv(eva, f"{PAGE}days.csv?days=7")
-    assert len(rows) == 3 * 7
+    assert len([row for row in rows if not row["as_of"]]) == 3 * 7
+    assert len([row for row in rows if row["as_of"]]) == 3
     last = {row["entry"]: row for row in rows if row["day"] == "2026-11-19"}
     assert float(last["atlas"]["actual"]) + float(last["biomed"]["actual"]) == pytest.approx(1)
     assert last["biomed"]["state"] == "starved"
@@ -295,7 +324,7 @@ def test_names_that_a_spreadsheet_would_take_for_formulas_are_harmless(
 def test_where_nobody_used_anything_no_zero_is_made_up(eva: Client, series: HandMade) -> None:
     series.used = dict.fromkeys(series.used, [0.0] * DAYS)
     rows = read_csv(eva, f"{PAGE}days.csv?days=7")
-    assert {row["actual"] for row in rows} == {""}
+    assert {row["actual"] for row in rows if not row["as_of"]} == {""}
     assert Page(text(eva, PAGE)).values("data-key", "[data-testid=convergence-verdict]") == ["nobody_used"]
 
 
@@ -304,7 +333,7 @@ def test_a_long_period_is_drawn_by_weeks_and_counted_by_days(eva: Client, monkey
     answer = eva.get(f"{PAGE}?days=all")
     page = read(answer)
     assert page.has("[data-testid=by-weeks]")
-    assert len(answer.context["found"].on) == 900
+    assert answer.context["found"].n_over == 900
     assert "900" in page.text(".kpis")
     assert set(page.each("svg.panel-chart", "data-step")) == {"7"}
     assert not read(eva.get(PAGE)).has("[data-testid=by-weeks]")

@@ -25,12 +25,13 @@ from apps.dashboard.htmx import SeeOther, fragment
 from apps.dashboard.views.convergence_figures import figure_url, frame_of
 from apps.dashboard.views.live import live_badge
 from apps.errors import TooLarge
+from apps.figures.convergence.headings import newest_words
 from apps.figures.convergence.heat import LEAST_ENTRIES
 from apps.figures.convergence.sections import PAGE
-from apps.priorities.convergence.by_hour import get_convergence_by_hour
+from apps.priorities.convergence.latest import get_convergence_until_now
 from apps.priorities.convergence.period import DAILY_UP_TO, there_are
 from apps.priorities.convergence.picked import list_paths
-from apps.priorities.convergence.reading import get_convergence, get_series_state
+from apps.priorities.convergence.reading import get_series_state
 from apps.priorities.convergence.records import Convergence, by_weeks
 from apps.priorities.convergence.words import Sentence
 from apps.priorities.series.columns import SeriesState
@@ -103,13 +104,10 @@ def _read(request: HttpRequest, policy: str, uid: UUID | None, *, itself: bool =
 
 
 def _get(request: HttpRequest, policy: str, uid: UUID | None, asked: Asked, *, itself: bool) -> Convergence:
-    if asked.by_hour:
-        return get_convergence_by_hour(
-            policy_slug=policy, actor=actor_of(request), uid=uid, itself=itself, counting=asked.counting
-        )
-    return get_convergence(
+    """With the newest snapshot as the last point, as the figures have it."""
+    return get_convergence_until_now(
         policy_slug=policy, actor=actor_of(request), uid=uid, itself=itself, period=asked.period,
-        counting=asked.counting, against_today=asked.against_today,
+        counting=asked.counting, by_hour=asked.by_hour, against_today=asked.against_today,
     )  # fmt: skip
 
 
@@ -140,6 +138,7 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
         "n_unlisted": max(len(found.published) - _MOST_LISTED, 0),
         "gap_words": _gap_words(found),
         "there_are": there_are(found.state),
+        "newest": newest_words(found),
         "crumbs": _crumbs(found),
         "policy": policy,
         **_panels(request, asked, found),
@@ -220,6 +219,7 @@ def _of_itself(request: HttpRequest, asked: Asked, found: Convergence, uid: UUID
         "own_small": small,
         "own_verdict": own.verdict,
         "own_days": drawing.day_rows(drawn),
+        "newest_form": "j M Y, H:i",
         "day_form": "j M Y, H:i" if drawn.is_by_hour else "j M Y",
         "local_only": _once([*own.local_only, *found.local_only]),
         "parent": parent,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.figures import axes, traces
+from apps.figures.convergence.headings import heading_of, newest_words
 from apps.figures.convergence.raw_rows import RawRows
-from apps.figures.convergence.sections import scale_of, sections_of
-from apps.figures.convergence.words import (
-    Links,
-    caption,
-    file_name,
-    mark_of,
-    revision_marks,
-    short_balance,
-    used_words_of,
-)
+from apps.figures.convergence.sections import sections_of
+from apps.figures.convergence.words import Links, caption, file_name, mark_of, revision_marks, used_words_of
 from apps.figures.figure import Column, Figure, Table, Trace
 from apps.priorities.convergence.before_entry import BEFORE_ENTRY
 from apps.priorities.convergence.period import DAILY_UP_TO
@@ -42,9 +35,11 @@ def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str 
     panels = [
         {
             "uid": str(shown.members[row].uid), "name": shown.members[row].name, "marks": rules,
-            "data": _panel(shown, row, x, top, chosen), "layout": _layout(shown, top), "balance": _balance(shown, row),
+            "data": _panel(shown, row, x, top, chosen), "layout": _layout(shown, top),
+            "heading": asdict(heading_of(shown, row)),
         }
-        for row, top in _tops(shown, page)
+        for section in sections_of(shown, page)
+        for row, top in section.shown
     ]  # fmt: skip
     return Figure(
         name=name,
@@ -59,22 +54,8 @@ def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str 
         caption=caption(shown),
         moment_url=links.moment if shown.is_by_hour else links.moment.replace("{at}", "{at}T23:59"),
         empty="" if shown.on else _("There are no days in this period."),
-        extra={"panels": panels},
+        extra={"panels": panels, "newest": newest_words(shown)},
     )
-
-
-def _tops(found: Convergence, page: int) -> list[tuple[int, float]]:
-    """The rows of a page with the top of their axis. Their order is that of the days, which the newest point leaves."""
-    days = found
-    if found.latest_at is not None:
-        columns = ("actual", "target", "slack", "states", "told")
-        days = replace(found, **{name: getattr(found, name)[:, :-1] for name in columns})
-    tops = []
-    for section in sections_of(days, page):
-        common = max([section.common, *(scale_of(found, row) for row, top in section.shown if top == section.common)])
-        tops += [(row, common if top == section.common else max(top, scale_of(found, row)))
-                 for row, top in section.shown]  # fmt: skip
-    return tops
 
 
 def _page(query: QueryDict) -> int:
@@ -139,14 +120,6 @@ def _layout(found: Convergence, scale: float) -> dict[str, Any]:
         "xaxis": x,
         "yaxis": {"range": [0, top * 1.02], "tickvals": marks, "ticktext": [f"{one:g}" for one in marks]},
     }
-
-
-def _balance(found: Convergence, row: int) -> str:
-    known = np.flatnonzero(np.isfinite(found.deviation[row]))
-    if not known.size:
-        return ""
-    at = int(known[-1])
-    return short_balance(float(found.actual[row, at]), float(found.target[row, at]), str(found.states[row, at]))
 
 
 def _sentence(found: Convergence) -> str:

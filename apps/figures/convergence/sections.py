@@ -29,24 +29,33 @@ class Section:
 
 
 def sections_of(found: Convergence, page: int) -> list[Section]:
-    """The panels of a page, twelve of them: large shares first, each section by how far off its members are."""
+    """The panels of a page, twelve of them: large shares first, each section by how far off its members are.
+
+    Days that are over say which panel is where and which scale is shared; a newest point beyond it widens the scale.
+    """
     order = found.order()
-    small = {row for row in order if _largest(found.target[row]) < SMALL}
+    small = {row for row in order if _largest(found.target[row, : found.n_over]) < SMALL}
     large = [row for row in order if row not in small]
     tail = [row for row in order if row in small]
     here = set([*large, *tail][(page - 1) * PAGE : page * PAGE])
     sections = []
     for rows, is_small in ((large, False), (tail, True)):
-        scales, common = shared_scales([scale_of(found, row) for row in rows])
+        scales, common = shared_scales([scale_of(found, row, found.n_over) for row in rows])
+        widest = max([common, *(scale_of(found, row) for row, top in zip(rows, scales, strict=True) if top == common)])
+        scales = [
+            widest if top == common else max(top, scale_of(found, row)) for row, top in zip(rows, scales, strict=True)
+        ]
+        common = widest
         shown = [(row, scale) for row, scale in zip(rows, scales, strict=True) if row in here]
         if shown:
             sections.append(Section(is_small, rows, scales, common, shown))
     return sections
 
 
-def scale_of(found: Convergence, row: int) -> float:
-    """The smallest step that holds all of one panel."""
-    needed = max(_largest(found.actual[row]), _largest(found.target[row] + found.slack[row]))
+def scale_of(found: Convergence, row: int, n_points: int | None = None) -> float:
+    """The smallest step that holds all of one panel, or its first points."""
+    part = slice(n_points)
+    needed = max(_largest(found.actual[row, part]), _largest(found.target[row, part] + found.slack[row, part]))
     return next((step for step in STEPS if step >= needed - 1e-12), 1.0)
 
 

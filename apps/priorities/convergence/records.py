@@ -100,6 +100,11 @@ class Convergence:
         return self.days.on
 
     @property
+    def n_over(self) -> int:
+        """Days or hours that are over: the points without the newest snapshot's."""
+        return len(self.on) - (self.latest_at is not None)
+
+    @property
     def deviation(self) -> F8:
         found: F8 = self.actual - self.target
         return found
@@ -113,8 +118,11 @@ class Convergence:
         return bool(self.on) and isinstance(self.on[0], datetime)
 
     def order(self) -> list[int]:
-        """Rows by how far off they are on their last known day, the furthest first; those not known last."""
-        return order_of(self.members, self.deviation)
+        """Rows by how far off they are on their last known day that is over, the furthest first; those not known last.
+
+        The newest snapshot changes nothing here, so that what is on a page stays where it is.
+        """
+        return order_of(self.members, self.deviation[:, : self.n_over])
 
 
 def order_of(members: Sequence[Member], deviation: F8) -> list[int]:

@@ -57,6 +57,19 @@ class Panel {
     this.element.dataset.drawn = this.group.tag;
   }
 
+  /** The heading is of the same point as the end of the line. */
+  writeHeading({ heading }) {
+    const card = this.element.closest("article, section");
+    for (const part of card.querySelectorAll("[data-heading]")) part.textContent = heading[part.dataset.heading];
+    const balance = card.querySelector(".bal");
+    if (!balance) return;
+    balance.dataset.state = heading.shape;
+    balance.className = ["over", "under"].includes(heading.shape) ? `bal ${heading.shape}` : "bal";
+    const mark = balance.querySelector("use"), icon = heading.shape === "nodata" ? "idle" : heading.shape;
+    mark.setAttribute("href", mark.getAttribute("href").replace(/#.*/, `#${icon}`));
+    balance.lastChild.textContent = `${heading.amount} ${heading.word}`.trim();
+  }
+
   handOver() {
     const { plot, box } = this;
     box.classList.add("is-shown");
@@ -108,6 +121,8 @@ export class Panels {
     if (!answer?.panels) return false;
     this.tag = response.headers.get("ETag");
     this.answer = answer;
+    for (const panel of this.panels) if (panel.answer) panel.writeHeading(panel.answer);
+    for (const words of document.querySelectorAll("[data-newest]")) words.textContent = answer.newest;
     await this.draw();
     return true;
   }

@@ -1,0 +1,73 @@
+"""The heading of a panel: share, target and balance of the last point of its line, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal
+
+from django.utils import formats, timezone
+from django.utils.translation import gettext as _
+
+from apps.priorities.convergence.before_entry import BEFORE_ENTRY
+from apps.priorities.convergence.records import Convergence
+from apps.priorities.sentences.numbers import UNKNOWN, percent, points
+
+STATES = ("on", "over", "starved", "met", "no_demand", "inferred", BEFORE_ENTRY)
+Shape = Literal["on", "over", "under", "idle", "nodata"]
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """actual, target: the words below the name. shape: form and colour of the balance; amount: in points, or "".
+
+    word: what the balance is called; "" where nothing is known of a point.
+    """
+
+    actual: str
+    target: str
+    shape: Shape
+    amount: str
+    word: str
+
+
+def state_words(state: str) -> str:
+    """One word or two."""
+    words = (
+        _("on target"), _("over"), _("under, jobs wait"), _("under, wants no more"), _("no demand"),
+        _("under; whether jobs wait is not told"), _("before the entry"),
+    )  # fmt: skip
+    return dict(zip(STATES, words, strict=True)).get(state, UNKNOWN)
+
+
+def heading_of(found: Convergence, row: int) -> Heading:
+    """Of the newest snapshot where the line ends there, else of the last day."""
+    actual, target = (float(column[row, -1]) for column in (found.actual, found.target))
+    shares = [percent(one) if isfinite(one) else UNKNOWN for one in (actual, target)]
+    reads = (_("actual %(share)s") % {"share": shares[0]}, _("target %(share)s") % {"share": shares[1]})
+    if not found.told[row].any():
+        return Heading(_("not shown: fewer than five active members"), reads[1], "nodata", "", "")
+    return Heading(*reads, *balance_words(str(found.states[row, -1]), actual - target))
+
+
+def balance_words(state: str, difference: float) -> tuple[Shape, str, str]:
+    """Shape, amount in points, and word of a point."""
+    if not isfinite(difference) or not state:
+        return "nodata", "", state_words(state) if state == BEFORE_ENTRY else _("no data")
+    shapes: dict[str, tuple[Shape, str]] = {
+        "on": ("on", state_words("on")), "over": ("over", state_words("over")),
+        "starved": ("under", state_words("starved")), "inferred": ("under", _("under")),
+        "met": ("idle", _("wants no more")),
+    }  # fmt: skip
+    shape, word = shapes.get(state, ("idle", state_words("no_demand")))
+    return shape, points(difference) if shape in {"over", "under"} else "", word
+
+
+def newest_words(found: Convergence) -> str:
+    """What the last point is of; "" where it is a day, or an hour, that is over."""
+    if found.latest_at is None:
+        return ""
+    at = formats.date_format(timezone.localtime(found.latest_at), "j M, H:i")
+    over = _("hours that are over") if found.is_by_hour else _("days that are over")
+    text = _("Headings and the ends of lines are of the newest snapshot, %(at)s; verdict and averages are of %(over)s.")
+    return text % {"at": at, "over": over}
