@@ -990,18 +990,20 @@ ROWS = [
         headers=HTMX),
     Row("jobs/play/", "/jobs/play/", "302 200 200 200 200 200 302 302 302 302 302"),
     # --- Figures
-    Row("policy/<slug:policy>/aging/decay", "/policy/grid/aging/decay", "302 200 200 200 200 200 302 302 302 302 302"),
-    Row("policy/<slug:policy>/aging/decay.<str:form>", "/policy/grid/aging/decay.csv",
+    Row("policy/<slug:policy>/aging/figures/decay", "/policy/grid/aging/figures/decay",
+        "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("policy/<slug:policy>/aging/figures/decay.<str:form>", "/policy/grid/aging/figures/decay.csv",
         "302 200 200 200 200 200 302 302 302 302 302"),
     # --- Operators and resolution (alice sees herself and the way there)
     Row(POLICY + "/operators", "/api/v1/policies/grid/operators", "401 200 200 200 200 200 403 200 200 401 401"),
-    Row(POLICY + "/operators/<slug:figure>", "/api/v1/policies/grid/operators/leaf-jobs",
+    Row(POLICY + "/operators/figures/<slug:figure>", "/api/v1/policies/grid/operators/figures/leaf-jobs",
         "401 200 200 200 200 200 403 200 200 401 401", word="/physics/bob", readers="pia admin reader dora"),
     Row("policy/<slug:policy>/operators/", "/policy/grid/operators/", "302 200 200 200 200 200 302 302 302 302 302",
         word="/physics/bob", readers="pia admin dora", besides="vera 200 dora 200"),
-    Row("policy/<slug:policy>/operators/<slug:figure>", "/policy/grid/operators/leaf-jobs",
+    Row("policy/<slug:policy>/operators/figures/<slug:figure>", "/policy/grid/operators/figures/leaf-jobs",
         "302 200 200 200 200 200 302 302 302 302 302", word="/physics/bob", readers="pia admin dora"),
-    Row("policy/<slug:policy>/operators/<slug:figure>.<str:form>", "/policy/grid/operators/leaf-jobs.csv",
+    Row("policy/<slug:policy>/operators/figures/<slug:figure>.<str:form>",
+        "/policy/grid/operators/figures/leaf-jobs.csv",
         "302 200 200 200 200 200 302 302 302 302 302", word="/physics/bob", readers="pia admin dora"),
     Row(POLICY + "/convergence/figures/<slug:figure>", "/api/v1/policies/grid/convergence/figures/focus?pick={bob}",
         "401 404 422 200 422 200 403 200 422 401 401", word="bob", readers="pia admin reader dora",
@@ -1021,9 +1023,9 @@ ROWS = [
         "302 404 200 404 404 404 302 302 302 302 302", word="alice", readers="alice"),
     Row("me/priority/figures/<slug:figure>.<str:form>", "/me/priority/figures/rank.csv?policy=grid&entry={alice}",
         "302 404 200 404 404 404 302 302 302 302 302", word="as_of", readers="alice"),
-    Row("policy/<slug:policy>/algorithm/operator", "/policy/grid/algorithm/operator",
+    Row("policy/<slug:policy>/algorithm/figures/operator", "/policy/grid/algorithm/figures/operator",
         "302 200 200 200 200 200 302 302 302 302 302"),
-    Row("policy/<slug:policy>/algorithm/operator.<str:form>", "/policy/grid/algorithm/operator.csv",
+    Row("policy/<slug:policy>/algorithm/figures/operator.<str:form>", "/policy/grid/algorithm/figures/operator.csv",
         "302 200 200 200 200 200 302 302 302 302 302"),
     Row(POLICY + "/window/figures/decay", "/api/v1/policies/grid/window/figures/decay?law=lsf&law=pbs",
         "401 200 200 200 200 200 403 200 200 401 401"),
@@ -1031,10 +1033,10 @@ ROWS = [
         "401 200 200 200 200 200 403 200 200 401 401"),
     Row(API + "me/figures/<slug:figure>", "/api/v1/me/figures/rank?policy=grid&entry={alice}",
         "401 404 200 404 404 404 403 403 403 401 401", word="rank_days", readers="alice"),
-    Row("federation/grid/flow", "/federation/grid/flow?policy=grid&entry=/physics",
+    Row("federation/grid/figures/flow", "/federation/grid/figures/flow?policy=grid&entry=/physics",
         "302 404 200 200 404 200 302 302 302 302 302", word="bob", readers="pia admin dora",
         besides="vera 200 dora 200"),
-    Row("federation/grid/flow.<str:form>", "/federation/grid/flow.csv?policy=grid&entry=/physics",
+    Row("federation/grid/figures/flow.<str:form>", "/federation/grid/figures/flow.csv?policy=grid&entry=/physics",
         "302 404 200 200 404 200 302 302 302 302 302", word='"bob"', readers="pia admin dora",
         besides="vera 200 dora 200"),
     Row(FEDERATION + "grid/figures/flow", "/api/v1/federation/grid/figures/flow?policy=grid&entry=/physics",
@@ -1081,6 +1083,15 @@ def routes(resolver: URLResolver, before: str = "") -> Iterator[str]:
             yield here
         else:
             yield from routes(pattern, here)
+
+
+def test_figures_of_pages_and_rest_have_addresses_of_one_pattern() -> None:
+    known = set(routes(get_resolver()))
+    with_csv = {route for route in known if route.endswith(".<str:form>")}
+    assert len(with_csv) > 8
+    assert {route for route in with_csv if not re.search(r"/figures/[^/]+$", route)} == set()
+    named = {route for route in known if route.endswith("<slug:figure>")}
+    assert {route for route in named if not route.endswith("/figures/<slug:figure>")} == set()
 
 
 def test_every_route_has_its_row() -> None:

@@ -131,7 +131,11 @@ urlpatterns = [
         name="convergence-figure",
     ),
     path(f"{_POLICY}/operators", operators.OperatorsView.as_view(), name="policy-operators"),
-    path(f"{_POLICY}/operators/<slug:figure>", operators.OperatorFigureView.as_view(), name="policy-operator-figure"),
+    path(
+        f"{_POLICY}/operators/figures/<slug:figure>",
+        operators.OperatorFigureView.as_view(),
+        name="policy-operator-figure",
+    ),
     path(f"{_POLICY}/charges", charges.ChargeListView.as_view(), name="charges"),
     path(f"{_POLICY}/statements", statements.StatementListView.as_view(), name="statements"),
     *federation_routes.routes,

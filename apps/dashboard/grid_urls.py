@@ -13,8 +13,8 @@ _PUBLICATION = f"{_PUBLISHED}subtrees/<str:name>/"
 
 urlpatterns = [
     path("federation/grid/", grid.grid, name="federation-grid"),
-    path("federation/grid/flow", grid.flow, name="federation-grid-flow"),
-    path("federation/grid/flow.<str:form>", grid.flow),
+    path("federation/grid/figures/flow", grid.flow, name="federation-grid-flow"),
+    path("federation/grid/figures/flow.<str:form>", grid.flow),
     path("federation/grid/grid.csv", grid.grid_csv, name="federation-grid-csv"),
     path("federation/usage/new/", subscriptions.new, name="federation-subscription-new"),
     path(f"{_USAGE}/", subscriptions.subscription, name="federation-subscription"),

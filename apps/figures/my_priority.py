@@ -52,7 +52,9 @@ def read_my_figure(name: str, query: QueryDict) -> MyFigureAsked:
     """Raises NotFound for a figure that doesn't exist, Invalid for a query that can't be drawn."""
     if name not in MY_FIGURES:
         raise NotFound(f"There is no such figure; there are {', '.join(MY_FIGURES)}.")
-    readers = {"rank": read_rank, "forecast": read_forecast, "waits": read_waits}
+    readers: dict[str, Callable[[QueryDict], RankAsked | ForecastAsked | WaitsAsked]] = {
+        "rank": read_rank, "forecast": read_forecast, "waits": read_waits,
+    }  # fmt: skip
     return MyFigureAsked(name, query, readers[name](query) if name in readers else None)
 
 

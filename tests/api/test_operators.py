@@ -33,7 +33,7 @@ def test_the_page_is_what_the_selector_gives(read: Client) -> None:
 
 @pytest.mark.parametrize("name", list(FIGURES))
 def test_each_figure_has_the_numbers_of_the_selector(read: Client, name: str) -> None:
-    answer = read.get(f"{PATH}/{name}?target=0.25&nodes=50")
+    answer = read.get(f"{PATH}/figures/{name}?target=0.25&nodes=50")
     assert answer.status_code == 200
     query = FigureQuery(target=0.25, nodes=50)
     assert answer.json() == get_figure(policy_slug="grid", figure=name, query=query, actor=COMMAND).json()
@@ -44,10 +44,10 @@ def test_each_figure_has_the_numbers_of_the_selector(read: Client, name: str) ->
     [("?nodes=1e30", 422, "nodes"), ("?target=2", 422, "target"), ("?colour=red", 400, "colour")],
 )
 def test_what_cannot_be_asked_is_refused_by_its_name(read: Client, query: str, status: int, where: str) -> None:
-    answer = read.get(f"{PATH}/profiles{query}")
+    answer = read.get(f"{PATH}/figures/profiles{query}")
     assert answer.status_code == status, answer.content
     assert where in answer.content.decode()
 
 
 def test_there_is_no_figure_of_another_name(read: Client) -> None:
-    assert read.get(f"{PATH}/pie").status_code == 404
+    assert read.get(f"{PATH}/figures/pie").status_code == 404

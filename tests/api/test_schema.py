@@ -139,7 +139,7 @@ NEEDS_SENSE = {
     "GET /api/v1/federation/subscriptions/{subscription}/held-hours",
     "GET /api/v1/federation/subscriptions/{subscription}",
     "PATCH /api/v1/federation/subscriptions/{subscription}",
-    "GET /api/v1/policies/{policy}/operators/{figure}",
+    "GET /api/v1/policies/{policy}/operators/figures/{figure}",
     "POST /api/v1/tokens/{token}/rotate",
     "POST /api/v1/tokens/{token}/revoke",
 }

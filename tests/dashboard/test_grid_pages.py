@@ -83,13 +83,13 @@ def test_each_site_has_a_column_and_a_row_with_capacity_age_version_and_held_hou
 
 def test_the_figure_has_the_amounts_of_the_table(world: Site, client: Client) -> None:
     query = "?policy=grid&entry=/vo"
-    figure = client.get(f"/federation/grid/flow{query}").json()
+    figure = client.get(f"/federation/grid/figures/flow{query}").json()
     grid = list(csv.DictReader(StringIO(client.get(f"/federation/grid/grid.csv{query}").getvalue().decode())))
-    drawn = list(csv.DictReader(StringIO(client.get(f"/federation/grid/flow.csv{query}").getvalue().decode())))
+    drawn = list(csv.DictReader(StringIO(client.get(f"/federation/grid/figures/flow.csv{query}").getvalue().decode())))
     wanted = {row["entry"].rpartition("/")[2]: float(row["delivered_core_h"]) for row in grid[1:]}
     assert {row["entry"]: float(row["core_h all"]) for row in drawn} == pytest.approx(wanted)
     assert sum(figure["data"][0]["link"]["value"]) == pytest.approx(sum(wanted.values()), abs=0.01)
-    assert client.get(f"/federation/grid/flow{query}", headers={"If-None-Match": "x"}).status_code == 200
+    assert client.get(f"/federation/grid/figures/flow{query}", headers={"If-None-Match": "x"}).status_code == 200
 
 
 def test_the_csv_has_the_same_numbers_in_full(world: Site, client: Client) -> None:

@@ -54,7 +54,7 @@ def test_what_is_asked_is_in_the_address_and_in_the_links(admin: Client) -> None
     check = check_tree(policy_slug=SLUG, query=asked, actor=COMMAND)
     assert shown.item("check").attributes["data-value"] == str(check.n_misplaced)
     csv_link = shown.one("#fig-profiles [data-figure-csv]").attributes["href"] or ""
-    assert csv_link.startswith(f"{PAGE}profiles.csv?operator=absolute&resolution=10")
+    assert csv_link.startswith(f"{PAGE}figures/profiles.csv?operator=absolute&resolution=10")
     assert shown.one('form[data-operators] [name="target"]').attributes["value"] == "0,5"
     assert shown.each("#fig-profiles [aria-current]", "data-choice") == ["operator-absolute", "target-0.5"]
 
@@ -65,14 +65,14 @@ def test_a_value_that_cannot_be_is_named_at_its_field_and_in_the_place_of_each_p
     assert shown.has("#id_operator_error")
     assert shown.one("#id_nodes").attributes["value"] == "-3"
     assert len(shown.all("[data-figure] .fig-state")) == len(FIGURES)
-    answer = admin.get(f"{PAGE}profiles?bits=99", headers={"Accept": "application/json"})
+    answer = admin.get(f"{PAGE}figures/profiles?bits=99", headers={"Accept": "application/json"})
     assert answer.status_code == 422
     assert "bits" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("name", sorted(FIGURES))
 def test_csv_and_rest_and_the_figure_have_the_same_records(admin: Client, name: str) -> None:
-    answer = admin.get(f"{PAGE}{name}.csv")
+    answer = admin.get(f"{PAGE}figures/{name}.csv")
     rows = list(csv.DictReader(io.StringIO(b"".join(answer).decode())))
     found = get_figure(policy_slug=SLUG, figure=name, query=FigureQuery(), actor=COMMAND).json()
     assert len(rows) == len(found["rows"])
@@ -80,7 +80,7 @@ def test_csv_and_rest_and_the_figure_have_the_same_records(admin: Client, name: 
         for column, value in record.items():
             shown = row[column]
             assert (float(shown) == value) if isinstance(value, int | float) else (shown == (value or ""))
-    drawn = admin.get(f"{PAGE}{name}").json()
+    drawn = admin.get(f"{PAGE}figures/{name}").json()
     assert drawn["sentence"] == found["sentence"]
     assert drawn["name"] == name
 
@@ -97,5 +97,5 @@ def test_a_policy_without_vectors_shows_what_vectors_would_do(admin: Client, gri
 
 
 def test_there_is_no_figure_of_another_name(admin: Client) -> None:
-    assert [admin.get(f"{PAGE}pie{form}").status_code for form in ("", ".csv")] == [404, 404]
-    assert admin.get(f"{PAGE}profiles.xml").status_code == 404
+    assert [admin.get(f"{PAGE}figures/pie{form}").status_code for form in ("", ".csv")] == [404, 404]
+    assert admin.get(f"{PAGE}figures/profiles.xml").status_code == 404

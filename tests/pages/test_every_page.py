@@ -68,7 +68,7 @@ def _status(row: Row, actor: str) -> str:
 
 
 PAGES = [row for row in ROWS if is_page(row)]
-FIGURE = re.compile(r"/(figures/[^/]+|operators/<slug:figure>|decay|operator|flow|live)(\.<str:form>)?$")
+FIGURE = re.compile(r"/(figures/[^/]+|live)(\.<str:form>)?$")
 DOWNLOAD = re.compile(r"\.\w+$|/<slug:format>/$")
 
 

@@ -47,7 +47,8 @@ def heading_of(found: Convergence, row: int) -> Heading:
     reads = (_("actual %(share)s") % {"share": shares[0]}, _("target %(share)s") % {"share": shares[1]})
     if not found.told[row].any():
         return Heading(_("not shown: fewer than five active members"), reads[1], "nodata", "", "")
-    return Heading(*reads, *balance_words(str(found.states[row, -1]), actual - target))
+    shape, amount, word = balance_words(str(found.states[row, -1]), actual - target)
+    return Heading(*reads, shape, amount, word)
 
 
 def balance_words(state: str, difference: float) -> tuple[Shape, str, str]:
