@@ -29,6 +29,7 @@ from apps.federation.feed_states import View, bring_up_to_date, read_view
 from apps.federation.feed_sums import hour_of, load_running, load_sums
 from apps.federation.keys import load_keys
 from apps.federation.models import FeedHour, Mount, SiteKey, UsageFeed
+from apps.federation.own_names import refuse_look_alike, refuse_name
 from apps.federation.publications import own_name
 from apps.federation.wire_usage import (
     MOST_CORES,
@@ -40,7 +41,6 @@ from apps.federation.wire_usage import (
     write_usage,
 )
 from apps.policies.selectors import get_policy
-from apps.policies.terms import clean_authority
 from apps.policies.trees import load_tree
 from apps.priorities.assembly import one_view
 from apps.signing import sign_document
@@ -93,6 +93,8 @@ def make_feed(
     same = UsageFeed.objects.filter(name=name).first()
     if same is not None and (same.policy_id, same.entry_uid) != (policy.pk, tree.uuid(i)):
         raise Conflict(f"The name {name!r} is that of another feed: choose one of its own.", code="name_taken")
+    others = UsageFeed.objects.exclude(policy=policy, entry_uid=tree.uuid(i))
+    refuse_look_alike(name, others.values_list("name", flat=True))
     values = {
         "name": name, "capacity_cores": float(capacity_cores), "tells_running": tells_running, "is_open": is_open,
         "keeps_days": keeps_days, "expires_after_s": expires_after_s,
@@ -289,10 +291,7 @@ def _number_before(name: str) -> int:
 
 
 def _check(name: str, capacity_cores: float, keeps_days: int, expires_after_s: int) -> None:
-    try:
-        clean_authority(name)
-    except ValueError as error:
-        raise Invalid(f"The name {error}.", fields=[FieldProblem("name", str(error))]) from error
+    refuse_name(name)
     for where, value, least, most in (
         ("capacity_cores", capacity_cores, 0.001, MOST_CORES),
         ("keeps_days", keeps_days, 1, _MOST_DAYS),

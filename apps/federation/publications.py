@@ -18,6 +18,7 @@ from apps.accounts.actor import Actor
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.federation.keys import OwnKeys, load_keys
 from apps.federation.models import Mount, Publication, PublishedDocument, SiteKey
+from apps.federation.own_names import refuse_look_alike, refuse_name
 from apps.federation.wire import MOST_ISSUERS, Head, write_policy
 from apps.policies.models import Policy
 from apps.policies.mounts import mount_of
@@ -58,10 +59,7 @@ def make_publication(
         Invalid, NotFound, Conflict: the name, the entry, or the name is taken.
     """
     _require_admin(actor)
-    try:
-        clean_authority(name)
-    except ValueError as error:
-        raise Invalid(f"The name {error}.", fields=[FieldProblem("name", str(error))]) from error
+    refuse_name(name)
     if not _LEAST_S <= expires_after_s <= _MOST_S:
         message = f"must be from {_LEAST_S} to {_MOST_S} seconds"
         raise Invalid(f"expires_after_s {message}.", fields=[FieldProblem("expires_after_s", message)])
@@ -73,6 +71,8 @@ def make_publication(
     same = Publication.objects.filter(name=name).first()
     if same is not None and (same.policy_id, same.entry_uid) != (policy.pk, tree.uuid(i)):
         raise Conflict(f"The name {name!r} is that of another publication: choose one of its own.", code="name_taken")
+    others = Publication.objects.exclude(policy=policy, entry_uid=tree.uuid(i))
+    refuse_look_alike(name, others.values_list("name", flat=True))
     values = {"name": name, "expires_after_s": expires_after_s, "is_open": is_open}
     found, is_new = Publication.objects.update_or_create(
         policy=policy, entry_uid=tree.uuid(i), defaults=values, create_defaults={**values, "made_at": at}

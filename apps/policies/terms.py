@@ -9,7 +9,17 @@ from datetime import UTC, date, datetime
 from typing import Any
 from uuid import UUID
 
-from apps.policies.names import MOST_SHARES, PARENT, RESERVE, clean_kind, clean_name, clean_shares, clean_text
+from apps.invisible import first_invisible
+from apps.policies.names import (
+    MOST_SHARES,
+    PARENT,
+    RESERVE,
+    clean_kind,
+    clean_name,
+    clean_shares,
+    clean_text,
+    new_name_problem,
+)
 
 AT_END = ("keep", "zero", "archive")
 MOST_MEMBER_RULES = 20
@@ -89,10 +99,24 @@ _AUTHORITY = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,126}[a-z0-9])?")
 
 
 def clean_authority(value: object) -> str:
-    """The name of an authority or of a publication; ValueError says what is wrong with it."""
-    if not isinstance(value, str) or not _AUTHORITY.fullmatch(value):
-        raise ValueError("must be 1 to 128 lower-case letters, digits, points and hyphens, as in vo-a.example")
-    return value
+    """The name of an authority, a publication or a feed; ValueError says what is wrong with it, and where."""
+    if isinstance(value, str) and _AUTHORITY.fullmatch(value):
+        return value
+    rule = "must be 1 to 128 lower-case letters, digits, points and hyphens, as in vo-a.example"
+    problem = _authority_problem(value) if isinstance(value, str) else ""
+    raise ValueError(f"{problem}; it {rule}" if problem else rule)
+
+
+def _authority_problem(name: str) -> str:
+    """What a reader can't see, or takes for another letter; "" where the rule itself says enough."""
+    if problem := new_name_problem(name):
+        unseen = first_invisible(name)
+        return f"{problem}: it is character {name.index(unseen) + 1}" if unseen else problem
+    for place, character in enumerate(name, 1):
+        if not character.isascii():
+            letter = f"{character!r}, U+{ord(character):04X}," if character.isprintable() else f"U+{ord(character):04X}"
+            return f"contains {letter} as character {place}, which can be taken for another; type it anew"
+    return ""
 
 
 def read_mounted(value: object) -> Mounted | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.errors import Conflict, Invalid, NotAllowed, NotFound, Unavailable
+from apps.federation.feeds import make_feed
 from apps.federation.keys import list_keys, load_keys, rotate_key
 from apps.federation.models import Publication, PublishedDocument
 from apps.federation.publications import Issued, issue, issue_into, make_publication
@@ -136,6 +138,38 @@ def test_bad_names_entries_and_times_are_refused(publication: Publication) -> No
         with pytest.raises(error):
             ask()
     assert Publication.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("vo\u200b-b", "U+200B, which nobody sees; leave it out: it is character 3"),
+        ("\ufeffvo-b", "U+FEFF, which nobody sees; leave it out: it is character 1"),
+        ("vo-\u202eb", "U+202E, which nobody sees; leave it out: it is character 4"),
+        (".", "means a folder"),
+        ("..", "means a folder"),
+        ("v\u043e-b", "U+043E, as character 2, which can be taken for another; type it anew"),
+        ("vo-b\n", "must be 1 to 128 lower-case letters"),
+        ("", "must be 1 to 128 lower-case letters"),
+    ],
+)
+@pytest.mark.parametrize("make", [make_publication, partial(make_feed, capacity_cores=1)])
+def test_a_name_that_reads_as_another_is_refused_with_the_character_and_what_to_do(
+    policy: Policy, make: Callable[..., object], name: str, place: str
+) -> None:
+    with pytest.raises(Invalid) as refusal:
+        make(policy_slug="grid", entry="/VO-B", name=name, at=AT, actor=COMMAND)
+    assert [field.where for field in refusal.value.fields] == ["name"]
+    assert place in refusal.value.message
+    assert "lower-case letters, digits, points and hyphens" in refusal.value.message
+
+
+@pytest.mark.parametrize("make", [make_publication, partial(make_feed, capacity_cores=1)])
+def test_a_name_that_looks_like_that_of_another_is_refused(policy: Policy, make: Callable[..., object]) -> None:
+    make(policy_slug="grid", entry="/VO-A", name="vo-1", at=AT, actor=COMMAND)
+    with refused(Conflict, "name_taken", field="name", naming="'vo-1'"):
+        make(policy_slug="grid", entry="/VO-B", name="vo-l", at=AT, actor=COMMAND)
+    make(policy_slug="grid", entry="/VO-A", name="vo-l", at=AT, actor=COMMAND)  # its own name may change so
 
 
 def test_a_site_without_a_name_publishes_nothing(publication: Publication, settings: LazySettings) -> None:
