@@ -19,7 +19,7 @@ from apps.dashboard.figures.bullet import USUAL_TOLERANCE, Bullet
 from apps.dashboard.presentation import Balance
 from apps.dashboard.walk import WIDTH, balance_of, tell
 from apps.errors import Conflict, DomainError, Invalid, NotFound, Unavailable
-from apps.priorities.charges import list_charges
+from apps.priorities.charges import list_newest_charges
 from apps.priorities.outlooks import outlook_of
 from apps.priorities.selectors import MyPriority, WalkStep, get_my_priority
 from apps.priorities.selectors.contrasts import Comparison, LeafHit, compare_leaves, find_leaves
@@ -168,9 +168,9 @@ def _drawn(step: WalkStep, sentence: str, steps: Sequence[WalkStep]) -> Contrast
 
 
 def _charges(request: HttpRequest, mine: MyPriority) -> dict[str, Any]:
-    """The newest of one's own jobs, with what each counts."""
+    """Those of one's own jobs that began last, with what each counts."""
     try:
-        page = list_charges(policy_slug=mine.policy_slug, limit=_NEWEST_CHARGES, actor=actor_of(request))
+        page = list_newest_charges(policy_slug=mine.policy_slug, limit=_NEWEST_CHARGES, actor=actor_of(request))
     except DomainError:
         return {"lines": []}
     told: list[ChargeLine] = charge_lines.lines_of(page)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from apps.accounts.actor import Actor
 from apps.accounts.intern import AccountKey
@@ -57,7 +57,10 @@ class ChargedJob:
 
 @dataclass(frozen=True)
 class ChargesPage:
-    """Newest first. as_of: the instant of the newest snapshot, so that charges add up to what pages show."""
+    """The last recorded first, where a list doesn't say otherwise.
+
+    as_of: the instant of the newest snapshot, so that charges add up to what pages show.
+    """
 
     policy: Policy
     settings: PolicySettings
@@ -89,6 +92,18 @@ def list_charges(
     jobs = [readable.charged(row) for row in found[:limit]]
     following = found[limit - 1].pk if len(found) > limit else None
     return ChargesPage(readable.policy, readable.view.settings, readable.as_of, jobs, following, readable.reads_all)
+
+
+def list_newest_charges(*, policy_slug: str, limit: int, actor: Actor) -> ChargesPage:
+    """The actor's own jobs by their start, the last one first; of equal starts those that ended last, or still run.
+
+    Sources report late and in any order: the order of the records is not that of the jobs. Jobs that wait come last.
+    """
+    readable = _open(policy_slug, actor)
+    rows = _candidates(readable, job="", source="", account="").select_related("account", "job_class", "source")
+    by_start = (F("start_at").desc(nulls_last=True), F("end_at").desc(nulls_first=True), "-pk")
+    jobs = [readable.charged(row) for row in rows.order_by(*by_start)[:limit]]
+    return ChargesPage(readable.policy, readable.view.settings, readable.as_of, jobs, None, readable.reads_all)
 
 
 def get_charge(*, policy_slug: str, record_id: int, actor: Actor) -> tuple[ChargedJob, ChargesPage]:

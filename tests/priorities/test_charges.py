@@ -15,7 +15,7 @@ from apps.policies.models import Grant
 from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.trees import load_tree
 from apps.priorities import served
-from apps.priorities.charges import HEADER, charge_rows, get_charge, list_charges
+from apps.priorities.charges import HEADER, charge_rows, get_charge, list_charges, list_newest_charges
 from apps.priorities.metric import site_factors
 from apps.usage.collectors.base import RecordRow
 from apps.usage.ingest import ingest_batch
@@ -75,6 +75,24 @@ def test_charges_of_my_jobs_add_up_to_my_usage(busy: Site, as_alice: Actor) -> N
     assert sum(job.counted_local or 0.0 for job in page.jobs) == pytest.approx(
         _usage(busy, "/physics/alice"), rel=1e-12
     )
+
+
+def test_my_newest_jobs_are_those_that_began_last_whenever_they_were_recorded(busy: Site, as_alice: Actor) -> None:
+    busy.job("alice", "physics", 6, ago_h=200)  # recorded last, begun first
+    page = list_newest_charges(policy_slug=busy.slug, limit=10, actor=as_alice)
+    starts = [job.record.start_at for job in page.jobs]
+    assert len(starts) == 5
+    assert starts == sorted(starts, key=lambda at: at or AS_OF, reverse=True)
+    assert list_charges(policy_slug=busy.slug, actor=as_alice).jobs[0].record.start_at == starts[-1]
+    assert [
+        job.record.start_at for job in list_newest_charges(policy_slug=busy.slug, limit=2, actor=as_alice).jobs
+    ] == (starts[:2])
+    same = Record.objects.filter(pk__in=[job.record.pk for job in page.jobs])
+    same.exclude(state="running").update(start_at=AS_OF - timedelta(hours=300))
+    found = list_newest_charges(policy_slug=busy.slug, limit=10, actor=as_alice).jobs
+    ends = [job.record.end_at for job in found]
+    assert ends[0] is None, "it began last, and still runs"
+    assert ends[1:] == sorted(ends[1:], key=lambda at: at or AS_OF, reverse=True), "of equal starts the last end first"
 
 
 def test_my_own_jobs_are_mine_alone(busy: Site, as_alice: Actor) -> None:
