@@ -81,6 +81,7 @@ class Swatch:
     text: str
     is_hatched: bool = False
     is_outlined: bool = False
+    is_dot: bool = False  # a hollow dot in the cell
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def _place(axis: dict[str, Any], traces: Sequence[Trace], letter: str) -> Place:
         return along
     names = list(dict.fromkeys(one for trace in traces for one in trace.get(letter, ())))
     parts = {name: (at + 0.5) / len(names) for at, name in enumerate(names)}
-    return lambda value: parts.get(value)
+    return lambda value: (value + 0.5) / len(names) if isinstance(value, int | float) else parts.get(value)
 
 
 def _number(value: Any) -> float:
@@ -216,7 +216,9 @@ def _fixed(traces: Sequence[Trace], x: Place, y: Place) -> Iterator[SafeString]:
         colors, radius = marker.get("color", "$level-mark"), marker.get("size", 6) / 2
         for at, (left, up) in enumerate(zip(map(x, trace["x"]), map(y, trace["y"]), strict=True)):
             if left is not None and up is not None and 0 <= left <= 1:
-                paint = ink(colors if isinstance(colors, str) else colors[at], "fill")
+                is_hollow = marker.get("symbol") == "circle-open"
+                paint = ink(colors if isinstance(colors, str) else colors[at], "stroke" if is_hollow else "fill")
+                paint |= {"fill": "none"} if is_hollow else {}
                 yield element("circle", cx=f"{left:.2%}", cy=f"{1 - up:.2%}", r=f"{radius:g}", **paint)
 
 
@@ -267,8 +269,9 @@ def _end_labels(figure: Figure, y: Place) -> Iterator[SafeString]:
     margin = figure.layout["margin"]
     inner = HEIGHTS[figure.size] - margin["t"] - margin["b"]
     labels, places = sorted(figure.labels, key=lambda one: -one.at), list[float]()
+    gap = min(_LABEL_GAP, inner / max(len(labels), 1))
     for label in labels:
-        places.append(max(inner * (1 - (y(label.at) or 0.0)), places[-1] + _LABEL_GAP if places else 0.0))
+        places.append(max(inner * (1 - (y(label.at) or 0.0)), places[-1] + gap if places else 0.0))
     below = max(places[-1] - inner, 0.0) if places else 0.0
     for label, last in zip(labels, (place - below for place in places), strict=True):
         if label.swatch:

@@ -67,6 +67,13 @@ def end_dot(x: Any, y: float, *, color: str) -> Trace:
     return {"type": "scatter", "mode": "markers", "x": [x], "y": [y], "marker": {"color": color, "size": 7}, **NO_HOVER}
 
 
+def hollow_dots(places: Sequence[tuple[Any, Any]]) -> Trace:
+    """Cells without demand: no colour of balance."""
+    pen = {"symbol": "circle-open", "size": 4, "color": "$line-strong", "line": {"color": "$line-strong", "width": 1}}
+    x, y = ([place[axis] for place in places] for axis in (0, 1))
+    return {"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": pen, **NO_HOVER}
+
+
 def no_demand(begins: Any, ends: Any, top: float) -> Trace:
     """A stretch without demand: hatched over the whole height."""
     pattern = {"shape": "/", "size": 6, "solidity": 0.12, "fgcolor": "$line-strong", "bgcolor": "rgba(0,0,0,0)"}

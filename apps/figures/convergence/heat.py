@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
 from math import isfinite
 from typing import Any
 
@@ -10,61 +12,117 @@ from django.utils.translation import ngettext
 
 from apps.figures import axes, traces
 from apps.figures.balance import BALANCE, ON_TARGET, balance_legend, balance_step
+from apps.figures.convergence.headings import balance_words
 from apps.figures.convergence.words import Links, caption, day_words, file_name, short_balance, used_words_of
-from apps.figures.figure import Column, Figure, Table
+from apps.figures.figure import Column, EndLabel, Figure, Swatch, Table, Trace
 from apps.priorities.convergence.records import Convergence
 
 LEAST_ENTRIES = 12  # fewer are better read as lines
-MOST_CELLS = 40_000
-_MOST_DAYS = 60
+MOST_ROWS = 32  # of the picture: as many names as can be read beside it
+_MOST_DAYS, _NARROW_DAYS = 60, 28
 _MOST_LETTERS = 22  # of a name
+_TEXT_COLORS = {"over": "$over", "under": "$under"}
 
 
 def heat_figure(found: Convergence, links: Links) -> Figure:
-    """The last sixty days at most, the subgroups farthest from their targets first; what isn't known has no cell."""
-    title = _("Every subgroup, every day")
+    """The last sixty points at most, the subgroups farthest from their targets first; what isn't known has no cell."""
+    title = _("Every subgroup, every hour") if found.is_by_hour else _("Every subgroup, every day")
     rows = found.order()
-    n_days = min(len(found.on), _MOST_DAYS)
-    rows = rows[: max(MOST_CELLS // max(n_days, 1), 1)]
-    if not n_days or not rows:
+    n_points = min(len(found.on), _MOST_DAYS)
+    if not n_points or not rows:
         message = _("There are no days of subgroups in this period.")
         return Figure("heat", title, message, (), {}, Table((), (), ()), empty=message, reads=False)
-    days = slice(len(found.on) - n_days, len(found.on))
-    on = found.on[days]
+    points = slice(len(found.on) - n_points, len(found.on))
+    on = found.on[points]
     names = _unique([found.members[row].name for row in rows])
-    steps = [[_step(*cell) for cell in _cells(found, row, days)] for row in rows]
-    words = [
-        used_words_of(found.actual[row, days], found.target[row, days], found.states[row, days].tolist())
-        for row in rows
-    ]
-    cells = traces.steps([axes.moment(one) for one in on], names[::-1], steps[::-1], words[::-1], BALANCE)
-    n_off = sum(str(found.states[row, -1]) in {"over", "starved", "inferred"} for row in rows)
+    shown, seen = rows[:MOST_ROWS], names[:MOST_ROWS]
     return Figure(
         name="heat",
         title=title,
-        note=ngettext("points from target, last day", "points from target, last %(n)s days", n_days) % {"n": n_days},
-        sentence=ngettext(
-            "%(off)s of %(n)s subgroup is off its target; %(first)s is the farthest.",
-            "%(off)s of %(n)s subgroups are off their targets; %(first)s is the farthest.", len(rows),
-        ) % {"off": n_off, "n": len(rows), "first": names[0]},
-        traces=[cells],
+        note=_note(found, len(shown), len(rows), n_points),
+        sentence=_sentence(found, rows, names),
+        traces=_traces(found, shown, seen, points),
         layout={
-            "margin": axes.margin(156, 12, 4, 24),
+            "margin": axes.margin(156, 96, 4, 24),
             "hovermode": "closest",
-            "xaxis": axes.day_axis(on[0], on[-1]) | {"showspikes": False, "fixedrange": True},
+            "xaxis": axes.day_axis(on[0], on[-1])
+            | {"range": _edges(on), "showspikes": False, "fixedrange": True, "showline": False},
             "yaxis": {
-                "type": "category", "showgrid": False, "tickfont": {"size": 12}, "tickvals": names[::-1],
-                "ticktext": [_short(name) for name in names[::-1]],
+                "type": "category", "showgrid": False, "tickfont": {"size": 12}, "tickvals": seen[::-1],
+                "ticktext": [_short(name) for name in seen[::-1]], "fixedrange": True,
             },
         },
-        table=_table(found, rows, names, days),
-        size="xl" if len(rows) > LEAST_ENTRIES * 2 else "l",
+        table=_table(found, rows, names, points),
+        size="xl" if len(shown) > LEAST_ENTRIES * 2 else "l",
         file=file_name(found, "heat"),
         caption=caption(found),
+        labels=_balances(found, shown),
+        legend=[*balance_legend(), Swatch("$line-strong", _("no demand"), is_dot=True)],
         moment_url=links.moment if found.is_by_hour else links.moment.replace("{at}", "{at}T23:59"),
         reads=False,
-        legend=balance_legend(),
+        extra={"narrow": _narrow(found, len(shown), len(rows), on)},
     )  # fmt: skip
+
+
+def _traces(found: Convergence, rows: list[int], names: list[str], points: slice) -> list[Trace]:
+    """Cells in steps of balance; those without demand have a hollow dot, as they are neither over nor under."""
+    x = [axes.moment(one) for one in found.on[points]]
+    steps = [[_step(*cell) for cell in _cells(found, row, points)] for row in rows]
+    words = [
+        used_words_of(found.actual[row, points], found.target[row, points], found.states[row, points].tolist())
+        for row in rows
+    ]
+    idle = [
+        (moment, name)
+        for row, name in zip(rows, names, strict=True)
+        for moment, state in zip(x, found.states[row, points].tolist(), strict=True)
+        if state == "no_demand"
+    ]
+    cells = traces.steps(x, names[::-1], steps[::-1], words[::-1], BALANCE)
+    return [cells, *([traces.hollow_dots(idle)] if idle else [])]
+
+
+def _sentence(found: Convergence, rows: list[int], names: list[str]) -> str:
+    n_off = sum(str(found.states[row, -1]) in {"over", "starved", "inferred"} for row in rows)
+    text = ngettext(
+        "%(off)s of %(n)s subgroup is off its target; %(first)s is the farthest.",
+        "%(off)s of %(n)s subgroups are off their targets; %(first)s is the farthest.", len(rows),
+    )  # fmt: skip
+    return text % {"off": n_off, "n": len(rows), "first": names[0]}
+
+
+def _note(found: Convergence, n_shown: int, n_rows: int, n_points: int) -> str:
+    if found.is_by_hour:
+        text = ngettext("points from target, last hour", "points from target, last %(n)s hours", n_points)
+    else:
+        text = ngettext("points from target, last day", "points from target, last %(n)s days", n_points)
+    note = text % {"n": n_points}
+    if n_shown == n_rows:
+        return note
+    return f"{note}; {_('the %(n)s farthest of %(all)s') % {'n': n_shown, 'all': n_rows}}"
+
+
+def _edges(on: Sequence[date]) -> list[str]:
+    """Of whole cells: half a step before the first and after the last."""
+    half = timedelta(minutes=30) if isinstance(on[-1], datetime) else timedelta(hours=12)
+    first, last = (one if isinstance(one, datetime) else datetime.combine(one, time()) for one in (on[0], on[-1]))
+    return [axes.moment(first - half), axes.moment(last + half)]
+
+
+def _narrow(found: Convergence, n_shown: int, n_rows: int, on: Sequence[date]) -> dict[str, Any]:
+    few = on[-_NARROW_DAYS:]
+    return {"range": _edges(few), "note": _note(found, n_shown, n_rows, len(few))}
+
+
+def _balances(found: Convergence, rows: list[int]) -> list[EndLabel]:
+    """The balance at the end of each row, as the table has it."""
+    last = slice(len(found.on) - 1, len(found.on))
+    labels = []
+    for place, row in enumerate(reversed(rows)):
+        for actual, target, state in _cells(found, row, last):
+            color = _TEXT_COLORS.get(balance_words(state, actual - target)[0], "$ink-2")
+            labels.append(EndLabel(place, short_balance(actual, target, state), color=color))
+    return labels
 
 
 def _cells(found: Convergence, row: int, days: slice) -> Any:

@@ -121,6 +121,9 @@ export class Frame {
   spec() {
     const { answer, width } = this, isNarrow = width < NARROW;
     const layout = resolve(answer.layout);
+    const few = isNarrow ? answer.narrow : null;  // what a narrow picture shows of it
+    if (few) Object.assign(layout.xaxis, { range: few.range });
+    this.element.querySelector(".fig-note").textContent = few?.note ?? answer.note;
     const margin = { ...layout.margin, ...(isNarrow && { l: Math.min(layout.margin?.l ?? 0, 96), ...(answer.labels.length && { r: 12 }) }) };
     return {
       data: answer.fields ? Fields.spec(resolve(answer.data), isNarrow) : resolve(answer.data),
@@ -248,9 +251,9 @@ export class Frame {
 }
 
 function writeLegend(list, swatches, kind) {
-  list?.replaceChildren(...swatches.map(({ color, text, is_hatched, is_outlined }) => {
+  list?.replaceChildren(...swatches.map(({ color, text, is_hatched, is_outlined, is_dot }) => {
     const item = document.createElement("li"), sample = document.createElement("i");
-    sample.className = [kind, `s-${color.slice(1)}`, is_hatched && "hatched", is_outlined && "outlined"].filter(Boolean).join(" ");
+    sample.className = [kind, `s-${color.slice(1)}`, is_hatched && "hatched", is_outlined && "outlined", is_dot && "dot"].filter(Boolean).join(" ");
     item.append(sample, text);
     return item;
   }));

@@ -6,7 +6,7 @@ const GAP = 17, TWO_LINES = 31, NEAR = 52;
 /** Labels at the right end. `size` is the picture's inner box in pixels, `range` that of the y axis. */
 export function endLabels(labels, { top, height }, range) {
   const px = (v) => top + height * (1 - (v - range[0]) / (range[1] - range[0]));
-  const gap = labels.some((one) => one.text.includes("<br>")) ? TWO_LINES : GAP;
+  const gap = Math.min(labels.some((one) => one.text.includes("<br>")) ? TWO_LINES : GAP, height / labels.length);
   const rows = labels.map((one) => ({ ...one, from: px(one.at), to: px(one.at) })).sort((a, b) => a.from - b.from);
   for (let round = 0; round < 60; round++) {
     let moved = false;
