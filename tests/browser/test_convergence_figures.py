@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
-from datetime import timedelta
+from datetime import date, timedelta
 from math import sin
 from pathlib import Path
 from typing import Any
@@ -281,3 +282,84 @@ def test_without_scripts_every_number_is_there(made: HandMade, visit: Open) -> N
     page.wait_for_url("**pick=biomed%2Fcarol**")
     assert page.locator(f"{FIGURE} .chip").count() == 4
     window.look()
+
+
+# --- Many subgroups ---------------------------------------------------------------------------------------------------
+MANY = f"/policy/{SLUG}/n/{{uid}}/biomed/convergence/"
+# Distance of each live panel from the window, in pixels; 0 where it is seen.
+DISTANCES = """() => [...document.querySelectorAll("[data-panel]:has(.panel-plot.is-live)")].map((each) => {
+  const { top, bottom } = each.getBoundingClientRect();
+  return Math.max(0, top - innerHeight, -bottom);
+})"""
+SEEN_WITHOUT = """() => [...document.querySelectorAll("[data-panel]:not(:has(.panel-plot.is-live))")].filter((each) => {
+  const { top, bottom } = each.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight;
+}).length"""
+
+
+def many_days(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> str:
+    used = {f"/biomed/helper{n:04}": [float(n + day) for day in range(40)] for n in range(1, 30)}
+    used["/biomed/carol"] = [0.0] * 40
+    put_in_place(HandMade(clock.now().date() - timedelta(days=1), used, decay=0.8), monkeypatch)
+    return MANY.format(uid=grid.uid("/biomed"))
+
+
+@pytest.mark.parametrize(("width", "most"), [(1440, 40), (390, 30)])
+def test_at_most_forty_panels_are_alive_and_none_far_from_the_window(
+    large_grid: Grid, transactional_db: None, monkeypatch: pytest.MonkeyPatch, visit: Open, width: int, most: int
+) -> None:
+    """Beside each other forty are fewer than there is room for; below each other distance alone removes them."""
+    address = many_days(large_grid, monkeypatch)
+    window = visit(width=width)
+    window.sign_in()
+    page = window.go(address)
+    counts = []
+    for shown in range(24, 73, 12):
+        page.locator(".more-panels").scroll_into_view_if_needed()
+        expect(page.locator("article[data-panel]")).to_have_count(shown, timeout=30_000)
+        page.wait_for_function(f"({SEEN_WITHOUT})() === 0")
+        counts.append(len(page.evaluate(DISTANCES)))
+    assert max(counts) <= most
+    if width == 1440:
+        assert max(counts) == most, "the limit is what holds them back"
+    page.wait_for_function(f"({DISTANCES})().every((distance) => distance <= 2000)")
+    for _ in range(6):
+        page.mouse.wheel(0, -700)
+        page.wait_for_function(f"({SEEN_WITHOUT})() === 0")
+        assert len(page.evaluate(DISTANCES)) <= most
+
+
+@in_windows
+def test_a_heat_map_says_what_its_colours_mean_and_how_each_row_is_now(
+    long_grid: Grid, transactional_db: None, monkeypatch: pytest.MonkeyPatch, visit: Open, theme: str, width: int
+) -> None:
+    address = many_days(long_grid, monkeypatch)
+    window = visit(theme=theme, width=width)
+    window.sign_in()
+    page = window.go(f"{address}?days=90")
+    drawn(page, "?days=90", "#fig-heat")
+    legend = page.locator("#fig-heat .fig-legend li")
+    expect(legend).to_have_count(8)
+    shown = page.locator("#fig-heat .fig-legend .cell").evaluate_all(
+        "(cells) => cells.map((one) => getComputedStyle(one).backgroundColor)"
+    )
+    assert len(set(shown)) == 7, "each step has a colour of its own"
+    days = (date_of(range_of(page, "#fig-heat")[1]) - date_of(range_of(page, "#fig-heat")[0])).days
+    labels = page.locator("#fig-heat .annotation-text")
+    if width < 440:
+        assert days == 28
+        expect(page.locator("#fig-heat .fig-note")).to_contain_text("28")
+        expect(labels).to_have_count(0)
+    else:
+        assert days == 41, "all days that there are, and the newest snapshot"
+        expect(labels).to_have_count(32)
+        balances = labels.all_text_contents()
+        page.locator("#fig-heat .fig-more summary").click()
+        assert balances == page.locator("#fig-heat tbody td").all_inner_texts()
+    window.look()
+    if folder := os.environ.get("FAIRSHARE_SHOTS"):
+        page.locator("#fig-heat").screenshot(path=Path(folder) / f"heat-{theme}-{width}.png")
+
+
+def date_of(text: str) -> date:
+    return date.fromisoformat(text)

@@ -6,7 +6,22 @@ import { markLabels } from "./labels.js";
 import { CONFIG, resolve, template } from "./theme.js";
 
 const AHEAD = "400px", FAR = "2000px", MOST_ALIVE = 40;
-const alive = new Set();  // in the order in which they were made
+const alive = new Set();
+const waiting = new Set();  // near the window, while as many as may be are alive
+
+/** Removes the panel that is farthest from the window where one more would be too many; one near it is never removed. */
+function hasRoom() {
+  if (alive.size < MOST_ALIVE) return true;
+  const away = (panel) => Math.abs(panel.element.getBoundingClientRect().top - innerHeight / 2);
+  const far = [...alive].filter((panel) => !panel.isNear).sort((a, b) => away(a) - away(b)).pop();
+  far?.remove();
+  return Boolean(far);
+}
+
+function drawWaiting() {
+  const [next] = waiting;
+  if (next && (alive.size < MOST_ALIVE || [...alive].some((panel) => !panel.isNear))) next.draw();
+}
 
 /** Before it is drawn, so that Tab doesn't pass it by. */
 function focusable(plot) {
@@ -25,7 +40,12 @@ class Panel {
     this.isNear = false;
     for (const plot of element.querySelectorAll(".panel-plot")) focusable(plot);
     const watch = (margin, change) => new IntersectionObserver(([entry]) => change(entry.isIntersecting), { rootMargin: margin }).observe(element);
-    watch(AHEAD, (isNear) => { this.isNear = isNear; if (isNear) this.draw(); });
+    watch(AHEAD, (isNear) => {
+      this.isNear = isNear;
+      if (isNear) { this.draw(); return; }
+      waiting.delete(this);
+      drawWaiting();
+    });
     watch(FAR, (isThere) => { if (!isThere) this.remove(); });
   }
 
@@ -45,7 +65,8 @@ class Panel {
     const width = plot.clientWidth, height = plot.clientHeight, layout = resolve(answer.layout);
     const isFirst = !this.box;
     if (isFirst) {
-      for (const oldest of [...alive].slice(0, Math.max(0, alive.size - MOST_ALIVE + 1))) oldest.remove();
+      if (!hasRoom()) { waiting.add(this); return; }
+      waiting.delete(this);
       this.box = Object.assign(document.createElement("div"), { className: "fig-live" });
       plot.append(this.box);
       alive.add(this);
@@ -95,6 +116,7 @@ class Panel {
     this.plot.classList.remove("is-live");
     alive.delete(this);
     delete this.element.dataset.drawn;
+    drawWaiting();
   }
 }
 
