@@ -340,7 +340,7 @@ def test_a_heat_map_says_what_its_colours_mean_and_how_each_row_is_now(
     drawn(page, "?days=90", "#fig-heat")
     legend = page.locator("#fig-heat .fig-legend li")
     expect(legend).to_have_count(8)
-    shown = page.locator("#fig-heat .fig-legend .cell").evaluate_all(
+    shown = page.locator("#fig-heat .fig-legend .box:not(.dot)").evaluate_all(
         "(cells) => cells.map((one) => getComputedStyle(one).backgroundColor)"
     )
     assert len(set(shown)) == 7, "each step has a colour of its own"

@@ -16,8 +16,9 @@ from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_resp
 from apps.api.v1.lists import asked
 from apps.api.v1.moments import moment_of
 from apps.api.v1.places import entry_uid
-from apps.figures.tree.asked import COLORS, ENTRY, KINDS, SIZES
-from apps.figures.tree.figure import TreeAsker, make_tree_figure
+from apps.figures.tree.asked import COLORS, ENTRY, KINDS, SIZES, read_tree_asked
+from apps.figures.tree.figure import tree_figure
+from apps.priorities.selectors.icicle import get_icicle
 
 
 class TreeFilterSerializer(FigureFilterSerializer):
@@ -40,5 +41,9 @@ class TreeFigureView(APIView):
         query = QueryDict(request.META.get("QUERY_STRING", ""), mutable=True)
         if given.get(ENTRY):
             query[ENTRY] = str(entry_uid(request, policy, given[ENTRY]))
-        asker = TreeAsker(policy, actor_of(request), moment_of(given.get("at")))
-        return figure_response(request, make_tree_figure(query, asker))
+        wanted = read_tree_asked(query)
+        page = get_icicle(
+            policy_slug=policy, actor=actor_of(request), chosen_uid=wanted.entry, sizes=wanted.size,
+            levels=wanted.levels, smallest=wanted.smallest, at=moment_of(given.get("at")),
+        )  # fmt: skip
+        return figure_response(request, tree_figure(page, wanted, query))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
@@ -19,7 +21,10 @@ from apps.dashboard.views.live import live_badge
 from apps.dashboard.views.policy import panel_context
 from apps.errors import Invalid
 from apps.figures import Figure
-from apps.figures.tree.figure import TreeAsker, make_tree_figure, read_tree, tree_figure
+from apps.figures.tree.asked import TreeAsked, read_tree_asked
+from apps.figures.tree.figure import tree_figure
+from apps.priorities.records.tree import IciclePage
+from apps.priorities.selectors.icicle import get_icicle
 
 
 @require_safe
@@ -28,17 +33,17 @@ def icicle(request: HttpRequest, policy: str) -> HttpResponse:
     an instant. What can't be drawn is said in the picture's place."""
     if elsewhere := time_travel.day_asked(request):
         return SeeOther(elsewhere)
-    asker, problem = _asker(request, policy), None
+    problem = None
     try:
-        page, asked = read_tree(request.GET, asker)
+        page, asked = _read(request, policy, request.GET)
     except Invalid as refused:
         problem = refused
-        page, asked = read_tree(QueryDict(), asker)
+        page, asked = _read(request, policy, QueryDict())
 
     def make() -> Figure:
         if problem:
             raise problem
-        return tree_figure(page, asked, request.GET, asker.entry)
+        return tree_figure(page, asked, request.GET, _entry_of(request, policy))
 
     source = reverse("dashboard:tree-figure", kwargs={"policy": policy})
     context: dict[str, Any] = {
@@ -59,12 +64,21 @@ def icicle(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 def figure(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
     """The picture as JSON, its entries as CSV, for the page's own query."""
-    return answer_figure(request, make_tree_figure(request.GET, _asker(request, policy)), form)
+    page, asked = _read(request, policy, request.GET)
+    return answer_figure(request, tree_figure(page, asked, request.GET, _entry_of(request, policy)), form)
 
 
-def _asker(request: HttpRequest, policy: str) -> TreeAsker:
-    at = time_travel.moment_asked(request)
-    suffix = time_travel.suffix(at)
-    return TreeAsker(
-        policy, actor_of(request), at, lambda uid, name: f"{lines.entry_url(policy, uid, name, suffix)}#children"
-    )
+def _read(request: HttpRequest, policy: str, query: QueryDict) -> tuple[IciclePage, TreeAsked]:
+    """Raises Invalid for a query that can't be drawn, NotFound for an entry that the actor may not see."""
+    asked = read_tree_asked(query)
+    page = get_icicle(
+        policy_slug=policy, actor=actor_of(request), chosen_uid=asked.entry, sizes=asked.size, levels=asked.levels,
+        smallest=asked.smallest, at=time_travel.moment_asked(request),
+    )  # fmt: skip
+    return page, asked
+
+
+def _entry_of(request: HttpRequest, policy: str) -> Callable[[UUID, str], str]:
+    """The page of an entry, as of the same moment."""
+    suffix = time_travel.suffix(time_travel.moment_asked(request))
+    return lambda uid, name: f"{lines.entry_url(policy, uid, name, suffix)}#children"

@@ -20,6 +20,8 @@ KINDS: tuple[Kind, ...] = ("icicle", "treemap")
 SIZES: tuple[Size, ...] = ("target", "actual")
 COLORS: tuple[Color, ...] = ("balance", "share")
 ENTRY = "entry"
+_LEVELS: dict[Kind, int] = {"icicle": 5, "treemap": 3}
+_SMALLEST: dict[Kind, float] = {"icicle": 1 / 100, "treemap": 1 / 1000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,15 @@ class TreeAsked:
     kind: Kind
     size: Size
     color: Color
+
+    @property
+    def levels(self) -> int:
+        return _LEVELS[self.kind]
+
+    @property
+    def smallest(self) -> float:
+        """The part of the whole that is still drawn by itself."""
+        return _SMALLEST[self.kind]
 
 
 def read_tree_asked(query: QueryDict) -> TreeAsked:

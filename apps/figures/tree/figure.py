@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,10 +11,9 @@ from django.http import QueryDict
 from django.utils import formats
 from django.utils.translation import gettext as _
 
-from apps.accounts.actor import Actor
 from apps.figures.controls import Choice, Control, changed
 from apps.figures.figure import Column, Figure, Table, Trace
-from apps.figures.tree.asked import ENTRY, TreeAsked, read_tree_asked, tree_controls
+from apps.figures.tree.asked import ENTRY, TreeAsked, tree_controls
 from apps.figures.tree.colors import Paint, legend_of, paint_of
 from apps.figures.tree.words import (
     field_lines,
@@ -26,28 +24,16 @@ from apps.figures.tree.words import (
     top_name,
     words_of,
 )
-from apps.priorities.selectors import EntryRow
-from apps.priorities.selectors.icicle import IciclePage, Sector, get_icicle
+from apps.priorities.records.entries import EntryRow
+from apps.priorities.records.tree import IciclePage, Sector
 from apps.priorities.sentences.numbers import percent
 
-_LEVELS = {"icicle": 5, "treemap": 3}
-_SMALLEST = {"icicle": 1 / 100, "treemap": 1 / 1000}  # parts of the whole that are still seen
 HEADER = 20  # pixels of a treemap's parent above its children
 GAP = 2  # beside and below them
 _HATCH = {"size": 6, "solidity": 0.12, "fgcolor": "$line-strong", "bgcolor": "$surface"}
 CSV_HEADER = (
     "path", "entry", "uid", "target", "target_of_total", "actual", "actual_of_total", "deviation_points", "state",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class TreeAsker:
-    """Who asks, of which policy, as it was when. entry: the page of an entry by uid and name, "" for none."""
-
-    policy_slug: str
-    actor: Actor
-    at: int | datetime | None = None
-    entry: Callable[[UUID, str], str] = lambda _uid, _name: ""
 
 
 @dataclass(frozen=True)
@@ -61,22 +47,6 @@ class _Field:
     url: str
     paint: Paint
     said: list[str]
-
-
-def read_tree(query: QueryDict, asker: TreeAsker) -> tuple[IciclePage, TreeAsked]:
-    """The entries that the picture has. Raises Invalid for a query that can't be drawn, NotFound for an entry that the
-    actor may not see."""
-    asked = read_tree_asked(query)
-    page = get_icicle(
-        policy_slug=asker.policy_slug, actor=asker.actor, chosen_uid=asked.entry, sizes=asked.size,
-        levels=_LEVELS[asked.kind], smallest=_SMALLEST[asked.kind], at=asker.at,
-    )  # fmt: skip
-    return page, asked
-
-
-def make_tree_figure(query: QueryDict, asker: TreeAsker) -> Figure:
-    page, asked = read_tree(query, asker)
-    return tree_figure(page, asked, query, asker.entry)
 
 
 def tree_figure(

@@ -10,8 +10,8 @@ from django.utils.translation import ngettext
 from apps.figures.convergence.words import short_balance, used_words
 from apps.figures.tree.asked import TreeAsked
 from apps.policies.names import RESERVE
-from apps.priorities.selectors import EntryRow
-from apps.priorities.selectors.icicle import IciclePage, Sector
+from apps.priorities.records.entries import EntryRow
+from apps.priorities.records.tree import IciclePage, Sector
 from apps.priorities.sentences.numbers import count, percent
 
 _STATES = {"idle": "no_demand"}  # as the figures of convergence call them

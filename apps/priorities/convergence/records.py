@@ -16,7 +16,7 @@ from apps.priorities.convergence.members import Member
 from apps.priorities.convergence.period import Period
 from apps.priorities.convergence.verdict import States
 from apps.priorities.convergence.words import Sentence
-from apps.priorities.selectors.rows import EntryRow
+from apps.priorities.records.entries import EntryRow
 from apps.priorities.series.columns import F8, Mask, SeriesDays, SeriesState
 
 

@@ -3,53 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
 import numpy as np
 
 from apps.accounts.actor import Actor
-from apps.policies.settings import PolicySettings
-from apps.priorities.selectors.fallen import LocalOnly, local_only_among
-from apps.priorities.selectors.moments import Moment, moment_of
+from apps.priorities.records.tree import IciclePage, Sector
+from apps.priorities.selectors.fallen import local_only_among
+from apps.priorities.selectors.moments import moment_of
 from apps.priorities.selectors.not_in_revision import require_entry
-from apps.priorities.selectors.rows import F8, EntryRow, PolicyView, open_view
+from apps.priorities.selectors.rows import F8, PolicyView, open_view
 
 MOST_A_LEVEL = 50  # entries of one level; with what is drawn together a picture has at most 400 sectors
 SIZES = ("target", "actual")
-
-
-@dataclass(frozen=True)
-class Sector:
-    """One entry, or (`row` None) some children of one that are drawn together; `size` is a part of the whole shown."""
-
-    row: EntryRow | None
-    size: float
-    n_together: int = 0
-    children: list[Sector] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class IciclePage:
-    """`top` fills the picture; `way` leads from the root to it. chosen: the entry asked for, `top` or a child of it.
-
-    n_entries: `top` and what is below it, as far as the actor may see it; n_shown: how many of them are drawn.
-    """
-
-    policy_slug: str
-    policy_name: str
-    revision: int
-    as_of: datetime | None
-    settings: PolicySettings
-    top: Sector
-    way: list[EntryRow]
-    chosen: EntryRow
-    sizes: str
-    n_entries: int
-    n_shown: int
-    moment: Moment | None = None
-    local_only: list[LocalOnly] = field(default_factory=list)  # by whose usage what is drawn is compared
 
 
 def get_icicle(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -27,47 +27,12 @@ from apps.priorities.answers import ServedSnapshot
 from apps.priorities.mapping_states import version_number_at
 from apps.priorities.models import Snapshot
 from apps.priorities.ordering import own_numbers
+from apps.priorities.records.entries import EntryRow as EntryRow
 from apps.priorities.settled import settled_before, told_of
 from apps.priorities.sight import own_queries, reads_sums, see, see_then, told_in
-from apps.priorities.states import State, out_of_tolerance, state_of
+from apps.priorities.states import out_of_tolerance, state_of
 
 F8 = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class EntryRow:
-    """One entry as pages and REST show it. Fractions 0..1; None where something doesn't exist."""
-
-    uid: UUID
-    parent_uid: UUID | None
-    path: str
-    name: str
-    kind: str
-    level: int  # 1 is the root
-    pos_in_set: int
-    set_size: int
-    n_children: int  # that the actor may see
-    hidden_children: int
-    is_open: bool
-    shares: float | None  # None: inherit
-    target: float | None
-    target_global: float | None
-    actual: float | None
-    actual_global: float | None
-    deviation_points: float | None  # (actual − target) · 100
-    state: State
-    priority: float | None
-    rank: int | None
-    factor: float | None
-    usage_core_s: float | None  # None where it isn't told
-    has_usage: bool
-    locked: bool
-    may_change: bool
-    columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
-    adjusted: float = 0.0  # what adjustments at it come to in its usage; below 0: given back
-    suppressed: bool = False  # it has numbers, and this person isn't told them
-    scope: str = ""  # by whose usage its children are compared, where it says so itself
-    scope_sources: tuple[str, ...] = ()  # by these sources alone
 
 
 @dataclass(frozen=True, eq=False)
