@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.conf import settings
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation, TooManyFieldsSent
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions
@@ -212,6 +213,11 @@ def forbidden(request: HttpRequest, *_: object) -> HttpResponse:
 def bad_request(request: HttpRequest, error: Exception | None = None) -> HttpResponse:
     if isinstance(error, RequestDataTooBig):
         return too_large(request)
+    if isinstance(error, TooManyFieldsSent):
+        most = f"{settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,}"
+        return problem(
+            request, 400, "bad_request", f"The address or the form names more than {most} values: send fewer."
+        )
     hint = "It is malformed" if isinstance(error, SuspiciousOperation) else "It can't be read"
     return problem(request, 400, "bad_request", f"The request was refused. {hint}.")
 

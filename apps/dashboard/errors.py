@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from django.conf import settings
+from django.core.exceptions import TooManyFieldsSent
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -72,15 +74,24 @@ def refusal_of(error: DomainError) -> Refusal:
 
 
 def refuse(request: HttpRequest, refusal: Refusal) -> HttpResponse:
-    if request.headers.get("Accept") == "application/json":  # a figure shows it in the picture's place
-        problem = {"title": refusal.title, "detail": refusal.message, "code": refusal.code}
-        return JsonResponse(problem, status=refusal.status, content_type="application/problem+json")
+    if _takes_problem(request):
+        return _problem(refusal)
     template = "errors/_refused.html" if is_htmx(request) else "errors/refused.html"
     crumbs = [{"label": refusal.title}]
     response = render(request, template, {"refusal": refusal, "crumbs": crumbs}, status=refusal.status)
     if refusal.status == 503:
         response["Retry-After"] = RETRY_AFTER_S
     return response
+
+
+def _takes_problem(request: HttpRequest) -> bool:
+    """A figure shows it in the picture's place."""
+    return request.headers.get("Accept") == "application/json"
+
+
+def _problem(refusal: Refusal) -> HttpResponse:
+    problem = {"title": refusal.title, "detail": refusal.message, "code": refusal.code}
+    return JsonResponse(problem, status=refusal.status, content_type="application/problem+json")
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
@@ -115,7 +126,12 @@ def _title(status: int) -> str:
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     message = _("The address or the form was not what the server expects. Reload the page and try again.")
-    return _plain(request, Refusal(400, _("The request could not be read"), message, "bad_request"))
+    if isinstance(exception, TooManyFieldsSent):
+        message = _("The address or the form names more than %(n)s choices. Choose fewer.") % {
+            "n": f"{settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,}"
+        }
+    refusal = Refusal(400, _("The request could not be read"), message, "bad_request")
+    return _problem(refusal) if _takes_problem(request) else _plain(request, refusal)
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:

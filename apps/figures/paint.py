@@ -66,7 +66,7 @@ def _on_axes(figure: Figure) -> tuple[list[SafeString], list[SafeString]]:
 
 def _place(axis: dict[str, Any], traces: Sequence[Trace], letter: str) -> Place:
     """A value of an axis as a part 0..1 of its length; None outside of what it can show."""
-    if "range" in axis:
+    if "range" in axis and axis.get("type") != "category":
         low, high = (_number(one) for one in axis["range"])
 
         def along(value: Any) -> float | None:

@@ -297,6 +297,21 @@ SEEN_WITHOUT = """() => [...document.querySelectorAll("[data-panel]:not(:has(.pa
 }).length"""
 
 
+def wait_for(page: Page, condition: str) -> None:
+    """Until it is true; compiled once, as the page's policy allows no further text to become code."""
+    page.evaluate(
+        f"""() => new Promise((done, failed) => {{
+            const end = performance.now() + 20_000;
+            const look = () => {{
+                if ({condition}) done();
+                else if (performance.now() > end) failed(new Error("still not true"));
+                else requestAnimationFrame(look);
+            }};
+            look();
+        }})"""
+    )
+
+
 def many_days(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> str:
     used = {f"/biomed/helper{n:04}": [float(n + day) for day in range(40)] for n in range(1, 30)}
     used["/biomed/carol"] = [0.0] * 40
@@ -317,15 +332,15 @@ def test_at_most_forty_panels_are_alive_and_none_far_from_the_window(
     for shown in range(24, 73, 12):
         page.locator(".more-panels").scroll_into_view_if_needed()
         expect(page.locator("article[data-panel]")).to_have_count(shown, timeout=30_000)
-        page.wait_for_function(f"({SEEN_WITHOUT})() === 0")
+        wait_for(page, f"({SEEN_WITHOUT})() === 0")
         counts.append(len(page.evaluate(DISTANCES)))
     assert max(counts) <= most
     if width == 1440:
         assert max(counts) == most, "the limit is what holds them back"
-    page.wait_for_function(f"({DISTANCES})().every((distance) => distance <= 2000)")
+    wait_for(page, f"({DISTANCES})().every((distance) => distance <= 2000)")
     for _ in range(6):
         page.mouse.wheel(0, -700)
-        page.wait_for_function(f"({SEEN_WITHOUT})() === 0")
+        wait_for(page, f"({SEEN_WITHOUT})() === 0")
         assert len(page.evaluate(DISTANCES)) <= most
 
 

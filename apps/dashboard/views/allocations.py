@@ -149,8 +149,11 @@ def _figures(request: HttpRequest, policy: str) -> list[FigureFrame]:
 
 
 def _weeks(request: HttpRequest, policy: str) -> CoreHourWeeks:
-    period = asked_period(request, clock.now()).period
-    of = asked_uid(request.GET.get("of", ""))
+    """Raises Invalid for a period that can't be: the page says so once, and shows this year's table."""
+    asked = asked_period(request, clock.now())
+    if asked.problem:
+        raise Invalid(asked.problem, fields=[FieldProblem("from", asked.problem)])
+    period, of = asked.period, asked_uid(request.GET.get("of", ""))
     return get_core_hour_weeks(policy_slug=policy, period=period, zone=zone(), of=of, actor=actor_of(request))
 
 

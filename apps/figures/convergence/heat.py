@@ -20,7 +20,7 @@ from apps.priorities.convergence.records import Convergence
 LEAST_ENTRIES = 12  # fewer are better read as lines
 MOST_ROWS = 32  # of the picture: as many names as can be read beside it
 _MOST_DAYS, _NARROW_DAYS = 60, 28
-_MOST_LETTERS = 22  # of a name
+_MOST_LETTERS, _FEW_LETTERS = 22, 12  # of a name, in wide and in narrow windows
 _TEXT_COLORS = {"over": "$over", "under": "$under"}
 
 
@@ -50,6 +50,7 @@ def heat_figure(found: Convergence, links: Links) -> Figure:
             "yaxis": {
                 "type": "category", "showgrid": False, "tickfont": {"size": 12}, "tickvals": seen[::-1],
                 "ticktext": [_short(name) for name in seen[::-1]], "fixedrange": True,
+                "range": [-0.5, len(seen) - 0.5], "ticklabelstandoff": 6,
             },
         },
         table=_table(found, rows, names, points),
@@ -60,7 +61,7 @@ def heat_figure(found: Convergence, links: Links) -> Figure:
         legend=[*balance_legend(), Swatch("$line-strong", _("no demand"), is_dot=True)],
         moment_url=links.moment if found.is_by_hour else links.moment.replace("{at}", "{at}T23:59"),
         reads=False,
-        extra={"narrow": _narrow(found, len(shown), len(rows), on)},
+        extra={"narrow": _narrow(found, seen, len(rows), on)},
     )  # fmt: skip
 
 
@@ -109,9 +110,11 @@ def _edges(on: Sequence[date]) -> list[str]:
     return [axes.moment(first - half), axes.moment(last + half)]
 
 
-def _narrow(found: Convergence, n_shown: int, n_rows: int, on: Sequence[date]) -> dict[str, Any]:
+def _narrow(found: Convergence, names: list[str], n_rows: int, on: Sequence[date]) -> dict[str, Any]:
+    """Fewer days, and as much of the names as fits beside them."""
     few = on[-_NARROW_DAYS:]
-    return {"range": _edges(few), "note": _note(found, n_shown, n_rows, len(few))}
+    short = [_short(name, _FEW_LETTERS) for name in names[::-1]]
+    return {"range": _edges(few), "note": _note(found, len(names), n_rows, len(few)), "ticktext": short}
 
 
 def _balances(found: Convergence, rows: list[int]) -> list[EndLabel]:
@@ -139,9 +142,9 @@ def _step(actual: float, target: float, state: str) -> int | None:
     return balance_step((actual - target) * 100)
 
 
-def _short(name: str) -> str:
+def _short(name: str, n_letters: int = _MOST_LETTERS) -> str:
     """As much of a name as fits beside the rows."""
-    return name if len(name) <= _MOST_LETTERS else f"{name[: _MOST_LETTERS - 1]}…"
+    return name if len(name) <= n_letters else f"{name[: n_letters - 1]}…"
 
 
 def _unique(names: list[str]) -> list[str]:

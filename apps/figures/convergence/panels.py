@@ -38,7 +38,7 @@ def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str 
             "data": _panel(shown, row, x, top, chosen), "layout": _layout(shown, top),
             "heading": asdict(heading_of(shown, row)),
         }
-        for section in sections_of(shown, page)
+        for section in (sections_of(shown, page) if shown.on else ())
         for row, top in section.shown
     ]  # fmt: skip
     return Figure(

@@ -23,7 +23,7 @@ def stack_figure(found: Convergence, links: Links) -> Figure:
     A subgroup with a day that may not be shown is left out whole, and so is a sum that would reveal it.
     """
     title = _("Subgroups against their targets")
-    layers = _layers(found)
+    layers = _layers(found) if found.on else []
     if not found.on or not layers:
         message = (
             _("There are no days of subgroups in this period.") if not found.on else _("There is nothing to stack.")

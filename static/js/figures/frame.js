@@ -122,7 +122,7 @@ export class Frame {
     const { answer, width } = this, isNarrow = width < NARROW;
     const layout = resolve(answer.layout);
     const few = isNarrow ? answer.narrow : null;  // what a narrow picture shows of it
-    if (few) Object.assign(layout.xaxis, { range: few.range });
+    if (few) { layout.xaxis.range = few.range; layout.yaxis.ticktext = few.ticktext; }
     this.element.querySelector(".fig-note").textContent = few?.note ?? answer.note;
     const margin = { ...layout.margin, ...(isNarrow && { l: Math.min(layout.margin?.l ?? 0, 96), ...(answer.labels.length && { r: 12 }) }) };
     return {

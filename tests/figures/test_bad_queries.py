@@ -1,0 +1,119 @@
+"""A figure that can't be drawn says why in its place, on the page and by REST, in every family of figures."""
+
+from __future__ import annotations
+
+from datetime import date
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+
+from tests.dashboard.grid import SLUG, Grid
+from tests.dashboard.page import read
+from tests.series_by_hand import HandMade, put_in_place
+
+PAGE, REST = f"/policy/{SLUG}/", f"/api/v1/policies/{SLUG}/"
+CONVERGENCE = "convergence/figures/"
+ABSURD = [
+    (CONVERGENCE + "focus", "range=1e9"),
+    (CONVERGENCE + "focus", "show=tea"),
+    (CONVERGENCE + "focus", "pick=nowhere/at/all"),
+    (CONVERGENCE + "focus", f"pick={uuid4()}"),
+    (CONVERGENCE + "focus", "view=windowed&window=1e300"),
+    (CONVERGENCE + "panels", "from=0001-01-01&to=9999-12-31"),
+    (CONVERGENCE + "panels", "from=2026-11-10&to=2026-11-01"),
+    (CONVERGENCE + "stack", "days=-1"),
+    (CONVERGENCE + "heat", "of=everything"),
+    ("allocations/figures/usage", "usage_by=moon"),
+    ("allocations/figures/usage", "from=0001-01-01&to=9999-12-31"),
+    ("allocations/figures/burn-down", "from=1900-01-01&to=2100-01-01"),
+    ("operators/figures/profiles", "bits=99"),
+    ("operators/figures/profiles", "target=1e300"),
+    ("algorithm/figures/operator", "profile_target=1e300"),
+    ("icicle/figures/tree", "kind=cake"),
+]
+OTHER = [
+    ("/usage/figures/coverage", "/api/v1/usage/figures/coverage", "coverage_days=1000000"),
+    (f"{PAGE}aging/figures/decay", f"{REST}window/figures/decay", "age=1e9"),
+    (f"{PAGE}aging/figures/decay", f"{REST}window/figures/decay", "law=tea"),
+]
+
+
+@pytest.fixture
+def eva(open_grid: Grid, db: None, monkeypatch: pytest.MonkeyPatch, client: Client) -> Client:
+    put_in_place(HandMade(date(2026, 11, 19), {"/atlas/alice": [5.0] * 40, "/biomed/carol": [5.0] * 40}), monkeypatch)
+    client.force_login(open_grid.admin)
+    return client
+
+
+@pytest.mark.parametrize(
+    ("page", "rest", "query"), [*((PAGE + path, REST + path, query) for path, query in ABSURD), *OTHER]
+)
+def test_what_cannot_be_drawn_is_refused_with_its_reason_and_its_place(
+    eva: Client, page: str, rest: str, query: str
+) -> None:
+    for address in (page, rest):
+        answer = eva.get(f"{address}?{query}", headers={"Accept": "application/json"})
+        expected = {422} if address == page else {400, 422}  # 400: a value that the schema rules out
+        assert answer.status_code in expected, (address, answer.content[:300])
+        problem = answer.json()
+        assert len(problem["detail"]) > 15, (address, problem)
+        assert address == page or problem["fields"], (address, problem)
+
+
+@pytest.mark.parametrize("n", [1_000, 10_000])
+def test_too_many_picks_are_answered_with_a_way_out(eva: Client, n: int) -> None:
+    query = "&".join(f"pick=entry{one}" for one in range(n))
+    for address in (PAGE + CONVERGENCE + "focus", REST + CONVERGENCE + "focus"):
+        answer = eva.get(f"{address}?{query}", headers={"Accept": "application/json"})
+        told = answer.json()
+        if n == 1_000:
+            assert "1000" in told["empty"]
+            assert len(told["controls"][0]["choices"]) == 2, "the first eight, or the usual ones"
+        else:
+            assert (answer.status_code, "1,000" in told["detail"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "figure"),
+    [
+        ("convergence/", "range=1e9", "focus"),
+        ("convergence/", "pick=nowhere", "focus"),
+        ("allocations/", "usage_by=moon", "usage"),
+        ("algorithm/", "profile_target=1e300", "operator"),
+        ("aging/", "age=1e9", "decay"),
+        ("icicle/", "kind=cake", "tree"),
+    ],
+)
+def test_a_page_says_it_in_the_place_of_the_picture(eva: Client, path: str, query: str, figure: str) -> None:
+    answer = eva.get(f"{PAGE}{path}?{query}")
+    page = read(answer, answer.status_code)
+    assert answer.status_code in {200, 422}
+    assert len(page.text(f"#fig-{figure} .fig-state")) > 15
+    assert not page.has(f"#fig-{figure} .fig-first")
+
+
+def test_a_moment_before_the_first_snapshot_has_a_message_and_no_empty_box(eva: Client) -> None:
+    for query in ("from=2001-01-01&to=2001-02-01",):
+        for figure in ("focus", "panels", "stack", "heat"):
+            for address in (PAGE + CONVERGENCE + figure, REST + CONVERGENCE + figure):
+                answer = eva.get(f"{address}?{query}")
+                assert answer.status_code in {200, 422}, (address, answer.content[:200])
+                said = answer.json()["empty"] if answer.status_code == 200 else answer.json()["detail"]
+                assert len(said) > 15, address
+    for address in (f"{PAGE}icicle/figures/tree", f"{REST}icicle/figures/tree"):
+        answer = eva.get(f"{address}?at=2001-01-01T00:00:00Z", headers={"Accept": "application/json"})
+        assert answer.status_code in {404, 422}
+        assert len(answer.json()["detail"]) > 15
+
+
+@pytest.mark.parametrize("query", ["rank?rank_days=1e9", "rank?rank_by=luck", "forecast?share=-1", "waits?wait_days=0"])
+def test_a_figure_of_my_priority_is_refused_the_same_way(open_grid: Grid, db: None, client: Client, query: str) -> None:
+    client.force_login(open_grid.alice)
+    named = f"{query}&policy={SLUG}&entry={open_grid.uid('/atlas/alice')}"
+    for base in ("/me/priority/figures/", "/api/v1/me/figures/"):
+        answer = client.get(base + named, headers={"Accept": "application/json"})
+        assert answer.status_code == 422, answer.content[:300]
+        assert len(answer.json()["detail"]) > 15
+    nobody = client.get(f"/api/v1/me/figures/rank?policy={SLUG}&entry={open_grid.uid('/biomed/carol')}")
+    assert nobody.status_code == 404, "others' accounts are not there"
