@@ -38,6 +38,7 @@ class Panel {
     this.plot = null;
     this.box = null;
     this.isNear = false;
+    this.isThere = true;  // within the distance at which a picture is kept
     for (const plot of element.querySelectorAll(".panel-plot")) focusable(plot);
     const watch = (margin, change) => new IntersectionObserver(([entry]) => change(entry.isIntersecting), { rootMargin: margin }).observe(element);
     watch(AHEAD, (isNear) => {
@@ -46,7 +47,7 @@ class Panel {
       waiting.delete(this);
       drawWaiting();
     });
-    watch(FAR, (isThere) => { if (!isThere) this.remove(); });
+    watch(FAR, (isThere) => { this.isThere = isThere; if (!isThere) this.remove(); });
   }
 
   get answer() {
@@ -58,7 +59,7 @@ class Panel {
     if (!answer || !(this.isNear || this.box)) return;
     const Plotly = await plotly().catch(() => null);
     const plot = [...this.element.querySelectorAll(".panel-plot")].find((one) => one.clientWidth);
-    if (!Plotly || !plot) return;
+    if (!Plotly || !plot || !(this.isNear || this.box)) return;  // it may have been passed by meanwhile
     if (this.plot !== plot) this.remove();
     this.Plotly = Plotly;
     this.plot = plot;
@@ -73,6 +74,7 @@ class Panel {
     }
     const { shapes, annotations } = markLabels(answer.marks, layout.xaxis.range, width - layout.margin.l - layout.margin.r, "");
     await Plotly.react(this.box, resolve(answer.data), { ...layout, width, height, template: template(), shapes, annotations }, CONFIG);
+    if (!this.isThere) { this.remove(); return; }
     for (const svg of this.box?.querySelectorAll(".main-svg") ?? []) svg.setAttribute("aria-hidden", "true");
     if (isFirst && this.box) this.handOver();
     this.element.dataset.drawn = this.group.tag;
