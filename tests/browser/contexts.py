@@ -16,13 +16,12 @@ _SMALL_PAGE = "/static/favicon.svg"
 
 @dataclass(frozen=True)
 class Taken:
-    """A context with a page that stays open, so that the process of its pages does."""
+    """A context; a kept one has a page that stays open, so that the process of its pages does."""
 
     context: BrowserContext
-    stays: Page
-    storage: CDPSession
     scripts: bool
-    is_kept: bool
+    stays: Page | None = None
+    storage: CDPSession | None = None
 
 
 @dataclass
@@ -35,19 +34,22 @@ class Contexts:
     _free: dict[bool, list[Taken]] = field(default_factory=lambda: defaultdict(list))
 
     def take(self, *, scripts: bool, is_kept: bool = True) -> Taken:
-        """is_kept: False if the test sets the clock of the browser, which can't be set back."""
+        """is_kept: False if the test sets the clock of the browser, which can't be set back, or walks out of a page by
+        Tab, which must lead to no other page."""
         if is_kept and self._free[scripts]:
             return self._free[scripts].pop()
         context = self.browser.new_context(java_script_enabled=scripts, reduced_motion="reduce")
         context.add_init_script(self.init_script)
+        if not is_kept:
+            return Taken(context, scripts)
         stays = context.new_page()
         stays.goto(self.origin + _SMALL_PAGE)
-        return Taken(context, stays, context.new_cdp_session(stays), scripts, is_kept)
+        return Taken(context, scripts, stays, context.new_cdp_session(stays))
 
     def give_back(self, taken: Taken) -> None:
         """Keep it for a later test without cookies, storage, permissions and a broken connection, or close it."""
         context = taken.context
-        if not taken.is_kept:
+        if taken.storage is None:
             context.close()
             return
         for page in context.pages:

@@ -110,7 +110,7 @@ def test_there_are_as_many_pages_as_there_were() -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_page_is_accessible_as_wide_as_its_window_and_walked_by_tab(world: World, visit: Open, part: int) -> None:
     """One visit a page: axe in the light theme at the widest window and in the dark one at the narrowest."""
-    window = visit(width=WIDTHS[0])
+    window = visit(width=WIDTHS[0], is_kept=False)
     window.checks_dark = True
     sign_in(window, world, "admin")
     for number, (name, path, _row) in enumerate(pages_of(world, part)):
