@@ -154,7 +154,8 @@ def _window(browser: str, port: int, site: _Site) -> Iterator[Open]:
 
 
 def _first_pictures(open_page: Open, site: _Site) -> BenchLine:
-    page, took = open_page(_PAINTED), []
+    page = open_page(_PAINTED)
+    took: list[float] = []
     for address in site.groups:
         page.goto(address, wait_until="commit")
         painted = page.wait_for_selector("html[data-painted]", state="attached")

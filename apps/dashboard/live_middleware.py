@@ -104,7 +104,7 @@ def _ask(key: str, user_id: int, policy_id: int) -> _Asked | None:
 def _is_signed_in(asked: _Asked) -> bool:
     """As `django.contrib.auth.get_user` decides it; sessions of an older secret key are the view's."""
     said, user = SessionStore().decode(asked.session_data), asked.user
-    return (
+    return bool(
         said.get(SESSION_KEY) == str(user.pk)
         and said.get(BACKEND_SESSION_KEY) in settings.AUTHENTICATION_BACKENDS
         and constant_time_compare(said.get(HASH_SESSION_KEY, ""), user.get_session_auth_hash())

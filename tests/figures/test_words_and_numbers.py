@@ -36,8 +36,8 @@ def test_what_is_not_known_is_a_gap() -> None:
 @given(st.lists(st.tuples(_SHARES, _SHARES, st.sampled_from(["on", "over", "no_demand", "starved", ""])), max_size=20))
 @example([(0.0, 0.0005, "over"), (0.0004, 0.001, "under"), (0.00049999999999999999, 0.0015, ""), (1.0, 0.0025, "over")])
 def test_a_line_has_the_words_of_each_of_its_points(points: list[tuple[float, float, str]]) -> None:
-    actual, target, states = (list(column) for column in zip(*points, strict=True)) if points else ([], [], [])
-    found = used_words_of(np.array(actual, np.float64), np.array(target, np.float64), states)
+    actual, target = (np.array([point[column] for point in points], np.float64) for column in (0, 1))
+    found = used_words_of(actual, target, [state for _actual, _target, state in points])
     assert found == [_words(*point) for point in points]
 
 
