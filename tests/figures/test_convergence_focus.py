@@ -45,7 +45,8 @@ def draw(open_grid: Grid, series: HandMade) -> Any:
         actor = Actor(user=open_grid.admin, via="page")
         state = get_series_state(policy_slug=SLUG, actor=actor)
         asked = read_figure("focus", QueryDict(query), state, today_of(clock.now()))
-        found = asked.numbers and get_numbers(asked.numbers, policy_slug=SLUG, uid=None, actor=actor)
+        numbers = asked.numbers
+        found = None if numbers is None else get_numbers(numbers, policy_slug=SLUG, uid=None, actor=actor)
         return draw_figure(asked, found)
 
     return figure

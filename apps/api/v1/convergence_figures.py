@@ -53,6 +53,7 @@ class ConvergenceFigureView(APIView):
         scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ
         state = get_series_state(policy_slug=policy, actor=actor, scope=scope)
         asked = read_figure(figure, query, state, today_of(clock.now()))
-        found = asked.numbers and get_numbers(asked.numbers, policy_slug=policy, uid=uid, actor=actor, scope=scope)
+        numbers = asked.numbers
+        found = None if numbers is None else get_numbers(numbers, policy_slug=policy, uid=uid, actor=actor, scope=scope)
         answer: dict[str, Any] = answer_of(draw_figure(asked, found))
         return Response(answer)

@@ -45,7 +45,8 @@ def _make(request: HttpRequest, policy: str, name: str, uid: UUID | None) -> Fig
     actor = actor_of(request)
     state = get_series_state(policy_slug=policy, actor=actor)
     asked = read_figure(name, request.GET, state, today_of(clock.now()))
-    found = asked.numbers and get_numbers(asked.numbers, policy_slug=policy, uid=uid, actor=actor)
+    numbers = asked.numbers
+    found = None if numbers is None else get_numbers(numbers, policy_slug=policy, uid=uid, actor=actor)
     return draw_figure(asked, found, _links(policy))
 
 
